@@ -1,0 +1,62 @@
+# Everything that a developer or CI does here; `make` alone lists the targets.
+# Each recipe line stands alone, so that the old make of macOS runs it too.
+
+.DEFAULT_GOAL := help
+
+# What .venv is made with: the first interpreter that fits, or the one named in `make PYTHON=/path/to/python3 up`.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c '$(FITS)' 2>/dev/null && { echo "$$p"; break; }; done)
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
+need_python = "$(PYTHON)" -c '$(FITS)' 2>/dev/null || { exec >&2; \
+	echo 'Memrelay needs Python 3.11 to 3.14 with its venv module; name one: make PYTHON=/path/to/python3'; exit 1; }
+
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
+LOCKED := $(INSTALL) --require-hashes --only-binary=:all: -r
+COMPILE := pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--upgrade --custom-compile-command 'make lock' --group build
+ROOMS = $(sort $(dir $(wildcard $(addsuffix /*.py,memory bus blocks pipelines worker web cli))))
+
+.PHONY: help up test check lint types bench lock clean
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 16
+
+up: .venv/.installed  ## run Memrelay: bus, worker and memory in one process
+	@exec $(BIN)/memrelay up
+
+test: check  ## all that CI runs: the checks, then every test
+	$(BIN)/python -m pytest
+
+check: lint types  ## lint and types
+
+lint: .venv/.installed-dev  ## ruff
+	$(BIN)/ruff check -q .
+
+types: .venv/.installed-dev  ## mypy, strict on the product
+	$(BIN)/mypy $(ROOMS)
+
+bench: .venv/.installed-dev  ## measure the hot path
+	$(BIN)/python benchmarks/run.py
+
+lock:  ## renew both lock files from pyproject.toml
+	@$(need_python)
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && "$(PYTHON)" -m venv "$$tools" && \
+	"$$tools/bin/python" -m pip install -q --disable-pip-version-check uv && \
+	"$$tools/bin/uv" $(COMPILE) pyproject.toml -o requirements.lock && \
+	"$$tools/bin/uv" $(COMPILE) --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
+
+clean:  ## remove .venv and the caches; data stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.installed: requirements.lock pyproject.toml
+	@$(need_python)
+	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv --clear .venv
+	@$(LOCKED) requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.installed-dev: tests/requirements.lock .venv/.installed
+	@$(LOCKED) tests/requirements.lock
+	@touch $@

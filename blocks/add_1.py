@@ -1,0 +1,19 @@
+"""add_1: adds 1 to the number in the text. The tutorial's example, to copy for a block of your own."""
+from blocks.contract import BlockArgs, Call
+from blocks.registry import block
+from bus.message import Message
+
+
+class AddArgs(BlockArgs):
+    """`amount` is what is added."""
+
+    amount: int = 1
+
+
+@block("add_1", AddArgs)
+def add_1(call: Call, args: AddArgs) -> Message:
+    """Answers with the sum, or "ERR" where the text is no whole number."""
+    try:
+        return call.reply(str(int(call.text) + args.amount))
+    except ValueError:
+        return call.reply("ERR")

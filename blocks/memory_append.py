@@ -1,0 +1,30 @@
+"""memory_append: adds the text to a record, or makes one (seed 000; `separator` is ours)."""
+from blocks.contract import Call
+from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
+from blocks.registry import block
+from bus.message import Message
+from memory.operations.records_append import AppendInput, append
+from memory.operations.records_write import WriteInput
+from memory.record import DEFAULT_KIND
+
+
+class AppendArgs(NewRecordArgs):
+    """A record is found by `guid`, else by those of `scope`, `kind` and `source` that are set; the oldest match grows."""
+
+    guid: str = ""
+    separator: str = "\n"
+
+
+@block("memory_append", AppendArgs)
+def memory_append(call: Call, args: AppendArgs) -> Message:
+    """Answers {"guid": ..., "appended": true}, or {"guid": ..., "created": true}."""
+    text = call.text
+    if not args.memory_id:
+        return call.error(NO_MEMORY_ID)
+    if not text:
+        return call.error("no content")
+    new = WriteInput(call.new_guid(), args.scope or args.memory_id, args.kind or DEFAULT_KIND, text,
+                     args.source or call.agent.name, args.tags, call.now_ms)
+    keys = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
+    guid, found = append(call.tx, AppendInput(new, args.guid, keys, args.separator))
+    return call.reply_json({"guid": guid, "appended" if found else "created": True})

@@ -1,0 +1,97 @@
+"""What the five memory blocks' arguments have in common (seed 000, the tables "wf_webhook_args")."""
+from functools import cached_property
+from typing import Annotated, Any
+
+import msgspec
+import orjson
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from blocks.contract import BlockArgs, Call
+from blocks.templates import OutputTemplate
+from bus.message import Message
+from memory import memory_id as memory_ids
+from memory import tags as tag_lists
+from memory.operations.records_read import too_large
+from memory.record import Record
+
+
+def _memory_id(value: str) -> str:
+    return memory_ids.check(value) if value else ""
+
+
+def _template(value: str) -> str:
+    if value:
+        OutputTemplate(value)
+    return value
+
+
+MemoryId = Annotated[str, AfterValidator(_memory_id)]
+Tags = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse)]
+Template = Annotated[str, AfterValidator(_template)]
+Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, 2**63 - 1))]   # no store has more records
+
+TEMPLATE_READS = 8   # how many messages' worth of records a template is applied to, since it may tell little of each
+_NO_TAGS: list[str] = []
+NO_MEMORY_ID = 'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
+
+
+class MemoryArgs(BlockArgs):
+    """Arguments of a block that works on a store."""
+
+    memory_id: MemoryId = ""
+
+    @property
+    def store(self) -> str:
+        """The store at `memory_id`."""
+        return self.memory_id
+
+    def warnings(self) -> list[str]:
+        """The block answers with an error each time."""
+        return [] if self.memory_id else [NO_MEMORY_ID]
+
+    def filters(self, *names: str) -> dict[str, str]:
+        """Those of the arguments `names` that are set, as exact filters."""
+        return {name: value for name in names if (value := getattr(self, name))}
+
+
+class NewRecordArgs(MemoryArgs):
+    """Arguments of a block that makes records."""
+
+    scope: str = ""
+    kind: str = ""
+    source: str = ""
+    tags: Tags = ()
+
+
+class ListingArgs(MemoryArgs):
+    """Arguments of a block that answers with records."""
+
+    kind: str = ""
+    scope: str = ""
+    output_template: Template = ""
+
+    @cached_property
+    def template(self) -> OutputTemplate | None:
+        """The template, compiled once."""
+        return OutputTemplate(self.output_template) if self.output_template else None
+
+    def max_bytes(self, call: Call) -> int:
+        """How much may be read for one answer."""
+        return call.limits.message_bytes * (TEMPLATE_READS if self.output_template else 1)
+
+    def answer(self, call: Call, records: list[Record]) -> Message:
+        """The records as a JSON array, or by the template as plain text. Raises ResultTooLarge."""
+        if self.template is not None:
+            said = call.reply(self.template.render(records))
+        else:
+            said = call.reply_json([as_object(record) for record in records])
+        if len(msgspec.json.encode(said)) > call.limits.message_bytes:
+            raise too_large(call.limits.message_bytes)
+        return said
+
+
+def as_object(record: Record) -> dict[str, Any]:
+    """A record in the shape of the seed's schema."""
+    tags = _NO_TAGS if record.tags == "[]" else orjson.loads(record.tags)
+    return {"guid": record.guid, "scope": record.scope, "kind": record.kind, "content": record.content,
+            "source": record.source, "tags": tags, "created_at": record.created_at, "updated_at": record.updated_at}

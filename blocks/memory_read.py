@@ -1,0 +1,26 @@
+"""memory_read: lists records, oldest first (seed 000; `order`, `limit` and `offset` are ours)."""
+from typing import Literal
+
+from blocks.contract import Call
+from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
+from blocks.registry import block
+from bus.message import Message
+from memory.operations.records_read import ReadInput, read
+
+
+class ReadArgs(ListingArgs):
+    """`limit` absent is all records; a result larger than a message is an error, never cut."""
+
+    source: str = ""
+    order: Literal["asc", "desc"] = "asc"
+    limit: Count | None = None
+    offset: Count = 0
+
+
+@block("memory_read", ReadArgs)
+def memory_read(call: Call, args: ReadArgs) -> Message:
+    """Answers with an array of records, or with the template's text. What was said is ignored."""
+    if not args.memory_id:
+        return call.error(NO_MEMORY_ID)
+    wanted = ReadInput(args.max_bytes(call), args.filters("kind", "scope", "source"), args.order, args.limit, args.offset)
+    return args.answer(call, read(call.tx, wanted))

@@ -1,0 +1,22 @@
+"""memory_search: finds records by the words of the text, best first (seed 000; `limit` is ours)."""
+from blocks.contract import Call
+from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs, Tags
+from blocks.registry import block
+from bus.message import Message
+from memory.operations.records_search import SearchInput, search
+
+
+class SearchArgs(ListingArgs):
+    """The filters `kind`, `scope` and `tags` (all of them) hold before `limit` counts."""
+
+    tags: Tags = ()
+    limit: Count | None = None
+
+
+@block("memory_search", SearchArgs)
+def memory_search(call: Call, args: SearchArgs) -> Message:
+    """Answers with an array of records by FTS5 relevance, or with the template's text; [] where nothing was asked."""
+    if not args.memory_id:
+        return call.error(NO_MEMORY_ID)
+    wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit)
+    return args.answer(call, search(call.tx, wanted))

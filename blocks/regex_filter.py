@@ -1,0 +1,34 @@
+"""regex_filter: lets through what matches, or with `invert` what does not, under its own name."""
+from functools import cached_property
+from typing import Self
+
+from pydantic import model_validator
+
+from blocks.contract import BlockArgs, Call, Selector
+from blocks.patterns import Pattern
+from blocks.registry import block
+from bus.message import Message
+
+
+class FilterArgs(BlockArgs):
+    """`invert` lets through what does not match, as `^/` with it keeps commands away from a model."""
+
+    pattern: str
+    flags: str = ""
+    invert: bool = False
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        assert self.selector is not None
+        return self
+
+    @cached_property
+    def selector(self) -> Selector:
+        """Only what passes is delivered."""
+        return Selector(Pattern(self.pattern, self.flags), self.invert)
+
+
+@block("regex_filter", FilterArgs)
+def regex_filter(call: Call, args: FilterArgs) -> Message:
+    """Passes the message on unchanged, but for who says it."""
+    return call.message.under(call.agent.name)

@@ -1,0 +1,46 @@
+"""regex_match: picks a command out of what is said, and says its argument under the block's own name."""
+from functools import cached_property
+from typing import Self
+
+from pydantic import model_validator
+
+from blocks.contract import BlockArgs, Call, Selector
+from blocks.patterns import Pattern
+from blocks.registry import block
+from bus.message import Message
+
+
+class MatchArgs(BlockArgs):
+    """`group`, a number or a name, is 1 by default where the pattern has a group, else the whole match."""
+
+    pattern: str
+    group: int | str | None = None
+    flags: str = ""
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        assert self.number >= 0
+        return self
+
+    @cached_property
+    def compiled(self) -> Pattern:
+        """The pattern on RE2."""
+        return Pattern(self.pattern, self.flags)
+
+    @cached_property
+    def number(self) -> int:
+        """The number of the group that is said."""
+        default = 1 if self.compiled.groups else 0
+        return default if self.group is None else self.compiled.group_number(self.group)
+
+    @cached_property
+    def selector(self) -> Selector:
+        """Only what matches is delivered."""
+        return Selector(self.compiled)
+
+
+@block("regex_match", MatchArgs)
+def regex_match(call: Call, args: MatchArgs) -> Message | None:
+    """Says what the group holds, "" where it took no part; says nothing without a match."""
+    captured = args.compiled.capture(call.text, args.number)
+    return None if captured is None else call.reply(captured, call.message.type)

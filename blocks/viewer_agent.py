@@ -1,0 +1,13 @@
+"""viewer_agent: shows what passes its `agent_from`, and never says anything."""
+from blocks.contract import Block, BlockArgs
+from blocks.registry import register
+
+
+class ViewerArgs(BlockArgs):
+    """How the view is shown."""
+
+    markdown: bool = True
+    darkmode: bool = False
+
+
+register(Block("viewer_agent", ViewerArgs, None))

@@ -1,0 +1,69 @@
+"""Bytes to a `Message` and back, with the digest by which our own live copies are known."""
+from zlib import crc32
+
+import msgspec
+
+from bus.errors import MalformedMessage
+from bus.message import Message, Part
+
+COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'   # a live copy: head, mid, joint, the envelope without its "{"
+LONGEST_MID = 256
+SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
+
+
+class _Envelope(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+    sender: str = ""
+    id: str = ""
+    args: tuple[msgspec.Raw, ...] = ()   # of ours, parts; the encoder takes either
+
+
+_to_json = msgspec.json.Encoder().encode
+_to_envelope = msgspec.json.Decoder(_Envelope).decode
+_to_part = msgspec.json.Decoder(Part).decode
+
+
+def decode(data: bytes, max_bytes: int) -> Message:
+    """The message in an envelope; raises MalformedMessage, which names the rule that is broken."""
+    if len(data) > max_bytes:
+        raise MalformedMessage(f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
+    try:
+        envelope = _to_envelope(data)
+        args = envelope.args
+        if not args:
+            raise MalformedMessage(f"the envelope has no `args`; {SHAPE}")
+        part, *_ = map(_to_part, args)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedMessage(f"the message is no envelope: {error}; {SHAPE}") from error
+    return Message(envelope.sender, envelope.id, part.text, part.type, part.timestamp, args)
+
+
+def encode(message: Message) -> bytes:
+    """The envelope without `mid`: what goes to the log."""
+    return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
+
+
+def seal(ident: bytes, number: int, data: bytes) -> bytes:
+    """The `mid` of the `number`-th message that an input led to: its id and a digest of the envelope.
+
+    The digest tells our own copy from a message that carries our mid on with other words. It guards against accident, not
+    against malice (the bus is trusted, and whoever forges it only keeps its own message from being read), so a checksum
+    does, at a third of a hash's cost.
+    """
+    return b"%s.%d~%08x" % (ident, number, crc32(data))
+
+
+def live_copy(mid: bytes, data: bytes) -> bytes:
+    """What goes to the channel: the envelope with one more key, in front."""
+    return COPY_HEAD + mid + COPY_JOINT + data[1:]
+
+
+def is_own_copy(payload: bytes) -> bool:
+    """Whether a channel message is a live copy that one of us published."""
+    end = payload.find(b'"', 8, LONGEST_MID)
+    if end < 18 or payload[end - 9] != _TILDE or payload[:8] != COPY_HEAD:
+        return False
+    return payload[end - 8:end] == b"%08x" % crc32(payload[end + 2:], _OPENING)
+
+
+_TILDE = ord("~")
+_OPENING = crc32(b"{")   # the digest runs over the envelope, whose "{" stands before the mid in the copy

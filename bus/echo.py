@@ -1,0 +1,50 @@
+"""Our own live copies, which come back to the connection that listens on the same channels, passed over without reading them.
+
+A PUBLISH and the push that it leads to differ in seven bytes, and a MULTI's pushes arrive together and in order. So what comes
+back is known to the byte, and a comparison of a whole batch replaces a parse of each message. Where it does not fit, somebody
+else's message stands in between; then each one is read, and known by its digest (`codec.is_own_copy`).
+"""
+from collections import deque
+
+COMMAND, PUSH = b"*3\r\n$7\r\nPUBLISH\r\n", b"*3\r\n$7\r\nmessage\r\n"
+
+
+class Echo:
+    """What the listening connection is going to receive of our own."""
+
+    def __init__(self) -> None:
+        """Nothing was published yet."""
+        self._expected: deque[bytes] = deque()   # of each MULTI, the pushes that it leads to
+        self._at = 0                             # how much of the first was received
+
+    def expect(self, commands: bytes) -> None:
+        """These PUBLISH commands are about to be sent, on channels that are subscribed to."""
+        if commands:   # an envelope holds no line break, so the replacement cannot reach into one
+            self._expected.append(commands.replace(COMMAND, PUSH))
+
+    def skip(self, data: bytes) -> int:
+        """How many bytes at the beginning of `data` are what was expected."""
+        start = 0
+        while self._expected and start < len(data):
+            first = self._expected[0]
+            size = min(len(first) - self._at, len(data) - start)
+            if data[start:start + size] != first[self._at:self._at + size]:
+                break
+            start += size
+            self._advance(size)
+        return start
+
+    def passed(self, channel: bytes, payload: bytes) -> None:
+        """An own copy was read the long way; if it is not what was expected next, nothing is any more."""
+        push = b"%s$%d\r\n%s\r\n$%d\r\n%s\r\n" % (PUSH, len(channel), channel, len(payload), payload)
+        if self._expected and self._expected[0].startswith(push, self._at):
+            self._advance(len(push))
+        else:
+            self._expected.clear()
+            self._at = 0
+
+    def _advance(self, size: int) -> None:
+        self._at += size
+        if self._at == len(self._expected[0]):
+            self._expected.popleft()
+            self._at = 0

@@ -1,0 +1,38 @@
+"""What can go wrong on the bus.
+
+BusError
+├── MalformedMessage   bytes that are not an envelope: never retried
+├── BadAddress         a bus url that cannot be understood
+├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look what happened
+├── BusRefused         the server answered with an error; `code` is its first word (NOGROUP, OOM, NOAUTH, ...)
+└── NoAnswer           a request that nobody answered in time
+"""
+
+
+class BusError(Exception):
+    """Anything that the bus could not do."""
+
+
+class MalformedMessage(BusError, ValueError):
+    """What came is not an envelope; the text names the rule that it breaks."""
+
+
+class BadAddress(BusError, ValueError):
+    """A bus url that cannot be understood."""
+
+
+class BusUnavailable(BusError, ConnectionError):
+    """The server cannot be reached, or the connection broke."""
+
+
+class BusRefused(BusError):
+    """The server's own error."""
+
+    @property
+    def code(self) -> str:
+        """The first word of the server's error."""
+        return str(self).split(" ", 1)[0]
+
+
+class NoAnswer(BusError, TimeoutError):
+    """Nobody answered a request in time."""

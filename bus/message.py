@@ -1,0 +1,49 @@
+"""The message that flows: what somebody said on a swarm (the Kilroy envelope, contracts/kilroy.md A1).
+
+msgspec's structs, since three messages are made for each that comes in: they are immutable, checked while they are decoded,
+and cost a fifth of a frozen dataclass.
+"""
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+PLAIN, JSON = "text/plain", "application/json"
+SECONDS_BELOW = 100_000_000_000   # as ms this is March 1973: a smaller timestamp is in seconds
+
+Timestamp = int | float | str | UnsetType | None
+
+
+class Part(Struct, frozen=True, gc=False):
+    """One thing said, one of an envelope's `args`. We say `timestamp` in Unix ms; chat clients send seconds, or text."""
+
+    username: str | UnsetType = UNSET
+    text: str = ""
+    timestamp: Timestamp = UNSET
+    type: str = PLAIN
+
+
+class Message(Struct, frozen=True):
+    """Who said what. `text`, `type` and `timestamp` are those of the first part, which alone blocks read."""
+
+    sender: str    # the envelope's `from`
+    id: str        # the originator's alias, and never a key to deduplicate by
+    text: str
+    type: str
+    timestamp: Timestamp
+    args: tuple[Part | Raw, ...]   # all parts; what came from outside travels on as it came, unknown keys and all
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """When it was said, Unix ms, whichever unit was sent; None where it cannot be told."""
+        try:
+            value = float(self.timestamp)  # type: ignore[arg-type]
+            return int(value * 1000 if value < SECONDS_BELOW else value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    def under(self, sender: str) -> "Message":
+        """The same message, said by another."""
+        return Message(sender, self.id, self.text, self.type, self.timestamp, self.args)
+
+
+def say(sender: str, ident: str, text: str, *, username: str, now_ms: int, kind: str = PLAIN) -> Message:
+    """A message of one part, said now."""
+    return Message(sender, ident, text, kind, now_ms, (Part(username, text, now_ms, kind),))

@@ -1,0 +1,23 @@
+"""The names on the wire: keys, channels and the fields of their entries (docs/architecture.md, "The wire")."""
+import re
+
+GROUP = "owner"          # the consumer group that reads a pipeline's input
+CHANGES = "memrelay:changes"   # channel: the control plane changed, look again
+
+UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SWARM = re.compile(r"[^\x00-\x1f\x7f{}]{1,128}")   # what stands in a key's last part and in a line of the inbox
+
+
+def input_key(uid: str) -> str:
+    """The stream by which everything enters a pipeline: fields `swarm`, `data`, and optional `id`, `hop`, `reply`."""
+    return f"pipeline:{{{uid}}}:in"
+
+
+def swarm_key(uid: str, swarm: str) -> str:
+    """A swarm's log (stream with fields `mid`, `data`) and, by the same name, its channel."""
+    return f"swarm:{{{uid}}}:{swarm}"
+
+
+def reply_channel(uid: str, token: str) -> str:
+    """Where one caller awaits its answer."""
+    return f"reply:{{{uid}}}:{token}"

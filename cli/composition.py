@@ -1,0 +1,112 @@
+"""The composition root: concrete classes from settings."""
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import orjson
+import typer
+import uvloop
+
+from bus.address import Address, parse
+from bus.embedded.errors import EmbeddedServerError
+from bus.embedded.socket_path import socket_of
+from bus.errors import BusError
+from cli.logs import configure_logging
+from cli.settings import Settings, SettingsError, load_settings
+from memory.catalog import Catalog, Deployed
+from memory.errors import MemoryFault
+from worker.limits import WorkerLimits
+from worker.ownership import NotTheOwner
+from worker.service import Worker, WorkerOptions
+
+Result = TypeVar("Result")
+FAULTS = (BusError, EmbeddedServerError, MemoryFault, NotTheOwner, SettingsError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class NoBus(BusError):
+    """No bus is configured and none of ours runs."""
+
+    data: Path
+
+    def __str__(self) -> str:
+        """The rule and the remedy."""
+        return f"no bus runs (looked in {self.data}); start one with `make up` or `memrelay up`, or set MEMRELAY_BUS__URL"
+
+
+def fail(message: str) -> NoReturn:
+    """Ends the command with a sentence instead of a traceback."""
+    typer.echo(f"memrelay: {message}", err=True)
+    raise typer.Exit(1)
+
+
+def settled(command: Callable[[Settings], Result]) -> Result:
+    """Runs a command with the settings; faults that a user can cause end it with a sentence and exit code 1."""
+    try:
+        settings = load_settings()
+        configure_logging(settings.log.level, settings.log.format)
+        return command(settings)
+    except FAULTS as fault:
+        fail(_sentence(fault))
+    except BaseExceptionGroup as group:
+        known = group.subgroup(FAULTS)
+        if known is None:
+            raise
+        fail(_sentence(first_of(known)))
+
+
+def _sentence(fault: BaseException) -> str:
+    """What went wrong; the system's own errors name the file first."""
+    if isinstance(fault, OSError) and fault.filename:
+        return f"{fault.filename}: {fault.strerror}"
+    return str(fault)
+
+
+def run(command: Callable[[Settings], Coroutine[Any, Any, Result]]) -> Result:
+    """The same for a command that needs an event loop."""
+    return settled(lambda settings: uvloop.run(command(settings)))
+
+
+def bus_address(settings: Settings) -> Address:
+    """The configured server, or our own that runs. Raises NoBus."""
+    if settings.bus.url:
+        return parse(settings.bus.url)
+    socket = socket_of(settings.bus.data)
+    if socket is None:
+        raise NoBus(settings.bus.data)
+    return Address(path=str(socket))
+
+
+def make_worker(settings: Settings, address: Address) -> Worker:
+    """A worker as the settings want it."""
+    limits = WorkerLimits(
+        batch=settings.worker.batch, max_hops=settings.worker.max_hops, max_cascade=settings.worker.max_cascade,
+        message_bytes=settings.bus.max_message_bytes, log_length=settings.bus.log_length,
+        producer_id_days=settings.worker.producer_id_days, grace_s=settings.worker.grace_s)
+    return Worker(WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits))
+
+
+async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
+    """The deployed pipeline; ends the command where there is none, or where several have that name."""
+    found = await catalog.find(uid_or_name)
+    if found is None:
+        everything = await catalog.active()
+        same = [one.uid for one in everything if one.name == uid_or_name]
+        if same:
+            fail(f"{len(same)} pipelines are named {uid_or_name!r}; say which by uid: {', '.join(same)}")
+        names = ", ".join(f"{one.name} ({one.uid})" for one in everything) or "none is deployed"
+        fail(f"no pipeline {uid_or_name!r}; there are: {names}. Deploy one with `memrelay deploy FILE`")
+    return found
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first reason under nested groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def print_json(value: Any) -> None:
+    """One line of JSON."""
+    typer.echo(orjson.dumps(value).decode())

@@ -1,0 +1,198 @@
+"""The settings: read from config.yaml and the environment, checked once, handed on as frozen values.
+
+This is the only file of the product that reads the environment. Its one error is SettingsError, which holds every
+fault at once: where it is (a file or a variable), which setting it concerns, and the remedy.
+"""
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
+from pydantic_core import ErrorDetails
+
+from bus import address
+
+PREFIX = "MEMRELAY_"
+CONFIG_VARIABLE = "MEMRELAY_CONFIG"
+CHECKOUT_FILE = Path(__file__).resolve().parent.parent / "config.yaml"
+
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+LogFormat = Literal["console", "json"]
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used: `faults` has all that is wrong, one line each."""
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults))
+
+
+def _path(value: object, info: ValidationInfo) -> Path:
+    """An absolute path; a relative one starts at the context's `folder`, else at the current one."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("must be a path")
+    folder = info.context["folder"] if info.context else Path.cwd()
+    return Path(folder, Path(value).expanduser())
+
+
+def _path_or_none(value: object, info: ValidationInfo) -> Path | None:
+    return None if value in ("", None) else _path(value, info)
+
+
+def _bus_url(url: str) -> str:
+    try:
+        if url:
+            address.parse(url)
+    except ValueError as error:  # never repeats the url, which may hold a password
+        raise ValueError("must be empty, unix:///path or redis://[user:password@]host:port/db") from error
+    return url
+
+
+FilePath = Annotated[Path, PlainValidator(_path)]
+OptionalPath = Annotated[Path | None, PlainValidator(_path_or_none)]
+BusUrl = Annotated[str, AfterValidator(_bus_url), Field(repr=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    # Strict, so that YAML's yes, 1.0 and "1" are no numbers; what the environment holds is read as text all the same.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
+
+
+class MemorySettings(_Section):
+    root: FilePath = Path("data/memory")
+    threads: Annotated[int, Field(ge=1, le=4)] = 2
+    open_files: Count = 256
+
+
+class BusSettings(_Section):
+    url: BusUrl = ""
+    data: FilePath = Path("data/bus")
+    server: OptionalPath = None
+    max_message_bytes: Count = 1_048_576
+    log_length: Count = 10_000
+
+
+class WorkerSettings(_Section):
+    batch: Count = 256
+    max_hops: Count = 32
+    max_cascade: Count = 1_000
+    producer_id_days: Count = 4
+    grace_s: Count = 10
+
+
+class LogSettings(_Section):
+    level: LogLevel = "info"
+    format: LogFormat = "console"
+
+
+class Settings(BaseModel):
+    """Every setting of Memrelay; config.yaml says what each one is for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory: MemorySettings = Field(default_factory=MemorySettings)
+    bus: BusSettings = Field(default_factory=BusSettings)
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    log: LogSettings = Field(default_factory=LogSettings)
+
+
+_SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
+_VARIABLES = {
+    f"{PREFIX}{section}__{key}".upper(): (section, key)
+    for section, model in _SECTIONS.items()
+    for key in model.model_fields
+}
+
+
+def default_config_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """The file that MEMRELAY_CONFIG names, else config.yaml in the current folder, else the checkout's own."""
+    if named := environ.get(CONFIG_VARIABLE):
+        return Path(named)
+    here = Path("config.yaml")
+    return here if here.is_file() else CHECKOUT_FILE
+
+
+def load_settings(config_file: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of the file (None: the default one), overridden by the environment; raises SettingsError."""
+    faults: list[str] = []
+    from_file = _from_file(config_file or default_config_file(environ), faults)
+    from_environment = _from_environment(environ, faults)
+    if faults or from_file is None or from_environment is None:
+        raise SettingsError(faults)
+    return from_file.model_copy(
+        update={
+            section: getattr(from_file, section).model_copy(update=given)
+            for section, given in from_environment.model_dump(exclude_unset=True).items()
+        }
+    )
+
+
+def _from_file(file: Path, faults: list[str]) -> Settings | None:
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        faults.append(f"{file}: {_why_unreadable(error)}")
+        return None
+    if not isinstance(content, dict | None):
+        faults.append(f"{file}: must hold sections ({', '.join(_SECTIONS)}), each with its settings")
+        return None
+    given = {section: {} if settings is None else settings for section, settings in (content or {}).items()}
+    try:
+        return Settings.model_validate(_every_section() | given, context={"folder": file.absolute().parent})
+    except ValidationError as error:
+        faults.extend(f"{file}: {'.'.join(map(str, fault['loc']))}: {_why(fault)}" for fault in error.errors())
+        return None
+
+
+def _from_environment(environ: Mapping[str, str], faults: list[str]) -> Settings | None:
+    """Only what the environment sets is set in the result."""
+    given = _every_section()
+    for name in sorted(environ):
+        if name in _VARIABLES:
+            section, key = _VARIABLES[name]
+            given[section][key] = environ[name]
+        elif name.startswith(PREFIX) and name != CONFIG_VARIABLE:
+            faults.append(f"{name}: no such setting{_did_you_mean(name, [*_VARIABLES, CONFIG_VARIABLE])}")
+    try:
+        return Settings.model_validate_strings(given, context={"folder": Path.cwd()})
+    except ValidationError as error:
+        faults.extend(f"{PREFIX}{'__'.join(map(str, fault['loc'])).upper()}: {_why(fault)}" for fault in error.errors())
+        return None
+
+
+def _every_section() -> dict[str, dict[str, Any]]:
+    return {section: {} for section in _SECTIONS}
+
+
+def _why_unreadable(error: OSError | UnicodeError | yaml.YAMLError) -> str:
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror}; name another in {CONFIG_VARIABLE}"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        return f"line {error.problem_mark.line + 1}: not YAML: {error.problem}"
+    return "not YAML in UTF-8"
+
+
+def _why(fault: ErrorDetails) -> str:
+    """What a fault breaks, without the value at fault, which may be a secret."""
+    match fault["type"], fault["loc"]:
+        case "extra_forbidden", (section,):
+            return f"no such section{_did_you_mean(section, _SECTIONS)}"
+        case "extra_forbidden", (section, key):
+            return f"no such setting{_did_you_mean(key, _SECTIONS[str(section)].model_fields)}"
+        case "model_type", _:
+            return "must hold settings, each on a line of its own"
+        case "value_error", _:
+            return str(fault["ctx"]["error"])
+        case _:
+            return fault["msg"].replace("Input should be", "must be")
+
+
+def _did_you_mean(name: object, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return f'; did you mean "{nearest[0]}"?' if nearest else f"; there are {', '.join(known)}"

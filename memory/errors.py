@@ -1,0 +1,38 @@
+"""What can go wrong in memory.
+
+MemoryFault
+├── Refused             the input breaks a rule; nothing was changed; the text names rule and remedy
+│   ├── BadMemoryId
+│   ├── BadTags
+│   └── ResultTooLarge
+├── StoreBusy           locked or out of space for now: the same again later may succeed
+└── StoreBroken         the file cannot be used; the text says which and what to do
+"""
+
+
+class MemoryFault(Exception):
+    """Anything that memory could not do."""
+
+
+class Refused(MemoryFault, ValueError):
+    """The input breaks a rule. Raised before anything is changed, so the transaction may go on."""
+
+
+class BadMemoryId(Refused):
+    """A `memory_id` that is missing, malformed or leaves the memory root."""
+
+
+class BadTags(Refused):
+    """Tags that are neither a JSON array of strings nor a comma list."""
+
+
+class ResultTooLarge(Refused):
+    """The result would not fit into one message."""
+
+
+class StoreBusy(MemoryFault):
+    """The store is locked by another process, or the disk is full: try again later."""
+
+
+class StoreBroken(MemoryFault):
+    """The store file is damaged, newer than this program, or no store at all."""

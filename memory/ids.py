@@ -1,0 +1,39 @@
+"""Ids that a replay makes again: a uuid7 derived from the input that it stands for."""
+from functools import lru_cache
+from hashlib import blake2b
+
+SEQ_MASK = 0xFF_FFFF
+NOISE_BITS = 50
+NOISE_MASK = (1 << NOISE_BITS) - 1
+VARIANT = 0b10 << 62
+
+
+def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
+    """The guid of the `index`-th record that `agent` of pipeline `uid` makes of an input. The same every time.
+
+    `input_id` begins with a stream entry's id, `<ms>-<seq>`: a uuid7 (RFC 9562) takes its time from the first number and
+    counts within the millisecond by the second, so that a burst's records lie beside each other in the index. What is left,
+    50 bits, tells apart what different agents and pipelines make of inputs with the same number.
+    """
+    ms, _, rest = input_id.partition("-")
+    seq, _, way = rest.partition(".")   # a continuation's id goes on after the entry's
+    count = int(seq) & SEQ_MASK
+    tail = f"{VARIANT | (count & 0xFFF) << NOISE_BITS | _salt(uid, agent, way, index):016x}"
+    return f"{_time(ms)}-7{count >> 12:03x}-{tail[:4]}-{tail[4:]}"
+
+
+def time_of(input_id: str) -> int:
+    """When the input entered the bus, Unix ms by the server's clock."""
+    return int(input_id.partition("-")[0])
+
+
+@lru_cache(64)
+def _time(ms: str) -> str:
+    """The first two parts of a uuid7. Of a burst they are all the same."""
+    time = int(ms) & 0xFFFF_FFFF_FFFF
+    return f"{time >> 16:08x}-{time & 0xFFFF:04x}"
+
+
+@lru_cache(4096)
+def _salt(uid: str, agent: str, way: str, index: int) -> int:
+    return int.from_bytes(blake2b(f"{uid}\n{agent}\n{way}\n{index}".encode(), digest_size=8).digest()) & NOISE_MASK

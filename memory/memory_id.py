@@ -1,0 +1,29 @@
+"""`memory_id`: the path that names a store below the memory root (seed 000, "Memory ID Convention")."""
+import re
+from pathlib import Path
+
+from memory.errors import BadMemoryId
+
+SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+MOST_SEGMENTS = 8
+RULE = ('a memory_id is a path of 2 to 8 parts below the memory root, like "instances/${pipeline_uid}/memories"; a part has '
+        "letters, digits, `_`, `-` and `.`, does not begin with `.` or end with `.db`, and has at most 100 characters")
+
+
+def check(memory_id: str) -> str:
+    """The `memory_id` itself; raises BadMemoryId. One part alone is refused, since the control plane's files lie there."""
+    if not memory_id:
+        raise BadMemoryId(f"memory_id is missing: set it in wf_webhook_args; {RULE}")
+    parts = memory_id.split("/")
+    if not 2 <= len(parts) <= MOST_SEGMENTS or not all(_allowed(part) for part in parts):
+        raise BadMemoryId(f"memory_id {memory_id[:200]!r} is not allowed: {RULE}")
+    return memory_id
+
+
+def _allowed(part: str) -> bool:
+    return SEGMENT.fullmatch(part) is not None and not part.endswith(".db")
+
+
+def path_of(root: Path, memory_id: str) -> Path:
+    """The store's file. Allowed parts cannot leave the root, symbolic links set by the machine's owner aside."""
+    return root / (check(memory_id) + ".db")

@@ -1,0 +1,1 @@
+"""One file an operation: `(tx, input) -> output`, reached by every face."""

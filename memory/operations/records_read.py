@@ -1,0 +1,44 @@
+"""records.read: lists records by exact kind, scope and source, oldest first. Never cut silently."""
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memory.errors import ResultTooLarge
+from memory.operation import operation
+from memory.record import Record
+from memory.sqlite.store import Transaction
+
+RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at least
+
+
+@dataclass(frozen=True, slots=True)
+class ReadInput:
+    """Which records; `limit` None is all of them. A result of more than `max_bytes` is refused."""
+
+    max_bytes: int
+    filters: dict[str, str] = field(default_factory=dict)   # of kind, scope, source
+    order: Literal["asc", "desc"] = "asc"
+    limit: int | None = None
+    offset: int = 0
+
+
+@operation("records.read", access="read", mutates=False)
+def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
+    """The records in order of arrival. Raises ResultTooLarge."""
+    return within(wanted.max_bytes, tx.records.select(wanted.filters, wanted.order, wanted.limit, wanted.offset))
+
+
+def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
+    """All of `records`, or ResultTooLarge as soon as their text alone exceeds `max_bytes`."""
+    size, taken = 0, []
+    for record in records:
+        taken.append(record)
+        size += len(record.content) + RECORD_BYTES
+        if size > max_bytes:
+            raise too_large(max_bytes)
+    return taken
+
+
+def too_large(max_bytes: int) -> ResultTooLarge:
+    """The refusal, with its remedy."""
+    return ResultTooLarge(f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in wf_webhook_args")

@@ -1,0 +1,27 @@
+"""records.write: stores a text as a new record. Records are never deduplicated here; they accumulate (seed 000)."""
+from typing import NamedTuple
+
+import orjson
+
+from memory.operation import operation
+from memory.sqlite.store import Transaction
+
+
+class WriteInput(NamedTuple):
+    """A record to be. `now_ms` is Unix ms. A named tuple, for the reason that Message is one."""
+
+    guid: str
+    scope: str
+    kind: str
+    content: str
+    source: str
+    tags: tuple[str, ...]
+    now_ms: int
+
+
+@operation("records.write", access="write", mutates=True)
+def write(tx: Transaction, new: WriteInput) -> str:
+    """Stores the record and returns its guid."""
+    tags = orjson.dumps(new.tags).decode() if new.tags else "[]"
+    tx.records.insert((new.guid, new.scope, new.kind, new.content, new.source, tags, new.now_ms, new.now_ms))
+    return new.guid

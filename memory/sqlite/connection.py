@@ -1,0 +1,101 @@
+"""Opens a store file: from a template where it is new, migrated where it is old, refused where it is not ours."""
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+
+from memory.errors import StoreBroken, StoreBusy
+
+APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """SQLite's errors in our words: which may pass by themselves, and which not."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise StoreBusy(f"{path} is locked by another program; it is tried again") from error
+    except (apsw.FullError, apsw.IOError, apsw.NoMemError) as error:
+        raise StoreBusy(f"{path}: {error}; free some space, it is tried again") from error
+    except (NotADirectoryError, FileExistsError, PermissionError) as error:
+        raise StoreBroken(f"{path} cannot be made: {error}; its folder must be a folder that this user may write to") from error
+    except OSError as error:
+        raise StoreBusy(f"{path}: {error}; it is tried again") from error
+    except (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+        raise StoreBroken(f"{path} cannot be used: {error}; move it away and restore a backup") from error
+
+
+def open_store_file(path: Path) -> apsw.Connection:
+    """A connection to the store at `path`, which is made where there is none. Raises StoreBroken or StoreBusy."""
+    with translated(str(path)):
+        if not path.exists():
+            _create(path)
+        with ExitStack() as undo:
+            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+            undo.callback(connection.close)
+            _prepare(connection, path)
+            undo.pop_all()
+        return connection
+
+
+def _prepare(connection: apsw.Connection, path: Path) -> None:
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise StoreBroken(f"{path} is not a store of Memrelay; move it away, a new one is made")
+    connection.pragma("synchronous", "FULL")
+    connection.pragma("temp_store", "MEMORY")
+    _migrate(connection, path)
+
+
+def _create(path: Path) -> None:
+    """Copies the template under another name first, so that a crash leaves no half of a file."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    with open(descriptor, "wb") as file:
+        file.write(_template())
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@cache
+def _template() -> bytes:
+    """An empty store with today's schema: copying it costs a hundredth of making one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "template")
+        connection = apsw.Connection(str(path))
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("application_id", APPLICATION_ID)
+        _migrate(connection, path)
+        connection.close()
+        return path.read_bytes()
+
+
+@cache
+def migrations() -> tuple[str, ...]:
+    """The SQL of each migration, in order; the first is number 1."""
+    found = sorted(file.name for file in files("memory.sqlite.migrations").iterdir() if file.name.endswith(".sql"))
+    if [int(name[:4]) for name in found] != list(range(1, len(found) + 1)):
+        raise StoreBroken(f"the migrations are not numbered from 0001 without a gap: {found}")
+    return tuple(files("memory.sqlite.migrations").joinpath(name).read_text() for name in found)
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    """Runs what the file has not seen yet, each migration in a transaction of its own."""
+    version = connection.pragma("user_version")
+    if version > len(migrations()):
+        raise StoreBroken(f"{path} was written by a newer Memrelay (schema {version}); run that one")
+    for number in range(version + 1, len(migrations()) + 1):
+        with connection:
+            connection.execute(migrations()[number - 1])
+            connection.pragma("user_version", number)

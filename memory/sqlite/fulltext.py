@@ -1,0 +1,56 @@
+"""The full-text index of a store, written in bulk: what is new, gone or changed waits until a search or the commit needs it.
+
+FTS5 flushes its buffer whenever it is written out of rowid order, and before every query. So deletions come before
+insertions, each in ascending order, and as seldom as possible: 8 microseconds a row instead of 20 to 40.
+"""
+import apsw
+
+
+class FullTextIndex:
+    """Keeps `records_fts` in step with `records`; used by RecordTable alone."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """An index that is in step, as it is after every commit."""
+        self._connection = connection
+        self._outdated: dict[int, str] = {}   # row -> the content that is still indexed
+        self._changed: set[int] = set()       # rows to index again
+        self.indexed = 0                      # the highest row that the index has
+
+    def reset(self, last_row: int) -> None:
+        """In step again, after a commit or a rollback."""
+        self._outdated.clear()
+        self._changed.clear()
+        self.indexed = last_row
+
+    def changed(self, row: int, old_content: str) -> None:
+        """The content of `row` is another now."""
+        if row <= self.indexed:
+            self._outdated.setdefault(row, old_content)
+            self._changed.add(row)
+
+    def gone(self, row: int, old_content: str) -> None:
+        """`row` was deleted."""
+        if row <= self.indexed:
+            self._outdated.setdefault(row, old_content)
+            self._changed.discard(row)
+
+    def gone_kind(self, kind: str) -> None:
+        """All records of a kind are about to be deleted; the index must be in step."""
+        self._connection.execute(
+            "INSERT INTO records_fts(records_fts, rowid, content) "
+            "SELECT 'delete', row, content FROM records WHERE kind = ? ORDER BY row", (kind,))
+
+    def catch_up(self, last_row: int) -> None:
+        """Brings the index in step with rows up to `last_row`, which must be in the table."""
+        if self._outdated:
+            self._connection.executemany(
+                "INSERT INTO records_fts(records_fts, rowid, content) VALUES ('delete', ?, ?)", sorted(self._outdated.items()))
+        if self._changed:
+            self._connection.executemany(
+                "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE row = ?",
+                [(row,) for row in sorted(self._changed)])
+        if last_row > self.indexed:
+            self._connection.execute(
+                "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE row > ? ORDER BY row",
+                (self.indexed,))
+        self.reset(last_row)

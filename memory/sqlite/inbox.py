@@ -1,0 +1,93 @@
+"""The inbox of a store: which inputs are done, and what was answered, for as long as they can come back."""
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import apsw
+
+
+class Done(NamedTuple):
+    """What is kept of an input: the bundle version that it ran under and what goes out, again on a replay."""
+
+    bundle: str
+    outputs: bytes
+
+
+class Inbox:
+    """Marks inputs as done inside the store's open transaction. Few rows live at a time, so their ids are kept in memory."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """The inbox as it was committed last."""
+        self._connection = connection
+        self._rows: dict[str, int] = {}   # id -> n, of this transaction too
+        self._new: list[tuple[int, str, str, bytes]] = []   # waiting to be inserted
+        self._last = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """As it was committed last: after a rollback, and at the beginning."""
+        self._new.clear()
+        self._rows = {ident: number for number, ident in self._connection.execute("SELECT n, id FROM inbox ORDER BY n")}
+        self._last = max(self._rows.values(), default=0)
+
+    def find(self, ident: str) -> Done | None:
+        """What an input led to, where it is done."""
+        if ident not in self._rows:
+            return None
+        self._flush()
+        return Done(*self._connection.execute("SELECT bundle, outputs FROM inbox WHERE n = ?", (self._rows[ident],)).get)
+
+    def __contains__(self, ident: str) -> bool:
+        """Whether an input is done."""
+        return ident in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids of the inputs that are done and may come back."""
+        return iter(self._rows)
+
+    def add(self, ident: str, bundle: str, outputs: bytes) -> None:
+        """An input is done with this transaction."""
+        self._last = self._rows[ident] = self._last + 1
+        self._new.append((self._last, ident, bundle, outputs))
+
+    def forget(self, idents: list[str]) -> None:
+        """These inputs cannot come back: their entries are acknowledged and deleted."""
+        numbers = [number for ident in idents if (number := self._rows.pop(ident, 0))]
+        if not numbers:
+            return
+        self._flush()
+        if numbers[-1] - numbers[0] + 1 == len(numbers) and numbers == sorted(numbers):
+            self._connection.execute("DELETE FROM inbox WHERE n BETWEEN ? AND ?", (numbers[0], numbers[-1]))
+        else:
+            self._connection.executemany("DELETE FROM inbox WHERE n = ?", [(number,) for number in numbers])
+
+    def produced(self, producer_id: str) -> Done | None:
+        """What a message led to that carried this id of its producer's."""
+        found = self._connection.execute("SELECT bundle, outputs FROM producer_ids WHERE id = ?", (producer_id,)).fetchone()
+        return Done(*found) if found else None
+
+    def add_produced(self, producer_id: str, done: Done, now_ms: int) -> None:
+        """Keeps the id that a producer gave its message, with what the message led to."""
+        self._connection.execute("INSERT OR IGNORE INTO producer_ids VALUES (?, ?, ?, ?)", (producer_id, *done, now_ms))
+
+    def expire_produced(self, before_ms: int) -> None:
+        """Forgets producers' ids from before a time."""
+        self._connection.execute("DELETE FROM producer_ids WHERE done_at < ?", (before_ms,))
+
+    def count_attempt(self, ident: str) -> int:
+        """Journals that an input is about to be tried, and says how often it has been."""
+        self._connection.execute(
+            "INSERT INTO attempts VALUES (?, 1) ON CONFLICT(id) DO UPDATE SET started = started + 1", (ident,))
+        return int(self._connection.execute("SELECT started FROM attempts WHERE id = ?", (ident,)).get)
+
+    def clear_attempts(self) -> None:
+        """Whatever was in flight has an outcome now."""
+        self._connection.execute("DELETE FROM attempts")
+
+    def complete(self) -> None:
+        """The table as the commit wants it."""
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._new:
+            self._connection.executemany("INSERT INTO inbox VALUES (?, ?, ?, ?)", self._new)
+            self._new.clear()

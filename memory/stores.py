@@ -1,0 +1,48 @@
+"""The open stores of one database thread: at most so many files, the longest unused closed first."""
+from collections import OrderedDict
+from pathlib import Path
+
+from memory.memory_id import path_of
+from memory.sqlite.store import Store
+
+
+class OpenStores:
+    """Opens stores by `memory_id` and keeps them open; belongs to one thread, as the stores do."""
+
+    def __init__(self, root: Path, most_open: int) -> None:
+        """Stores below `root`; an open file costs about 200 kB and 3 handles."""
+        self._root, self._most_open = root, most_open
+        self._open: OrderedDict[str, Store] = OrderedDict()
+
+    def get(self, memory_id: str) -> Store:
+        """The store, opened or made. Raises BadMemoryId, StoreBusy or StoreBroken."""
+        store = self._open.get(memory_id)
+        if store is None:
+            store = Store(memory_id, path_of(self._root, memory_id))
+            self._make_room()
+            self._open[memory_id] = store
+        else:
+            self._open.move_to_end(memory_id)
+        return store
+
+    def exists(self, memory_id: str) -> bool:
+        """Whether the store was ever made."""
+        return memory_id in self._open or path_of(self._root, memory_id).exists()
+
+    def close(self, memory_id: str) -> None:
+        """Closes one store, if it is open."""
+        if store := self._open.pop(memory_id, None):
+            store.close()
+
+    def close_all(self) -> None:
+        """Checkpoints and closes every store."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _make_room(self) -> None:
+        """For one more. Stores within a transaction stay: the batch that opened them is under way."""
+        surplus = len(self._open) + 1 - self._most_open
+        if surplus > 0:
+            idle = [name for name, store in self._open.items() if not store.in_transaction]
+            for name in idle[:surplus]:
+                self.close(name)

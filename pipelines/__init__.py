@@ -1,0 +1,1 @@
+"""Bundles: their model, their checks, and the sample bundles (JSON). docs/bundle.schema.json is their JSON Schema."""

@@ -1,0 +1,93 @@
+"""One agent's checks: its class, its block with the arguments, and what it publishes."""
+
+from pydantic import ConfigDict
+
+from blocks.contract import Agent, Block, BlockArgs
+from blocks.registry import all_blocks
+from pipelines.args import parse_args, read_args
+from pipelines.bundle import CLASSES, AgentSpec
+from pipelines.checked import CheckedAgent
+from pipelines.faults import Place, quoted
+from pipelines.report import Report
+
+
+class _AnyArgs(BlockArgs):
+    model_config = ConfigDict(extra="ignore")
+
+
+NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # of an agent that calls none
+
+
+def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> CheckedAgent | None:
+    """The agent; None after telling why it cannot work."""
+    _check_publishing(spec, place, report)
+    if spec.wf_interval_secs > 0:
+        report.warn((*place, "wf_interval_secs"), "timers are not served by this version", "set 0")
+    block, values = _block_of(spec, place, report), parse_args(spec.wf_webhook_args, _args(place), report)
+    args = read_args(block, values, _args(place), report) if block is not None and values is not None else None
+    if block is None or args is None:
+        return None
+    _check_store(spec, args, place, uid, report)
+    name = spec.published_name
+    return CheckedAgent(
+        agent=Agent(uid, spec.agent_alias, name, spec.wf_username or name, spec.publishes),
+        rec_swarm=spec.agent_rec_swarm,
+        send_swarm=spec.agent_send_swarm,
+        accepts=spec.accepts,
+        block=block,
+        args=args,
+        calls=block.handle is not None and spec.wf_call_webhook is not False,
+    )
+
+
+def _args(place: Place) -> Place:
+    return (*place, "wf_webhook_args")
+
+
+def _check_publishing(spec: AgentSpec, place: Place, report: Report) -> None:
+    if spec.publishes and not spec.published_name:
+        report.error((*place, "agent_name"), "an agent that publishes needs a name", "set wf_agent_name or agent_name")
+    if spec.wf_publish_results and not spec.agent_send_swarm and spec.agent_class != "viewer_agent":
+        rule = "wf_publish_results is true, and there is no swarm to publish to"
+        report.warn((*place, "agent_send_swarm"), rule, "set agent_send_swarm")
+
+
+def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
+    """A chat's or a viewer's block is its class; None after telling what is wrong."""
+    at = (*place, "agent_class")
+    if spec.agent_class in ("chat_agent", "viewer_agent"):
+        return all_blocks()[spec.agent_class]
+    if spec.agent_class == "wf_agent":
+        return _named_block(spec, (*place, "wf_diagram_webhook"), report)
+    if spec.agent_class == "ai_agent":
+        report.error(at, "ai_agent is not served by this version, which calls no models", "leave the agent out")
+    elif spec.agent_class:
+        report.unknown(at, f"there is no agent class {quoted(spec.agent_class)}", spec.agent_class, CLASSES)
+    else:
+        report.error(at, "an agent needs a class", f"set one of {', '.join(CLASSES)}")
+    return None
+
+
+def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
+    name = spec.wf_diagram_webhook
+    callable_blocks = {known: block for known, block in all_blocks().items() if block.handle is not None}
+    if name in callable_blocks:
+        return callable_blocks[name]
+    if name:
+        report.unknown(at, f"there is no block {quoted(name)}", name, callable_blocks)
+    elif spec.wf_call_webhook is False:
+        return NO_BLOCK
+    else:
+        report.error(at, "a wf_agent needs a block", "name one, or set wf_call_webhook to false")
+    return None
+
+
+def _check_store(spec: AgentSpec, args: BlockArgs, place: Place, uid: str, report: Report) -> None:
+    if not args.store:
+        return
+    if not spec.wf_publish_results:
+        rule = "the block runs, and its result is not said"
+        report.warn((*place, "wf_publish_results"), rule, "set wf_publish_results to true")
+    if not args.store.startswith(f"instances/{uid}/"):
+        rule = f"the store {quoted(args.store)} is shared with every pipeline that names it"
+        report.warn((*_args(place), "memory_id"), rule, "begin it with instances/${pipeline_uid}/ for one of its own")

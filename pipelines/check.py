@@ -1,0 +1,46 @@
+"""The check of a bundle: every fault at once, and where there is none, what a worker runs."""
+
+import hashlib
+from typing import Any
+
+import orjson
+
+from pipelines.agents import check_agent
+from pipelines.checked import Checked, CheckedAgent, CheckedBundle
+from pipelines.json_text import fits, parse_bundle
+from pipelines.report import Report
+from pipelines.shape import read_bundle
+from pipelines.substitution import fill
+from pipelines.uid import choose
+from pipelines.wiring import check_aliases, check_display_order, check_senders, check_swarms
+
+__all__ = ["Checked", "CheckedAgent", "CheckedBundle", "check"]
+
+
+def check(raw: bytes | dict[str, Any], *, uid: str | None = None) -> Checked:
+    """All that is wrong with a bundle, or the bundle. `uid` goes before the bundle's own; without both one is made."""
+    report = Report()
+    value = parse_bundle(raw, report)
+    bundle = None if value is None else _check_object(value, uid, report)
+    return Checked(report.errors, report.warnings, None if report.errors else bundle)
+
+
+def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) -> CheckedBundle:
+    uid = choose(given_uid, value, report)
+    filled = fill(value | {"pipeline_uid": uid}, uid, report)
+    bundle, agents, swarms = read_bundle(filled, report)
+    checked = [check_agent(spec, ("agents", at), uid, report) for at, spec in agents.items()]
+    check_aliases(agents, report)
+    check_swarms(swarms, agents, report)
+    check_senders(agents, report)
+    check_display_order(bundle.display_order, agents, report)
+    source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
+    fits(source, report)
+    return CheckedBundle(
+        uid=uid,
+        name=bundle.pipeline_name,
+        description=bundle.pipeline_desc,
+        hash=hashlib.sha256(source).hexdigest(),
+        source=source,
+        agents=tuple(agent for agent in checked if agent is not None),
+    )

@@ -1,0 +1,47 @@
+"""What a check gives: the faults, and where there are none a bundle that can be deployed."""
+
+from dataclasses import dataclass
+
+from blocks.contract import Agent, Block, BlockArgs
+from pipelines.errors import BundleRefused
+from pipelines.faults import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAgent:
+    """An agent, ready to be routed to."""
+
+    agent: Agent
+    rec_swarm: str  # "" where it listens to none
+    send_swarm: str
+    accepts: tuple[str, ...]  # for pipelines.senders.accepts; () for everybody
+    block: Block
+    args: BlockArgs
+    calls: bool  # is the block called for what the agent hears?
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBundle:
+    """A bundle without faults. Checking `source` again gives an equal one."""
+
+    uid: str
+    name: str
+    description: str
+    hash: str  # sha256 of `source`, in hex
+    source: bytes  # canonical JSON: the bundle with its uid filled in, keys sorted
+    agents: tuple[CheckedAgent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The outcome; `bundle` is None where there are `faults`."""
+
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...]
+    bundle: CheckedBundle | None
+
+    def accepted(self) -> CheckedBundle:
+        """The bundle; raises BundleRefused with all faults."""
+        if self.bundle is None:
+            raise BundleRefused(self.faults)
+        return self.bundle

@@ -1,0 +1,58 @@
+"""JSON as people write it: parsed within bounds, and what is wrong told with its line and column."""
+
+from typing import Any
+
+import orjson
+
+from pipelines.faults import Place
+from pipelines.report import Report
+
+MOST_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is filled in
+MOST_DEPTH = 32
+BOM = b"\xef\xbb\xbf"
+
+
+def parse_bundle(raw: bytes | dict[str, Any], report: Report) -> dict[str, Any] | None:
+    """The bundle as an object; None after telling what is wrong. A dict goes through JSON too, which copies it."""
+    try:
+        text = raw if isinstance(raw, bytes) else orjson.dumps(raw)
+    except orjson.JSONEncodeError as error:
+        report.error((), f"not JSON: {error}")
+        return None
+    return parse_object(text.removeprefix(BOM), (), report) if fits(text, report) else None
+
+
+def fits(text: bytes, report: Report) -> bool:
+    """Is the bundle small enough? Tells where it is not."""
+    if len(text) <= MOST_BYTES:
+        return True
+    report.error((), f"a bundle has at most {MOST_BYTES} bytes; this has {len(text)}", "split it into several pipelines")
+    return False
+
+
+def parse_object(text: bytes | str, place: Place, report: Report) -> dict[str, Any] | None:
+    """The object that a text holds; None after telling what is wrong."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        report.error(place, f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})")
+        return None
+    return bounded_object(value, place, report)
+
+
+def bounded_object(value: object, place: Place, report: Report) -> dict[str, Any] | None:
+    """The value, if it is an object that is not nested too deeply; None after telling."""
+    if not isinstance(value, dict):
+        report.error(place, "must be a JSON object, like {}")
+    elif _deeper(value, MOST_DEPTH):
+        report.error(place, f"nested deeper than {MOST_DEPTH}")
+    else:
+        return value
+    return None
+
+
+def _deeper(value: object, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_deeper(held, depth - 1) for held in inner)

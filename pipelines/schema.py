@@ -1,0 +1,53 @@
+"""The JSON Schema of a bundle. `python -m pipelines.schema > docs/bundle.schema.json` writes it anew."""
+
+import sys
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from blocks.registry import all_blocks
+from pipelines.bundle import AgentSpec, Bundle, Part, SwarmSpec
+
+Schema = dict[str, Any]
+
+
+def json_schema() -> Schema:
+    """The schema (draft 2020-12); $defs holds the arguments of every block."""
+    blocks = all_blocks()
+    models: list[type[BaseModel]] = [Bundle, *(block.args for block in blocks.values())]
+    refs, schema = models_json_schema([(model, "validation") for model in models])
+    args = {name: refs[block.args, "validation"] for name, block in blocks.items()}
+    for part in (Bundle, AgentSpec, SwarmSpec):
+        schema["$defs"][part.__name__] |= _key_names(part)
+    schema["$defs"]["AgentSpec"]["allOf"] = [_args_rule(name, ref) for name, ref in args.items()]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Memrelay bundle"}
+    return head | {"$ref": "#/$defs/Bundle"} | schema
+
+
+def rendered() -> bytes:
+    """The schema as it stands in docs/bundle.schema.json."""
+    return orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _key_names(part: type[Part]) -> Schema:
+    """Keys with our prefixes are known ones; all others are free."""
+    if not part.prefixes:
+        return {}
+    ours = f"^({'|'.join(part.prefixes)})"
+    return {"propertyNames": {"anyOf": [{"enum": sorted(part.keys())}, {"not": {"pattern": ours}}]}}
+
+
+def _args_rule(name: str, args: Schema) -> Schema:
+    """Which arguments go with a block, whether as an object or as JSON in a string."""
+    key = "agent_class" if all_blocks()[name].handle is None else "wf_diagram_webhook"
+    text = {"type": "string", "contentMediaType": "application/json", "contentSchema": args}
+    return {
+        "if": {"properties": {key: {"const": name}}, "required": [key]},
+        "then": {"properties": {"wf_webhook_args": {"anyOf": [args, text]}}},
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(rendered())

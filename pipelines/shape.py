@@ -1,0 +1,84 @@
+"""Shape: a bundle's objects read as models, key by key, so that one wrong key hides nothing else."""
+
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from pipelines.bundle import AgentSpec, Bundle, Part, SwarmSpec
+from pipelines.faults import Place
+from pipelines.keys import check_keys
+from pipelines.report import Report
+
+MOST_AGENTS = 1000
+
+SomePart = TypeVar("SomePart", bound=Part)
+
+
+def read_bundle(value: dict[str, Any], report: Report) -> tuple[Bundle, dict[int, AgentSpec], dict[int, SwarmSpec]]:
+    """The bundle without its lists, and its agents and swarms by their places in these."""
+    head = {key: held for key, held in value.items() if key not in ("agents", "swarms")}
+    check_keys(value, Bundle, (), report)
+    if value.get("agents") is None:
+        report.error(("agents",), "a bundle needs agents", "add a list of them")
+    return (
+        read_part(Bundle, head, (), report),
+        read_parts(AgentSpec, value.get("agents"), ("agents",), report),
+        read_parts(SwarmSpec, value.get("swarms"), ("swarms",), report),
+    )
+
+
+def read_parts(part: type[SomePart], value: object, place: Place, report: Report) -> dict[int, SomePart]:
+    """Those of a list that are objects, by their places."""
+    if value is not None and not isinstance(value, list):
+        report.error(place, "must be a list of objects")
+        return {}
+    found = {}
+    for at, held in enumerate(value or ()):
+        if at == MOST_AGENTS:
+            report.error(place, f"has at most {MOST_AGENTS} entries", "split it into several pipelines")
+            break
+        if isinstance(held, dict):
+            check_keys(held, part, (*place, at), report)
+            found[at] = read_part(part, held, (*place, at), report)
+        else:
+            report.error((*place, at), "must be an object")
+    return found
+
+
+def read_part(part: type[SomePart], value: dict[str, Any], place: Place, report: Report) -> SomePart:
+    """The part. A wrong key is told and then taken as absent; every key of a part has a default."""
+    try:
+        return part.model_validate(value)
+    except ValidationError as error:
+        tell(error, value, place, report)
+        wrong = {told["loc"][0] for told in error.errors()}
+        return part.model_validate({key: held for key, held in value.items() if key not in wrong})
+
+
+def tell(error: ValidationError, value: dict[str, Any], place: Place, report: Report) -> None:
+    """Pydantic's errors as ours; what it says of one place (of each type that would do) becomes one fault."""
+    rules: dict[Place, list[str]] = {}
+    for told in error.errors(include_url=False, include_input=False):
+        rules.setdefault((*place, *_inside(value, told)), []).append(_rule(told))
+    for at, said in rules.items():
+        report.error(at, ", or ".join(dict.fromkeys(said)))
+
+
+def _inside(value: Any, told: ErrorDetails) -> Place:
+    """The error's place in the JSON; pydantic also counts the alternatives of a type as steps."""
+    for count, step in enumerate(told["loc"]):
+        if isinstance(value, dict) and step in value:
+            value = value[str(step)]
+        elif isinstance(value, list) and isinstance(step, int):
+            value = value[step]
+        else:
+            return told["loc"][: count + (told["type"] == "missing")]
+    return told["loc"]
+
+
+def _rule(told: ErrorDetails) -> str:
+    """What pydantic says, in our words where they differ."""
+    if told["type"] == "missing":
+        return "is missing"
+    return told["msg"].removeprefix("Value error, ").replace("Input should be", "must be")

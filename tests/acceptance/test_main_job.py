@@ -1,0 +1,209 @@
+"""The main job as a stranger sees it: the real program, its command line, and any Redis client."""
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.client import Ear, make_envelope
+from tests.support.program import Program
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Program]:
+    """`memrelay up`, for all tests that leave it running."""
+    with Program() as program:
+        program.up()
+        yield program
+        assert program.end() == 0
+
+
+def say(program: Program, text: str) -> list[object]:
+    """What comes of it, a value each."""
+    ended = program.run("say", "memory_test", text)
+    assert ended.code == 0, ended.err
+    return ended.lines
+
+
+def uid_of(program: Program) -> str:
+    """The sample pipeline's."""
+    return program.run("ls").lines[0]["pipeline_uid"]
+
+
+def test_what_it_says_to_try_is_what_works(program: Program) -> None:
+    commands = re.findall(r'^ {2}\S*memrelay (say) (\S+) "(.*)"$', program.said, re.MULTILINE)
+
+    ended = [program.run(*command) for command in commands]
+
+    assert len(ended) == 3
+    assert [end.code for end in ended] == [0, 0, 0]
+    assert all(record["content"] == "The meeting is at 3pm" for record in ended[1].lines[0])
+
+
+def test_a_text_that_is_written_is_found_read_and_deleted(program: Program) -> None:
+    (written,) = say(program, "/write The dentist is at noon")
+    (found,) = say(program, "/search dentist")
+    (read,) = say(program, "/read")
+    (deleted,) = say(program, f"/delete {written['guid']}")
+    (found_after,) = say(program, "/search dentist")
+
+    assert [record["guid"] for record in found] == [written["guid"]]
+    assert found[0]["content"] == "The dentist is at noon"
+    assert written["guid"] in [record["guid"] for record in read]
+    assert (deleted, found_after) == ({"deleted": 1}, [])
+
+
+def test_appends_go_to_one_record(program: Program) -> None:
+    (created,), (appended,) = say(program, "/append one"), say(program, "/append two")
+
+    (read,) = say(program, "/read")
+
+    assert appended == {"guid": created["guid"], "appended": True}
+    assert [record["content"] for record in read if record["guid"] == created["guid"]] == ["one\ntwo"]
+
+
+def test_a_text_that_is_no_command_passes_the_filter_and_is_no_error(program: Program) -> None:
+    ended = program.run("say", "memory_test", "good morning")
+
+    assert ended.code == 0
+    assert ended.lines == ["good morning"]
+
+
+def test_a_command_that_nobody_knows_has_no_results_and_is_no_error(program: Program) -> None:
+    ended = program.run("say", "memory_test", "/dance")
+
+    assert (ended.code, ended.lines) == (0, [])
+    assert "no results" in ended.err
+
+
+def test_the_whole_envelope_is_printed_on_demand(program: Program) -> None:
+    ended = program.run("say", "memory_test", "/search nothing like this", "--envelope", "--as", "Ann")
+
+    (envelope,) = ended.lines
+    assert (envelope["from"], envelope["id"], envelope["args"][0]["text"]) == ("memory_search", "cli", "[]")
+
+
+def test_any_redis_client_can_publish_and_hear_the_answer(program: Program) -> None:
+    client, uid = program.client(), uid_of(program)
+
+    with Ear(client, uid) as ear:
+        client.publish(uid, make_envelope("/write published"))
+        heard = ear.until(lambda payload: b'"from":"memory_write"' in payload, within_s=5)
+
+    guid = orjson.loads(orjson.loads(heard[-1])["args"][0]["text"])["guid"]
+    (found,) = say(program, "/search published")
+    assert [record["guid"] for record in found] == [guid]
+
+
+def test_any_redis_client_can_append_to_the_input(program: Program) -> None:
+    client, uid = program.client(), uid_of(program)
+
+    guid = client.answer(uid, "/write entered")["guid"]
+
+    (found,) = say(program, "/search entered")
+    assert [record["guid"] for record in found] == [guid]
+
+
+def test_a_bundle_is_deployed_spoken_to_and_removed_while_it_runs(program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "tea.json"
+    plus = {"agent_class": "wf_agent", "agent_alias": "plus", "wf_agent_name": "plus", "agent_rec_swarm": "chat",
+            "agent_send_swarm": "chat", "agent_from": "User", "wf_diagram_webhook": "add_1", "wf_publish_results": True}
+    file.write_bytes(orjson.dumps({"pipeline_name": "tea", "agents": [plus]}))
+
+    (deployed,) = program.run("deploy", file).lines
+    said = program.run("say", "tea", "41")
+    listed = program.run("ls").lines
+    removed = program.run("rm", "tea")
+    after = program.run("say", "tea", "41")
+
+    assert (deployed["name"], deployed["version"]) == ("tea", 1)
+    assert said.lines == ["42"]
+    assert deployed["pipeline_uid"] in [one["pipeline_uid"] for one in listed]
+    assert (removed.code, removed.lines[0]["removed"]) == (0, deployed["pipeline_uid"])
+    assert after.code == 1 and "no pipeline 'tea'" in after.err and "memory_test" in after.err
+
+
+def test_a_message_that_goes_in_circles_ends_in_the_dead_letters_and_say_tells_so(program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "loop.json"
+    plus = {"agent_class": "wf_agent", "agent_alias": "plus", "wf_agent_name": "plus", "agent_rec_swarm": "chat",
+            "agent_send_swarm": "chat", "wf_diagram_webhook": "add_1", "wf_publish_results": True}
+    file.write_bytes(orjson.dumps({"pipeline_name": "loop", "agents": [plus]}))
+    program.run("deploy", file)
+
+    ended = program.run("say", "loop", "1")
+
+    assert (ended.code, ended.lines) == (1, [])
+    assert "dead letters" in ended.err and "worker.max_hops" in ended.err
+    assert program.run("rm", "loop").code == 0
+
+
+def test_a_second_up_in_the_same_folder_is_refused_with_a_sentence(program: Program) -> None:
+    ended = program.run("up")
+
+    assert ended.code == 1
+    assert "another worker serves" in ended.err and "Traceback" not in ended.err
+    assert say(program, "/search nothing like this") == [[]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_it_ends_on_a_signal_leaves_no_server_and_finds_everything_at_the_next_start(number: int) -> None:
+    with Program() as program:
+        program.up()
+        uid, server = uid_of(program), program.server_pid()
+        program.client().answer(uid, "/write The meeting is at 3pm")
+
+        code = program.end(number)
+
+        wait_for(lambda: not Path(f"/proc/{server}").exists(), "the server is gone")
+        assert (code, "Traceback" in program.said) == (0, False)
+        began = time.monotonic()
+        program.up()
+        (found,) = say(program, "/search meeting")
+        took_s = time.monotonic() - began
+        print(f"a second start answers within {took_s:.1f} s")
+        assert [record["content"] for record in found] == ["The meeting is at 3pm"]
+        assert (uid_of(program), program.end()) == (uid, 0)
+
+
+def test_no_server_is_left_behind_when_the_program_is_killed() -> None:
+    with Program() as program:
+        program.up()
+        server = program.server_pid()
+
+        assert program.end(signal.SIGKILL) == -signal.SIGKILL
+
+        wait_for(lambda: not Path(f"/proc/{server}").exists(), "the server is gone")
+        program.up()
+        assert say(program, "/write tea")
+        assert program.end() == 0
+
+
+def test_the_embedded_server_is_started_again_when_it_is_killed() -> None:
+    with Program() as program:
+        program.up()
+        say(program, "/write tea")
+
+        os.kill(program.server_pid(), signal.SIGKILL)
+
+        (found,) = say(program, "/search tea")
+        assert [record["content"] for record in found] == ["tea"]
+        assert program.end() == 0
+
+
+def test_the_worker_alone_serves_on_a_bus_that_is_configured(program: Program) -> None:
+    with Program() as other:
+        url = {"MEMRELAY_BUS__URL": f"unix://{program.client().socket}"}
+        other.environment |= url
+        sample = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+        assert other.run("deploy", sample, "--uid", "elsewhere").code == 0
+
+        other.up("worker")
+
+        assert "guid" in say(other, "/write tea")[0]
+        assert other.end() == 0
+        assert program.client().redis.ping()

@@ -1,0 +1,46 @@
+"""Python files as the architecture rules see them: a path from the root, a text, a syntax tree."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ROOMS = ("memory", "bus", "blocks", "pipelines", "worker", "web", "cli")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    path: str
+    text: str
+    tree: ast.Module
+
+    @classmethod
+    def of(cls, path: str, text: str) -> "Source":
+        return cls(path, text, ast.parse(text, path))
+
+    @property
+    def room(self) -> str:
+        return self.path.split("/")[0]
+
+    def at(self, node: ast.stmt | ast.expr | ast.ExceptHandler, fault: str) -> str:
+        return f"{self.path}:{node.lineno}: {fault}"
+
+    def imports(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+        """Each absolute import with the dotted name that it brings in: `from a import b` brings in a.b."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+
+    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@cache
+def sources(*folders: str) -> tuple[Source, ...]:
+    """Every Python file below these folders of the root; a folder that is not there has none."""
+    files = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
+    return tuple(Source.of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")) for file in files)

@@ -1,0 +1,86 @@
+"""Calls for tests: one message to one agent, as it comes off the wire, and what the agent answers, as it goes there."""
+
+from itertools import count
+from typing import Any
+
+import orjson
+
+from blocks.contract import Agent, BlockArgs, Call, Limits
+from blocks.registry import all_blocks
+from bus.codec import decode, encode
+from bus.message import Message
+from memory.errors import Refused
+from memory.ids import derive_guid
+from memory.sqlite.store import Store
+
+UID = "a3d8f1b2"
+MEMORY_ID = f"instances/{UID}/memories"
+NOW = 1_700_000_000_000    # Unix ms
+MESSAGE_BYTES = 1 << 20
+
+_inputs = count(1)
+
+
+class Ids:
+    """The ids of one input, as the worker makes them."""
+
+    def __init__(self, input_id: str) -> None:
+        self._input_id, self._indexes = input_id, count(1)
+
+    def new_guid(self, alias: str) -> str:
+        return derive_guid(UID, self._input_id, alias, next(self._indexes))
+
+
+def make_message(text: str | None = "tea", **part: Any) -> Message:
+    """A message of one part; None is a part without a text."""
+    said = {"username": "Ann", "timestamp": NOW - 5, "type": "text/plain"} | ({} if text is None else {"text": text})
+    return decode(orjson.dumps({"from": "User", "id": "user-alias", "args": [said | part]}), 64 << 20)
+
+
+def make_call(
+    message: Message, tx: Store | None = None, *, input_id: str = "", now_ms: int = NOW, message_bytes: int = MESSAGE_BYTES
+) -> Call:
+    agent = Agent(UID, "keeper", "dispatch", "Keeper", True)
+    return Call(agent, message, now_ms, Limits(message_bytes), Ids(input_id or f"{NOW}-{next(_inputs)}"), tx)
+
+
+def args_of(block: str, **args: Any) -> BlockArgs:
+    return all_blocks()[block].args.model_validate(args)
+
+
+def answer(block: str, call: Call, **args: Any) -> dict[str, Any] | None:
+    """The envelope of the answer. What is refused is told in band, as worker.cascade does."""
+    handle = all_blocks()[block].handle
+    assert handle is not None
+    try:
+        said = handle(call, args_of(block, **args))
+    except Refused as refused:
+        said = call.error(str(refused))
+    return None if said is None else orjson.loads(encode(said))
+
+
+def ask(block: str, text: str | None = "tea", **args: Any) -> dict[str, Any] | None:
+    """What a block that needs no store answers to a text."""
+    return answer(block, make_call(make_message(text)), **args)
+
+
+def ask_store(block: str, text: str | None, store: Store, *, memory_id: str = MEMORY_ID, **args: Any) -> Any:
+    """What a memory block answers to a text, in a transaction of its own: the JSON that it says."""
+    return told(envelope(block, text, store, memory_id=memory_id, **args))
+
+
+def envelope(
+    block: str, text: str | None, store: Store, *, message_bytes: int = MESSAGE_BYTES, now_ms: int = NOW, **args: Any
+) -> dict[str, Any]:
+    """The same, as the whole envelope."""
+    with store.transaction() as tx:
+        said = answer(block, make_call(make_message(text), tx, message_bytes=message_bytes, now_ms=now_ms), **args)
+    assert said is not None
+    return said
+
+
+def told(said: dict[str, Any]) -> Any:
+    """The JSON in an answer that is marked as such."""
+    (part,) = said["args"]
+    assert part["type"] == "application/json"
+    return orjson.loads(part["text"])

@@ -1,0 +1,30 @@
+"""chat_agent: declared, so that bundles may name it; it computes nothing."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from blocks.registry import all_blocks
+from tests.blocks.calls import args_of
+
+
+def test_a_chat_is_outside_of_the_cascade() -> None:
+    assert all_blocks()["chat_agent"].handle is None
+
+
+def test_its_arguments_are_how_it_is_shown() -> None:
+    assert args_of("chat_agent").model_dump() == {"markdown": True, "darkmode": False, "page_mode": "chat"}
+    assert args_of("chat_agent", page_mode="page", darkmode="true").model_dump()["darkmode"] is True
+
+
+@pytest.mark.parametrize("args", [{"page_mode": "book"}, {"markdown": "perhaps"}, {"memory_id": "a/b"}])
+def test_other_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        args_of("chat_agent", **args)
+
+
+def test_it_needs_no_store_and_hears_everything() -> None:
+    args = args_of("chat_agent")
+
+    assert (args.store, args.selector, args.warnings()) == ("", None, [])

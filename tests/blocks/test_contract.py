@@ -1,0 +1,50 @@
+"""What a block receives and says: Kilroy's names (contracts/kilroy.md A1.3), and the envelope that it answers with."""
+
+import orjson
+import pytest
+
+from bus.codec import encode
+from bus.message import Message
+from tests.blocks.calls import NOW, ask, make_call, make_message, told
+
+
+def test_the_text_is_that_of_the_first_part() -> None:
+    assert make_call(make_message("tea")).text == "tea"
+    assert make_call(make_message(None)).text == ""
+
+
+def test_an_answer_is_one_part_of_text_now_under_the_agents_names() -> None:
+    said = make_call(make_message("tea"), now_ms=NOW + 1).reply("milk")
+
+    part = {"username": "Keeper", "text": "milk", "timestamp": NOW + 1, "type": "text/plain"}
+    assert orjson.loads(encode(said)) == {"from": "dispatch", "id": "user-alias", "args": [part]}
+
+
+def test_an_answer_of_json_is_text_that_holds_it() -> None:
+    said = make_call(make_message("tea")).reply_json({"a": ["é", None, 1]})
+
+    assert isinstance(said, Message)
+    assert said.args[0].type == "application/json"
+    assert said.text == '{"a":["é",null,1]}'
+
+
+def test_an_error_is_told_in_band() -> None:
+    assert make_call(make_message("tea")).error('no "tea"').text == '{"error":"no \\"tea\\""}'
+
+
+def test_new_guids_differ_and_are_the_same_on_a_replay() -> None:
+    first, again = (make_call(make_message("tea"), input_id="1-7") for _ in range(2))
+
+    guids = [first.new_guid() for _ in range(3)]
+
+    assert len(set(guids)) == 3
+    assert [again.new_guid() for _ in range(3)] == guids
+
+
+@pytest.mark.parametrize("block", ["memory_write", "memory_read", "memory_search", "memory_append", "memory_delete"])
+def test_every_memory_block_tells_that_memory_id_is_missing(block: str) -> None:
+    said = ask(block, "tea")
+
+    assert said is not None
+    assert told(said).keys() == {"error"}
+    assert "memory_id" in told(said)["error"]

@@ -1,0 +1,124 @@
+"""memory_delete: guid, then text, then kind, as the seed has it; and `by`, so that a kind can be cleared for sure."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from memory.sqlite.store import Store
+from tests.blocks.calls import MEMORY_ID, args_of, ask, ask_store, told
+from tests.memory.builders import assert_sound, contents, make_guid, make_store, read_all, write_all
+
+
+def delete(store: Store, text: str | None = "", **args: Any) -> Any:
+    return ask_store("memory_delete", text, store, **args)
+
+
+def test_the_guid_of_the_arguments_is_deleted(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    first, _ = write_all(store, "one", "two")
+
+    assert delete(store, guid=first) == {"deleted": 1}
+    assert contents(read_all(store)) == ["two"]
+
+
+@pytest.mark.parametrize("around", ["{}", " {}\n", "\t{} "])
+def test_without_one_the_text_is_the_guid(tmp_path: Path, around: str) -> None:
+    store = make_store(tmp_path)
+    first, _ = write_all(store, "one", "two")
+
+    assert delete(store, around.format(first), guid="") == {"deleted": 1}
+    assert contents(read_all(store)) == ["two"]
+
+
+def test_the_guid_of_the_arguments_comes_before_the_text(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    first, second = write_all(store, "one", "two")
+
+    assert delete(store, second, guid=first) == {"deleted": 1}
+    assert contents(read_all(store)) == ["two"]
+
+
+@pytest.mark.parametrize("text", ["", None, "  "])
+def test_without_guid_and_text_all_of_the_kind_are_deleted(tmp_path: Path, text: str | None) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one", "two", kind="temp")
+    write_all(store, "three")
+
+    assert delete(store, text, kind="temp") == {"deleted": 2}
+    assert contents(read_all(store)) == ["three"]
+    assert_sound(store.path)
+
+
+def test_any_text_shadows_the_kind(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one", kind="temp")
+
+    assert delete(store, "clear everything", kind="temp") == {"deleted": 0}
+    assert len(read_all(store)) == 1
+
+
+@pytest.mark.parametrize("text", ["clear everything", ""])
+def test_by_kind_ignores_the_text_and_the_guid(tmp_path: Path, text: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one", "two", kind="temp")
+    (kept,) = write_all(store, "three")
+
+    assert delete(store, text, by="kind", kind="temp", guid=kept) == {"deleted": 2}
+    assert contents(read_all(store)) == ["three"]
+
+
+def test_by_guid_never_deletes_a_kind(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "one", kind="temp")
+
+    skipped = delete(store, "", by="guid", kind="temp")
+    deleted = delete(store, guid, by="guid", kind="temp")
+
+    assert (skipped, deleted) == ({"skipped": "no query"}, {"deleted": 1})
+
+
+@pytest.mark.parametrize(("text", "args"), [("", {}), (None, {}), (" \n", {}), ("text", {"by": "kind"}), ("", {"by": "guid"})])
+def test_nothing_to_go_by_deletes_nothing(tmp_path: Path, text: str | None, args: dict[str, Any]) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one")
+
+    assert delete(store, text, **args) == {"skipped": "no query"}
+    assert len(read_all(store)) == 1
+
+
+@pytest.mark.parametrize("guid", ["nobody", "%", "' OR '1'='1", "*", "x" * 100_000, "\x00"])
+def test_a_guid_that_nobody_has_deletes_nothing(tmp_path: Path, guid: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one")
+
+    assert delete(store, guid) == {"deleted": 0}
+    assert len(read_all(store)) == 1
+
+
+def test_a_deleted_record_is_not_deleted_twice(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "one")
+
+    assert [delete(store, guid) for _ in range(2)] == [{"deleted": 1}, {"deleted": 0}]
+    assert delete(store, make_guid()) == {"deleted": 0}
+
+
+def test_a_missing_memory_id_is_told() -> None:
+    said = ask("memory_delete", "x")
+
+    assert said is not None
+    assert "memory_id" in told(said)["error"]
+
+
+def test_by_kind_without_a_kind_is_warned_of() -> None:
+    (warning,) = args_of("memory_delete", memory_id=MEMORY_ID, by="kind").warnings()
+
+    assert "kind is not set" in warning
+    assert args_of("memory_delete", memory_id=MEMORY_ID, by="kind", kind="temp").warnings() == []
+
+
+def test_by_takes_guid_or_kind_only() -> None:
+    with pytest.raises(ValidationError):
+        args_of("memory_delete", memory_id=MEMORY_ID, by="scope")

@@ -1,0 +1,155 @@
+"""memory_read: the rows of the seed's tables, and what we add: order, limit, offset, and never a silent cut."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from memory.sqlite.store import Store
+from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, told
+from tests.memory.builders import fresh_store, make_store, write_all
+
+ODD = st.text(st.sampled_from('a"\\\n\x00\x01é🫖'), min_size=1)
+
+
+def read(store: Store, text: str = "", **args: Any) -> Any:
+    return ask_store("memory_read", text, store, **args)
+
+
+def contents(records: list[dict[str, Any]]) -> list[str]:
+    return [record["content"] for record in records]
+
+
+def test_an_empty_store_is_an_empty_array(tmp_path: Path) -> None:
+    assert read(make_store(tmp_path)) == []
+
+
+def test_a_record_has_the_fields_of_the_schema(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "tea", scope="s", kind="k", source="src", tags=("a", "b"))
+
+    (record,) = read(store)
+
+    fixed = {"guid": guid, "scope": "s", "kind": "k", "content": "tea", "source": "src", "tags": ["a", "b"]}
+    assert record == fixed | {"created_at": NOW, "updated_at": NOW}
+
+
+@pytest.mark.parametrize("text", ["", "ignored", "/read all"])
+def test_the_text_is_ignored(tmp_path: Path, text: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one", "two")
+
+    assert contents(read(store, text)) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({"kind": "summary"}, ["kind"]),
+        ({"scope": "s"}, ["scope"]),
+        ({"source": "src"}, ["source"]),
+        ({"kind": "summary", "scope": "s"}, []),
+        ({"kind": "", "scope": "", "source": ""}, ["kind", "scope", "source"]),
+        ({"order": "desc"}, ["source", "scope", "kind"]),
+        ({"limit": 1}, ["kind"]),
+        ({"limit": 0}, []),
+        ({"limit": "2", "offset": "1"}, ["scope", "source"]),
+        ({"limit": 2**63, "offset": 2}, ["source"]),
+        ({"limit": 10**30, "offset": 2}, ["source"]),
+        ({"offset": 10**30}, []),
+    ],
+)
+def test_arguments_narrow_the_result(tmp_path: Path, args: dict[str, Any], expected: list[str]) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "kind", kind="summary")
+    write_all(store, "scope", scope="s")
+    write_all(store, "source", source="src")
+
+    assert contents(read(store, **args)) == expected
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"limit": -1},
+        {"limit": 1.5},
+        {"limit": "many"},
+        {"offset": -1},
+        {"order": "random"},
+        {"order": "ASC"},
+        {"guid": "x"},
+    ],
+)
+def test_arguments_that_cannot_work_are_an_error_at_deploy(args: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        args_of("memory_read", memory_id=MEMORY_ID, **args)
+
+
+def test_a_missing_memory_id_is_told() -> None:
+    said = ask("memory_read", "")
+
+    assert said is not None
+    assert "memory_id" in told(said)["error"]
+
+
+def test_a_template_makes_plain_text_of_each_record(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one", "two")
+
+    said = envelope("memory_read", "", store, memory_id=MEMORY_ID, output_template="{{content}}\n\n")
+
+    (part,) = said["args"]
+    assert (part["type"], part["text"]) == ("text/plain", "one\n\ntwo\n\n")
+
+
+def test_a_template_without_a_record_is_an_empty_text(tmp_path: Path) -> None:
+    said = envelope("memory_read", "", make_store(tmp_path), memory_id=MEMORY_ID, output_template="{{content}}")
+
+    (part,) = said["args"]
+    assert (part["type"], part["text"]) == ("text/plain", "")
+
+
+def test_a_result_beyond_the_message_limit_is_an_error_that_names_limit(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["x" * 1000] * 20)
+
+    said = told(envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000))
+    part_of_it = told(envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, limit=5))
+
+    assert said.keys() == {"error"}
+    assert "limit" in said["error"]
+    assert len(part_of_it) == 5
+
+
+@settings(deadline=None)
+@given(st.lists(ODD, max_size=5), st.integers(300, 3000), st.sampled_from(["", "{{content}}\n", "{{content|tojson}}"]))
+def test_an_answer_fits_the_message_limit_or_names_limit(texts: list[str], most: int, template: str) -> None:
+    with fresh_store() as store:
+        write_all(store, *texts)
+        args = {"memory_id": MEMORY_ID, "output_template": template}
+        whole = envelope("memory_read", "", store, **args)
+
+        said = envelope("memory_read", "", store, message_bytes=most, **args)
+
+        fits = len(orjson.dumps(whole)) <= most
+        assert said == whole if fits else "limit" in told(said)["error"]
+
+
+def test_a_template_that_says_little_of_much_is_answered(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["x" * 1000] * 30)
+
+    said = envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, output_template="{{kind}} ")
+
+    assert said["args"][0]["text"] == "observation " * 30
+
+
+def test_many_records_are_all_answered(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *map(str, range(3000)))
+
+    assert contents(read(store)) == list(map(str, range(3000)))

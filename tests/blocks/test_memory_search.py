@@ -1,0 +1,143 @@
+"""memory_search: the rows of the seed's tables, and what we add: a limit that counts after the filters."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from memory.sqlite.store import Store
+from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, told
+from tests.memory.builders import make_store, write_all
+
+
+def found(store: Store, text: str | None, **args: Any) -> list[str]:
+    return [record["content"] for record in ask_store("memory_search", text, store, **args)]
+
+
+def test_records_that_match_are_answered_whole(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "the blue sky", scope="s", kind="k", source="src", tags=("a",))
+    write_all(store, "the green grass")
+
+    (record,) = ask_store("memory_search", "blue sky", store)
+
+    fixed = {"guid": guid, "scope": "s", "kind": "k", "content": "the blue sky", "source": "src", "tags": ["a"]}
+    assert record == fixed | {"created_at": NOW, "updated_at": NOW}
+
+
+@pytest.mark.parametrize("text", ["", None, " ", "?!", '"', "*", "nowhere", "sky AND", "NEAR(", "content:", "\x00"])
+def test_no_text_no_word_and_no_match_are_an_empty_array(tmp_path: Path, text: str | None) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "the blue sky")
+
+    assert ask_store("memory_search", text, store) == []
+
+
+def test_the_most_relevant_comes_first(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "a sky in a long sentence about weather, water and wind", "sky, blue sky")
+
+    assert found(store, "sky")[0] == "sky, blue sky"
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({}, ["sky all", "sky kind", "sky scope", "sky tags"]),
+        ({"kind": "k"}, ["sky all", "sky kind"]),
+        ({"scope": "s"}, ["sky all", "sky scope"]),
+        ({"tags": '["important","fact"]'}, ["sky all", "sky tags"]),
+        ({"tags": "important,fact"}, ["sky all", "sky tags"]),
+        ({"tags": "fact , important"}, ["sky all", "sky tags"]),
+        ({"tags": ["important"]}, ["sky all", "sky tags"]),
+        ({"tags": "important,absent"}, []),
+        ({"tags": "[]"}, ["sky all", "sky kind", "sky scope", "sky tags"]),
+        ({"kind": "k", "scope": "s", "tags": "fact"}, ["sky all"]),
+        ({"kind": "", "scope": "", "tags": ""}, ["sky all", "sky kind", "sky scope", "sky tags"]),
+    ],
+)
+def test_filters_hold_together_and_tags_all(tmp_path: Path, args: dict[str, Any], expected: list[str]) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "sky kind", kind="k")
+    write_all(store, "sky scope", scope="s")
+    write_all(store, "sky tags", tags=("important", "fact", "more"))
+    write_all(store, "sky all", kind="k", scope="s", tags=("fact", "important"))
+
+    assert sorted(found(store, "sky", **args)) == expected
+
+
+def test_a_filter_finds_what_a_limit_would_have_cut(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["sky sky"] * 300)
+    write_all(store, "a sky of a rare kind, far down the list", kind="rare")
+
+    assert found(store, "sky", kind="rare", limit=1) == ["a sky of a rare kind, far down the list"]
+
+
+def test_without_a_limit_all_are_answered(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["sky"] * 500)
+
+    assert len(found(store, "sky")) == 500
+    assert len(found(store, "sky", limit=7)) == 7
+    assert len(found(store, "sky", limit=10**30)) == 500
+
+
+def test_a_template_is_applied_in_order_of_relevance(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "a sky in a long sentence about weather, water and wind", "sky")
+
+    template = "{{content}} ({{kind}})\n"
+    said = envelope("memory_search", "sky", store, memory_id=MEMORY_ID, output_template=template)
+
+    (part,) = said["args"]
+    lines = "sky (observation)\na sky in a long sentence about weather, water and wind (observation)\n"
+    assert (part["type"], part["text"]) == ("text/plain", lines)
+
+
+def test_a_template_may_tell_the_score(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "sky", "grass", "water", "sky again")
+
+    said = envelope("memory_search", "sky", store, memory_id=MEMORY_ID, output_template="{{score}}\n")
+
+    scores = [float(line) for line in said["args"][0]["text"].split()]
+    assert len(scores) == 2
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_an_empty_search_with_a_template_is_an_empty_text(tmp_path: Path) -> None:
+    said = envelope("memory_search", "", make_store(tmp_path), memory_id=MEMORY_ID, output_template="{{content}}")
+
+    assert (said["args"][0]["type"], said["args"][0]["text"]) == ("text/plain", "")
+
+
+def test_an_error_stays_json_where_a_template_is_set() -> None:
+    said = ask("memory_search", "sky", output_template="{{content}}")
+
+    assert said is not None
+    assert "memory_id" in told(said)["error"]
+
+
+def test_a_result_beyond_the_message_limit_is_an_error_that_names_limit(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["sky " * 250] * 20)
+
+    said = told(envelope("memory_search", "sky", store, memory_id=MEMORY_ID, message_bytes=10_000))
+
+    assert said.keys() == {"error"}
+    assert "limit" in said["error"]
+
+
+def test_a_query_that_is_too_long_is_an_error(tmp_path: Path) -> None:
+    said = ask_store("memory_search", " ".join(map(str, range(50_000))), make_store(tmp_path))
+
+    assert said.keys() == {"error"}
+    assert "words" in said["error"]
+
+
+@pytest.mark.parametrize("args", [{"limit": -1}, {"limit": "many"}, {"tags": '["a"'}, {"tags": 7}, {"source": "x"}])
+def test_arguments_that_cannot_work_are_an_error_at_deploy(args: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        args_of("memory_search", memory_id=MEMORY_ID, **args)

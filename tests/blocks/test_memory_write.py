@@ -1,0 +1,140 @@
+"""memory_write: the rows of the seed's tables "Input", "Output" and "wf_webhook_args"."""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import ValidationError
+
+from tests.blocks.calls import MEMORY_ID, NOW, answer, args_of, ask, ask_store, envelope, make_call, make_message, told
+from tests.memory.builders import assert_sound, contents, make_store, read_all
+
+
+def test_a_text_becomes_a_record_and_its_guid_is_told(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    said = ask_store("memory_write", "The meeting is at 3pm", store)
+
+    (record,) = read_all(store)
+    assert said == {"guid": record.guid}
+    assert str(UUID(record.guid)) == record.guid
+    assert record.content == "The meeting is at 3pm"
+
+
+def test_the_answer_is_json_under_the_blocks_own_name_with_the_same_id(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    said = envelope("memory_write", "tea", store, memory_id=MEMORY_ID)
+
+    (part,) = said["args"]
+    assert (said["from"], said["id"]) == ("dispatch", "user-alias")
+    assert (part["username"], part["timestamp"], part["type"]) == ("Keeper", NOW, "application/json")
+    assert isinstance(part["text"], str)
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_no_text_is_no_content_and_nothing_is_written(tmp_path: Path, text: str | None) -> None:
+    store = make_store(tmp_path)
+
+    said = ask_store("memory_write", text, store)
+
+    assert said == {"error": "no content"}
+    assert read_all(store) == []
+
+
+def test_the_defaults_are_those_of_the_table(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    ask_store("memory_write", "tea", store)
+
+    (record,) = read_all(store)
+    assert (record.scope, record.kind, record.source, record.tags) == (MEMORY_ID, "observation", "dispatch", "[]")
+    assert (record.created_at, record.updated_at) == (NOW, NOW)
+
+
+def test_empty_arguments_are_the_defaults_too(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    ask_store("memory_write", "tea", store, scope="", kind="", source="", tags="")
+
+    (record,) = read_all(store)
+    assert (record.scope, record.kind, record.source, record.tags) == (MEMORY_ID, "observation", "dispatch", "[]")
+
+
+def test_arguments_are_stored_with_the_record(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    ask_store("memory_write", "tea", store, scope="s", kind="fact", source="user", tags='["important","fact"]')
+
+    (record,) = read_all(store)
+    assert (record.scope, record.kind, record.source, record.tags) == ("s", "fact", "user", '["important","fact"]')
+
+
+@pytest.mark.parametrize("tags", ['["a","b"]', ["a", "b"], "a,b", " a , b ", ["a", "b", "a"]])
+def test_tags_are_taken_in_each_way(tmp_path: Path, tags: Any) -> None:
+    store = make_store(tmp_path)
+
+    ask_store("memory_write", "tea", store, tags=tags)
+
+    assert read_all(store)[0].tags == '["a","b"]'
+
+
+@pytest.mark.parametrize("tags", ['["a"', "[a]", '["a", 1]', 7, {"a": 1}, ["a", None]])
+def test_malformed_tags_are_an_error_at_deploy(tags: Any) -> None:
+    with pytest.raises(ValidationError, match="JSON array of strings"):
+        args_of("memory_write", memory_id=MEMORY_ID, tags=tags)
+
+
+@pytest.mark.parametrize("memory_id", ["../../x", "/etc/x", "memories", "a/b.db", "instances/${pipeline_uid}/memories"])
+def test_a_memory_id_that_is_not_allowed_is_an_error_at_deploy(memory_id: str) -> None:
+    with pytest.raises(ValidationError, match="2 to 8 parts"):
+        args_of("memory_write", memory_id=memory_id)
+
+
+def test_a_missing_memory_id_is_warned_of_and_told_each_time() -> None:
+    warnings = args_of("memory_write").warnings()
+
+    said = ask("memory_write", "tea")
+
+    assert said is not None
+    assert told(said).keys() == {"error"}
+    assert warnings == [told(said)["error"]]
+    assert "memory_id" in warnings[0]
+
+
+def test_an_argument_that_the_block_does_not_have_is_an_error_at_deploy() -> None:
+    with pytest.raises(ValidationError, match="memory_idd"):
+        args_of("memory_write", memory_idd=MEMORY_ID)
+
+
+def test_records_accumulate(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    guids = [ask_store("memory_write", "tea", store)["guid"] for _ in range(3)]
+
+    assert len(set(guids)) == 3
+    assert contents(read_all(store)) == ["tea"] * 3
+
+
+def test_a_replayed_input_makes_the_same_guid(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    answers = []
+
+    for _ in range(2):
+        store.begin()
+        answers.append(answer("memory_write", make_call(make_message(), store, input_id="1-7"), memory_id=MEMORY_ID))
+        store.rollback()
+
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("text", [" ", "\x00", '"', "{{content}}", "🫖" * 1000, "x" * (1 << 20), "/write nested"])
+def test_hostile_texts_are_stored_as_they_are(tmp_path: Path, text: str) -> None:
+    store = make_store(tmp_path)
+
+    said = ask_store("memory_write", text, store)
+
+    assert said.keys() == {"guid"}
+    assert contents(read_all(store)) == [text]
+    assert_sound(store.path)

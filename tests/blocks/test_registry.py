@@ -1,0 +1,58 @@
+"""The registry: every file that declares a block is found, and a name is used once."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import blocks
+from blocks.contract import Block, BlockArgs
+from blocks.registry import all_blocks, block, register
+
+FOLDER = Path(blocks.__path__[0])
+NAMED = {"regex_match", "regex_filter", "chat_agent", "viewer_agent", "add_1"}
+MEMORY = {"memory_write", "memory_read", "memory_search", "memory_append", "memory_delete"}
+
+
+def declared() -> Iterator[tuple[str, str]]:
+    """(file, name) of each `@block("name", ...)` and `register(Block("name", ...))`."""
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("block", "Block"):
+                (name, *_) = node.args
+                if isinstance(name, ast.Constant):
+                    yield path.stem, name.value
+
+
+def test_every_file_that_declares_a_block_is_found() -> None:
+    found = list(declared())
+
+    assert {name for _, name in found} == all_blocks().keys()
+    assert all(file == name for file, name in found)
+
+
+def test_the_documented_blocks_are_there() -> None:
+    assert all_blocks().keys() >= NAMED | MEMORY
+
+
+def test_a_name_used_twice_is_an_error() -> None:
+    all_blocks()
+
+    with pytest.raises(ValueError, match="two blocks are named 'add_1'"):
+        register(Block("add_1", BlockArgs, None))
+    with pytest.raises(ValueError, match="two blocks are named 'add_1'"):
+        block("add_1")(lambda call, args: None)
+
+
+@pytest.mark.parametrize("name", sorted(MEMORY))
+def test_a_memory_block_names_its_store(name: str) -> None:
+    args = all_blocks()[name].args
+
+    assert args.model_validate({"memory_id": "instances/a/b"}).store == "instances/a/b"
+    assert args.model_validate({}).store == ""
+
+
+@pytest.mark.parametrize("name", sorted(NAMED | MEMORY))
+def test_every_block_refuses_an_unknown_argument(name: str) -> None:
+    assert all_blocks()[name].args.model_config["extra"] == "forbid"

@@ -1,0 +1,159 @@
+"""The codec: envelopes there and back, what is refused, and how our own live copies are known."""
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bus.codec import decode, encode, is_own_copy, live_copy, seal
+from bus.errors import MalformedMessage
+from bus.message import JSON, Message, say
+
+PLENTY = 1 << 20
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | texts,
+                      lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=8)
+times = st.integers(0, 2**53) | st.floats(0, 1e15) | texts
+parts = st.fixed_dictionaries({"text": texts}, optional={"type": texts, "timestamp": times, "username": texts})
+envelopes = st.fixed_dictionaries({"args": st.lists(parts, min_size=1, max_size=3)}, optional={"from": texts, "id": texts})
+jsons = values.map(lambda value: json.dumps(value).encode())
+envelope_like = st.dictionaries(st.sampled_from(["from", "id", "args"]), values).map(lambda value: json.dumps(value).encode())
+entries = st.from_regex(rb"[0-9]{1,20}-[0-9]{1,20}", fullmatch=True)
+
+
+def make_data(text: str = "tea") -> bytes:
+    return encode(say("User", "me", text, username="User", now_ms=1_700_000_000_000))
+
+
+@given(envelopes)
+def test_what_is_decoded_and_encoded_says_the_same(envelope: dict[str, Any]) -> None:
+    message = decode(orjson.dumps(envelope), PLENTY)
+
+    again = orjson.loads(encode(message))
+
+    assert again | envelope == again | {"args": envelope["args"]}
+    assert [part | given for part, given in zip(again["args"], envelope["args"], strict=True)] == again["args"]
+    assert decode(encode(message), PLENTY) == message
+
+
+@given(envelopes)
+def test_the_first_part_is_what_blocks_read(envelope: dict[str, Any]) -> None:
+    message = decode(orjson.dumps(envelope), PLENTY)
+
+    assert message.text == envelope["args"][0]["text"]
+    assert len(message.args) == len(envelope["args"])
+
+
+def test_keys_of_the_envelope_that_nobody_knows_are_not_said_again() -> None:
+    data = orjson.dumps({"from": "a", "args": [{"text": "tea"}], "mid": "5-1.0~00000000", "colour": "green"})
+
+    message = decode(data, PLENTY)
+
+    assert orjson.loads(encode(message)).keys() == {"from", "id", "args"}
+
+
+@pytest.mark.parametrize("data", [
+    b"",
+    b"tea",
+    b'{"args": [{"text": "te',
+    b'\xff\xfe{"args": []}',
+    rb'{"args": [{"text": "\ud800"}]}',
+    b"[" * 100_000,
+    b'"tea"',
+    b"[]",
+    b"null",
+    b"{}",
+    b'{"args": []}',
+    b'{"args": {"text": "tea"}}',
+    b'{"args": null}',
+    b'{"args": ["tea"]}',
+    b'{"args": [{"text": 7}]}',
+    b'{"args": [{"text": null}]}',
+    b'{"args": [{"text": "tea", "type": []}]}',
+    b'{"args": [{"text": "tea"}, 7]}',
+    b'{"from": 7, "args": [{"text": "tea"}]}',
+    b'{"id": {}, "args": [{"text": "tea"}]}',
+])
+def test_what_is_no_envelope_is_refused_and_told_what_one_looks_like(data: bytes) -> None:
+    with pytest.raises(MalformedMessage, match=r'"args": \[\{"text": "\.\.\."'):
+        decode(data, PLENTY)
+
+
+@given(st.binary() | jsons | envelope_like)
+@example(b'{"args": [{"timestamp": 1e999}]}')
+@example(b'{"args": [{"text": "a", "text": 1}]}')
+def test_bytes_are_a_message_or_malformed_and_nothing_else(data: bytes) -> None:
+    try:
+        message = decode(data, PLENTY)
+    except MalformedMessage as error:
+        assert str(error)
+    else:
+        assert isinstance(message, Message)
+
+
+def test_a_message_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() -> None:
+    data = make_data("x" * 1000)
+
+    assert decode(data, len(data)).text == "x" * 1000
+    with pytest.raises(MalformedMessage, match=r"bus\.max_message_bytes"):
+        decode(data, len(data) - 1)
+
+
+@given(envelopes, entries, st.integers(0, 2000))
+def test_a_live_copy_is_the_envelope_with_one_more_key_and_is_known(envelope: Any, entry: bytes, number: int) -> None:
+    data = encode(decode(orjson.dumps(envelope), PLENTY))
+    mid = seal(entry, number, data)
+
+    copy = live_copy(mid, data)
+
+    assert orjson.loads(copy) == orjson.loads(data) | {"mid": mid.decode()}
+    assert is_own_copy(copy)
+
+
+@given(texts, st.data())
+def test_a_copy_with_one_byte_of_its_envelope_changed_is_not_known(text: str, draw: st.DataObject) -> None:
+    data = make_data(text)
+    copy = live_copy(seal(b"5-1", 2, data), data)
+    at = draw.draw(st.integers(copy.index(b'"from"'), len(copy) - 1))
+
+    changed = copy[:at] + bytes([copy[at] ^ draw.draw(st.integers(1, 255))]) + copy[at + 1:]
+
+    assert not is_own_copy(changed)
+
+
+@given(st.binary() | envelopes.map(orjson.dumps) | texts.map(lambda text: b'{"mid":"' + text.encode()))
+@example(b"")
+@example(b'{"mid":"')
+@example(b'{"mid":"~00000000"}')
+@example(b'{"mid":"","args":[{"text":"tea"}]}')
+@example(b'{"mid":"5-1.0~cbf43926","args":[{"text":"tea"}]}')
+def test_what_others_say_is_never_taken_for_a_copy_of_ours(payload: bytes) -> None:
+    assert not is_own_copy(payload)
+
+
+def test_a_copy_that_went_through_another_program_is_not_known() -> None:
+    data = make_data()
+    copy = live_copy(seal(b"5-1", 0, data), data)
+
+    parsed = orjson.loads(copy)
+
+    assert not is_own_copy(orjson.dumps(dict(reversed(parsed.items()))))
+    assert not is_own_copy(orjson.dumps(parsed, option=orjson.OPT_INDENT_2))
+
+
+def test_the_mid_names_the_input_and_the_place_and_changes_with_what_is_said() -> None:
+    first, other_place, other_text = seal(b"5-1", 0, make_data()), seal(b"5-1", 1, make_data()), seal(b"5-1", 0, make_data("x"))
+
+    assert first == seal(b"5-1", 0, make_data())
+    assert first.startswith(b"5-1.0~") and other_place.startswith(b"5-1.1~")
+    assert len({first, other_place, other_text}) == 3
+
+
+@given(texts, st.sampled_from([JSON, "text/plain"]))
+def test_what_is_said_is_one_part_with_all_that_a_chat_shows(text: str, kind: str) -> None:
+    said = orjson.loads(encode(say("keeper", "me", text, username="Keeper", now_ms=1_700_000_000_000, kind=kind)))
+
+    part = {"username": "Keeper", "text": text, "timestamp": 1_700_000_000_000, "type": kind}
+    assert said == {"from": "keeper", "id": "me", "args": [part]}

@@ -1,0 +1,56 @@
+"""The message: its type, its time in either unit, and who says it."""
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bus.codec import decode
+from bus.errors import MalformedMessage
+from bus.message import JSON, PLAIN, Message, say
+
+
+def make_message(**part: Any) -> Message:
+    """A message of one part, as it comes off the bus."""
+    return decode(json.dumps({"from": "User", "id": "me", "args": [{"text": "tea"} | part]}).encode(), 1 << 20)
+
+
+@pytest.mark.parametrize(("stamp", "expected_ms"), [
+    (1_700_000_000_123, 1_700_000_000_123),
+    (1_700_000_000, 1_700_000_000_000),
+    ("1700000000", 1_700_000_000_000),
+    (1_700_000_000.5, 1_700_000_000_500),
+    ("1700000000123", 1_700_000_000_123),
+])
+def test_a_time_in_seconds_is_read_as_such(stamp: Any, expected_ms: int) -> None:
+    assert make_message(timestamp=stamp).args[0].timestamp_ms == expected_ms
+
+
+@given(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers()))
+@example("nan")
+@example("inf")
+@example(float("-inf"))
+@example("")
+@example(10**400)
+def test_whatever_stands_for_the_time_is_a_number_of_ms_or_none_or_refused(stamp: Any) -> None:
+    try:
+        found = make_message(timestamp=stamp).args[0].timestamp_ms
+    except MalformedMessage:
+        return
+
+    assert found is None or type(found) is int
+
+
+@pytest.mark.parametrize("part", [{}, {"type": PLAIN}])
+def test_what_names_no_type_is_plain_text(part: dict[str, str]) -> None:
+    assert make_message(**part).args[0].type == PLAIN
+
+
+def test_what_another_says_is_the_same_but_for_the_sender() -> None:
+    message = say("User", "me", "{}", username="User", now_ms=1_700_000_000_000, kind=JSON)
+
+    passed_on = message.under("no_command")
+
+    assert (passed_on.sender, passed_on.id, passed_on.args) == ("no_command", message.id, message.args)
+    assert message.sender == "User"

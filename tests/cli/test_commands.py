@@ -1,0 +1,191 @@
+"""The commands that need no bus: what they print, what they refuse, and how they say so."""
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.bundles import make_agent, make_bundle
+from tests.support.program import Program
+
+SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+COMMANDS = ("up", "worker", "deploy", "check", "ls", "rm", "say")
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    """The program, with nothing deployed and no bus."""
+    with Program() as program:
+        yield program
+
+
+def write_bundle(program: Program, bundle: Any, name: str = "bundle.json") -> Path:
+    file = program.folder / name
+    file.write_bytes(bundle if isinstance(bundle, bytes) else orjson.dumps(bundle))
+    return file
+
+
+def make_faulty() -> dict[str, Any]:
+    """A bundle with three faults and a warning."""
+    unknown = make_agent("one", "memory_wirte")
+    misspelt = make_agent("two", "add_1") | {"agent_form": "User"}
+    refused = make_agent("three", "regex_match", {"pattern": "(a"})
+    return make_bundle("a3d8f1b2", unknown, misspelt, refused, make_agent("dispatch_write", "add_1", hears="dispatch_wirte"))
+
+
+def test_without_a_command_the_commands_are_listed(program: Program) -> None:
+    ended = program.run("--help")
+
+    assert ended.code == 0
+    assert all(command in ended.out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_says_how_it_is_used(program: Program, command: str) -> None:
+    ended = program.run(command, "--help")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert "Usage:" in ended.out
+
+
+@pytest.mark.parametrize("command", ["check", "deploy"])
+def test_all_faults_of_a_bundle_are_told_at_once_with_place_rule_and_suggestion(program: Program, command: str) -> None:
+    file = write_bundle(program, make_faulty())
+
+    ended = program.run(command, file)
+
+    assert (ended.code, ended.out) == (1, "")
+    lines = ended.err.splitlines()
+    assert len(lines) == 4 and all(line.startswith(f"{file}: ") for line in lines)
+    for told, meant in (("memory_wirte", "memory_write"), ("agent_form", "agent_from"), ("dispatch_wirte", "dispatch_write")):
+        assert any(told in line and f'did you mean "{meant}"?' in line for line in lines), ended.err
+    assert any("RE2" in line for line in lines)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"agents": [', b"\xff\xfe", b"[" * 100_000])
+def test_a_file_that_is_no_bundle_is_refused_with_a_sentence(program: Program, text: bytes) -> None:
+    ended = program.run("deploy", write_bundle(program, text))
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "bundle.json" in ended.err and "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("file", ["nowhere.json", "."])
+def test_a_file_that_cannot_be_read_is_named(program: Program, file: str) -> None:
+    ended = program.run("check", file)
+
+    assert ended.code == 1
+    assert ended.err.startswith(f"memrelay: {file}: ") and "Traceback" not in ended.err
+
+
+def test_a_check_changes_nothing(program: Program) -> None:
+    ended = program.run("check", SAMPLE)
+
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.lines == [{"ok": True, "name": "memory_test", "agents": 13, "warnings": 0}]
+    assert program.run("ls").lines == []
+
+
+def test_a_deploy_prints_what_is_in_service_and_ls_lists_it(program: Program) -> None:
+    (deployed,) = program.run("deploy", SAMPLE, "--uid", "a3d8f1b2").lines
+
+    (listed,) = program.run("ls").lines
+
+    assert deployed.keys() == {"pipeline_uid", "name", "hash", "version"}
+    assert (deployed["pipeline_uid"], deployed["name"], deployed["version"]) == ("a3d8f1b2", "memory_test", 1)
+    assert listed == deployed | {"deployed_at": listed["deployed_at"]}
+
+
+def test_another_deploy_is_another_version_and_the_same_bundle_is_none(program: Program) -> None:
+    first = write_bundle(program, make_bundle("a3d8f1b2"))
+    second = write_bundle(program, make_bundle("a3d8f1b2", make_agent("plus", "add_1")), "second.json")
+
+    versions = [program.run("deploy", file).lines[0]["version"] for file in (first, first, second)]
+
+    assert versions == [1, 1, 2]
+    assert len(program.run("ls").lines) == 1
+
+
+def test_a_bad_bundle_leaves_the_old_one_in_service(program: Program) -> None:
+    (deployed,) = program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2"))).lines
+
+    refused = program.run("deploy", write_bundle(program, make_faulty()))
+
+    assert refused.code == 1
+    assert [one["hash"] for one in program.run("ls").lines] == [deployed["hash"]]
+
+
+def test_a_bundle_without_a_uid_gets_one_each_time_it_is_deployed(program: Program) -> None:
+    uids = [program.run("deploy", SAMPLE).lines[0]["pipeline_uid"] for _ in range(2)]
+
+    ended = program.run("rm", "memory_test")
+
+    assert uids[0] != uids[1] and all(len(uid) == 8 for uid in uids)
+    assert ended.code == 1
+    assert all(uid in ended.err for uid in ("2 pipelines are named 'memory_test'", *uids))
+
+
+def test_a_pipeline_is_removed_by_its_uid(program: Program) -> None:
+    program.run("deploy", SAMPLE, "--uid", "a3d8f1b2")
+
+    removed, again = program.run("rm", "a3d8f1b2"), program.run("rm", "a3d8f1b2")
+
+    assert (removed.code, removed.lines) == (0, [{"removed": "a3d8f1b2", "name": "memory_test"}])
+    assert again.code == 1 and "no pipeline 'a3d8f1b2'" in again.err
+    assert program.run("ls").lines == []
+
+
+def test_say_without_a_bus_says_what_to_do(program: Program) -> None:
+    program.run("deploy", SAMPLE)
+
+    ended = program.run("say", "memory_test", "/read")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "no bus runs" in ended.err and "make up" in ended.err and "Traceback" not in ended.err
+
+
+def test_say_to_a_pipeline_that_is_not_there_names_those_that_are(program: Program) -> None:
+    program.run("deploy", SAMPLE, "--uid", "a3d8f1b2")
+
+    ended = program.run("say", "memory_tset", "/read")
+
+    assert ended.code == 1
+    assert "'memory_tset'" in ended.err and "memory_test (a3d8f1b2)" in ended.err
+
+
+@pytest.mark.parametrize("url", ["unix:///nowhere/bus.sock", "redis://127.0.0.1:1"])
+def test_say_on_a_bus_that_does_not_answer_names_it(program: Program, url: str) -> None:
+    program.run("deploy", SAMPLE)
+
+    ended = program.run("say", "memory_test", "/read", MEMRELAY_BUS__URL=url)
+
+    assert ended.code == 1
+    assert url in ended.err and "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("name", ["MEMRELAY_BUS__URLL", "MEMRELAY_WORKER__BATCH"])
+def test_a_wrong_setting_is_named_by_every_command(program: Program, name: str) -> None:
+    ended = program.run("ls", **{name: "tea"})
+
+    assert ended.code == 1
+    assert name in ended.err and "Traceback" not in ended.err
+
+
+def test_a_damaged_control_plane_is_named(program: Program) -> None:
+    program.root.mkdir()
+    (program.root / "system.db").write_bytes(b"no database at all" * 100)
+
+    ended = program.run("ls")
+
+    assert ended.code == 1
+    assert str(program.root / "system.db") in ended.err and "Traceback" not in ended.err
+
+
+def test_a_memory_root_that_cannot_be_made_is_named(program: Program) -> None:
+    program.root.write_text("a file stands here")
+
+    ended = program.run("ls")
+
+    assert ended.code == 1
+    assert str(program.root) in ended.err and "Traceback" not in ended.err

@@ -1,0 +1,194 @@
+"""Settings: one place for every default, overridable, and strict about what it does not know."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.settings import CHECKOUT_FILE, Settings, SettingsError, default_config_file, load_settings
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def faults_of(config: Path, environ: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as raised:
+        load_settings(config, environ)
+    return raised.value.faults
+
+
+def test_config_yaml_lists_every_setting_with_its_default(config: Path) -> None:
+    listed = yaml.safe_load(CHECKOUT_FILE.read_text())
+    config.write_text(CHECKOUT_FILE.read_text())
+    from_listed = load_settings(config, {})
+    config.write_text("")
+
+    from_nothing = load_settings(config, {})
+
+    assert from_listed == from_nothing
+    assert {section: set(keys) for section, keys in listed.items()} == {
+        section: set(keys) for section, keys in from_nothing.model_dump().items()
+    }
+
+
+def test_the_environment_overrides_the_file_setting_by_setting(config: Path) -> None:
+    config.write_text("worker: {batch: 10, max_hops: 5}\nlog:\n")
+
+    settings = load_settings(config, {"MEMRELAY_WORKER__BATCH": "20", "MEMRELAY_LOG__FORMAT": "json"})
+
+    assert (settings.worker.batch, settings.worker.max_hops, settings.log.format) == (20, 5, "json")
+
+
+def test_other_programs_variables_are_let_be(config: Path) -> None:
+    config.write_text("")
+
+    settings = load_settings(config, {"HOME": "/", "MEMRELAY_CONFIG": "elsewhere.yaml", "XMEMRELAY_BUS": "1"})
+
+    assert settings.worker.batch == 256
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("memroy: {}", 'memroy: no such section; did you mean "memory"?'),
+        ("memory: {treads: 2}", 'memory.treads: no such setting; did you mean "threads"?'),
+        ("memory: {threads: '2'}", "memory.threads: must be a valid integer"),
+        ("memory: {threads: yes}", "memory.threads: must be a valid integer"),
+        ("memory: {threads: 5}", "memory.threads: must be less than or equal to 4"),
+        ("memory: {root: 7}", "memory.root: must be a path"),
+        ("memory: 7", "memory: must hold settings, each on a line of its own"),
+        ("log: {level: loud}", "log.level: must be 'debug', 'info', 'warning', 'error' or 'critical'"),
+        ("- memory", "must hold sections (memory, bus, worker, log), each with its settings"),
+        ("memory: {\n", "line 2: not YAML: expected the node content, but found '<stream end>'"),
+    ],
+)
+def test_a_fault_in_the_file_names_file_setting_and_remedy(config: Path, written: str, fault: str) -> None:
+    config.write_text(written)
+
+    assert faults_of(config, {}) == (f"{config}: {fault}",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "fault"),
+    [
+        ("MEMRELAY_BUS__ULR", "x", 'no such setting; did you mean "MEMRELAY_BUS__URL"?'),
+        ("MEMRELAY_CONFIGS", "x", 'no such setting; did you mean "MEMRELAY_CONFIG"?'),
+        ("MEMRELAY_WORKER__BATCH", "0", "must be greater than or equal to 1"),
+        ("MEMRELAY_WORKER__BATCH", "many", "must be a valid integer, unable to parse string as an integer"),
+        ("MEMRELAY_MEMORY__ROOT", "", "must be a path"),
+    ],
+)
+def test_a_fault_in_the_environment_names_the_variable(config: Path, variable: str, text: str, fault: str) -> None:
+    config.write_text("")
+
+    assert faults_of(config, {variable: text}) == (f"{variable}: {fault}",)
+
+
+def test_all_faults_are_reported_at_once(config: Path) -> None:
+    config.write_text("memory: {threads: none, rot: x}\nbuss: {}\n")
+
+    faults = faults_of(config, {"MEMRELAY_LOG__LEVEL": "loud", "MEMRELAY_LOG__COLOUR": "no"})
+
+    named = {fault.removeprefix(f"{config}: ").split(":")[0] for fault in faults}
+    assert named == {"memory.threads", "memory.rot", "buss", "MEMRELAY_LOG__LEVEL", "MEMRELAY_LOG__COLOUR"}
+
+
+def test_a_file_that_is_not_there_is_a_fault_beside_the_others(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.yaml"
+
+    faults = faults_of(missing, {"MEMRELAY_WORKER__BATCH": "x"})
+
+    assert faults[0] == f"{missing}: cannot be read: No such file or directory; name another in MEMRELAY_CONFIG"
+    assert faults[1].startswith("MEMRELAY_WORKER__BATCH: ")
+
+
+@pytest.mark.parametrize("url", ["http://user:secret@host/0", "redis://user:secret@host:port", "secret"])
+def test_a_bus_url_that_is_none_is_refused_without_repeating_it(config: Path, url: str) -> None:
+    config.write_text(f"bus: {{url: '{url}'}}")
+
+    (fault,) = faults_of(config, {})
+
+    assert "bus.url: must be empty, unix:///path or redis://" in fault
+    assert "secret" not in fault
+
+
+def test_a_bus_password_is_not_in_the_settings_text(config: Path) -> None:
+    config.write_text("")
+
+    settings = load_settings(config, {"MEMRELAY_BUS__URL": "redis://user:secret@host:6379/0"})
+
+    assert settings.bus.url.startswith("redis://user:secret@")
+    assert "secret" not in repr(settings)
+
+
+def test_relative_paths_start_where_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "etc").mkdir()
+    monkeypatch.chdir(tmp_path)
+    Path("etc/config.yaml").write_text("memory: {root: mine}\nbus: {server: /opt/valkey}\n")
+
+    settings = load_settings(Path("etc/config.yaml"), {"MEMRELAY_BUS__SERVER": "bin/valkey"})
+
+    assert settings.memory.root == tmp_path / "etc" / "mine"
+    assert settings.bus.data == tmp_path / "etc" / "data" / "bus"
+    assert settings.bus.server == tmp_path / "bin" / "valkey"
+
+
+def test_an_empty_server_means_the_installed_one(config: Path) -> None:
+    config.write_text("bus: {server: /opt/valkey}")
+
+    assert load_settings(config, {"MEMRELAY_BUS__SERVER": ""}).bus.server is None
+
+
+def test_the_file_is_the_named_one_else_the_folders_else_the_checkouts(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(config.parent)
+
+    assert default_config_file({}) == CHECKOUT_FILE
+    config.write_text("worker: {batch: 7}")
+    assert default_config_file({}).absolute() == config
+    assert default_config_file({"MEMRELAY_CONFIG": "named.yaml"}) == Path("named.yaml")
+    assert load_settings(None, {}).worker.batch == 7
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().worker.batch = 1
+
+
+LOG_PROGRAM = """
+import structlog
+from cli.logs import configure_logging
+from cli.settings import Settings
+log = Settings.model_validate({"log": {"level": "warning", "format": "FORMAT"}}).log
+configure_logging(log.level, log.format)
+structlog.get_logger().info("too_quiet")
+try:
+    secret = "s3cret"
+    raise OSError("disk full")
+except OSError:
+    structlog.get_logger().exception("write_failed", guid="g1")
+"""
+
+
+@pytest.mark.parametrize("format", ["console", "json"])
+def test_the_log_settings_decide_what_reaches_stderr(format: str) -> None:
+    program = LOG_PROGRAM.replace("FORMAT", format)
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=CHECKOUT_FILE.parent, capture_output=True, text=True, check=True
+    )
+
+    first = done.stderr.splitlines()[0]
+    assert "write_failed" in first
+    assert "OSError: disk full" in done.stderr
+    for unwanted in ("too_quiet", "s3cret", "\x1b"):
+        assert unwanted not in done.stderr + done.stdout
+    if format == "json":
+        event = json.loads(first)
+        assert (event["level"], event["guid"], event["timestamp"][-1]) == ("error", "g1", "Z")

@@ -1,0 +1,81 @@
+"""Stores and records for tests: real files, good defaults, and a look at the file from outside."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import apsw
+
+from memory.ids import derive_guid
+from memory.memory_id import path_of
+from memory.operations.records_append import AppendInput, append
+from memory.operations.records_read import ReadInput, read
+from memory.operations.records_search import SearchInput, search
+from memory.operations.records_write import WriteInput, write
+from memory.record import Record
+from memory.sqlite.store import Store
+
+MEMORY_ID = "instances/a3d8f1b2/memories"
+NOW = 1_700_000_000_000  # Unix ms
+PLENTY = 100 << 20       # bytes
+
+_numbers = count(1)
+
+
+def make_store(root: Path, memory_id: str = MEMORY_ID) -> Store:
+    return Store(memory_id, path_of(root, memory_id))
+
+
+@contextmanager
+def fresh_store() -> Iterator[Store]:
+    """A store in a folder of its own, for each example of a property."""
+    with TemporaryDirectory() as root:
+        store = make_store(Path(root))
+        yield store
+        store.close()
+
+
+def make_guid() -> str:
+    return derive_guid("a3d8f1b2", f"{NOW}-{next(_numbers)}", "keeper", 1)
+
+
+def make_record(content: str = "tea", **changes: Any) -> WriteInput:
+    keys = {"scope": MEMORY_ID, "kind": "observation", "source": "keeper"}
+    return WriteInput(**{"guid": make_guid(), "content": content, "tags": (), "now_ms": NOW} | keys | changes)
+
+
+def write_all(store: Store, *contents: str, **changes: Any) -> list[str]:
+    """Writes and commits; the guids."""
+    with store.transaction() as tx:
+        return [write(tx, make_record(content, **changes)) for content in contents]
+
+
+def append_to(
+    tx: Store, content: str, *, guid: str = "", filters: dict[str, str] | None = None, **new: Any
+) -> tuple[str, bool]:
+    return append(tx, AppendInput(make_record(content, **new), guid, filters or {}))
+
+
+def read_all(tx: Store, **wanted: Any) -> list[Record]:
+    return read(tx, ReadInput(PLENTY, **wanted))
+
+
+def find(tx: Store, query: str, **wanted: Any) -> list[Record]:
+    return search(tx, SearchInput(query, PLENTY, **wanted))
+
+
+def contents(records: list[Record]) -> list[str]:
+    return [record.content for record in records]
+
+
+def assert_sound(path: str | Path) -> None:
+    """SQLite and FTS5 find nothing wrong with a store that has no transaction open; the latter compares index and table."""
+    connection = apsw.Connection(str(path))
+    try:
+        assert connection.pragma("integrity_check") == "ok"
+        connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+    finally:
+        connection.close()

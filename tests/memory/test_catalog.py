@@ -1,0 +1,262 @@
+"""The control plane: bundles and dead letters in system.db, which several processes open at once."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.catalog import Catalog, DeadLetter, Deployed
+from memory.errors import StoreBroken
+from tests.memory.builders import NOW
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+DEPLOYING_PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from tests.memory.test_catalog import make_letter
+from memory.catalog import Catalog
+
+async def main(root, name):
+    for number in range(20):
+        async with Catalog(root) as catalog:
+            await catalog.deploy("shared", "tea", f"{name}{number}", b"{}", 1)
+            await catalog.deploy(f"{name}{number}", "milk", f"{name}{number}", b"{}", 1)
+            await catalog.bury([make_letter(f"{name}-{number}"), make_letter(f"both-{number}")])
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+def with_catalog(root: Path, work: Callable[[Catalog], Awaitable[Any]]) -> Any:
+    """What `work` answers, on a catalogue that is opened for it."""
+
+    async def run() -> Any:
+        async with Catalog(root) as catalog:
+            return await work(catalog)
+
+    return asyncio.run(run())
+
+
+def make_letter(ident: str = "1-0", error: str = "no JSON", buried_at: int = NOW, data: bytes = b"{}") -> DeadLetter:
+    return DeadLetter("a3d8f1b2", ident, "chat", data, error, "hash", buried_at)
+
+
+def deploy(root: Path, uid: str = "a3d8f1b2", name: str = "tea", bundle_hash: str = "h1", now_ms: int = NOW) -> Deployed:
+    source = f'{{"hash": "{bundle_hash}"}}'.encode()
+    answer = with_catalog(root, lambda catalog: catalog.deploy(uid, name, bundle_hash, source, now_ms))
+    assert isinstance(answer, Deployed)
+    return answer
+
+
+def letters(root: Path) -> list[DeadLetter]:
+    return list(with_catalog(root, lambda catalog: catalog.dead_letters("a3d8f1b2")))
+
+
+def test_an_empty_catalogue_has_nothing(tmp_path: Path) -> None:
+    async def work(catalog: Catalog) -> list[Any]:
+        found = [await catalog.active(), await catalog.find("tea"), await catalog.source("h1"), await catalog.remove("tea")]
+        return [*found, await catalog.dead_letters("a3d8f1b2")]
+
+    assert with_catalog(tmp_path / "new" / "root", work) == [[], None, None, False, []]
+
+
+def test_a_deployed_bundle_is_found_by_uid_name_and_hash(tmp_path: Path) -> None:
+    deployed = deploy(tmp_path)
+
+    found = [with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key)) for key in ("a3d8f1b2", "tea")]
+    source = with_catalog(tmp_path, lambda catalog: catalog.source("h1"))
+
+    assert found == [deployed, deployed] == [Deployed("a3d8f1b2", "tea", "h1", 1, NOW)] * 2
+    assert source == b'{"hash": "h1"}'
+
+
+def test_the_same_bundle_again_changes_nothing(tmp_path: Path) -> None:
+    first = deploy(tmp_path)
+
+    second = deploy(tmp_path, now_ms=NOW + 1)
+
+    assert second == first
+
+
+def test_another_bundle_of_the_pipeline_is_its_next_version_and_the_old_one_is_kept(tmp_path: Path) -> None:
+    deploy(tmp_path)
+
+    second = deploy(tmp_path, bundle_hash="h2", name="renamed", now_ms=NOW + 1)
+    third = deploy(tmp_path)
+
+    assert second == Deployed("a3d8f1b2", "renamed", "h2", 2, NOW + 1)
+    assert third.version == 3
+    assert with_catalog(tmp_path, lambda catalog: catalog.source("h2")) == b'{"hash": "h2"}'
+
+
+def test_a_name_that_two_have_finds_neither(tmp_path: Path) -> None:
+    for uid in ("a3d8f1b2", "ffffffff"):
+        deploy(tmp_path, uid)
+
+    found = [with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key)) for key in ("tea", "ffffffff")]
+
+    assert found[0] is None
+    assert found[1].uid == "ffffffff"
+
+
+def test_a_uid_comes_before_a_name(tmp_path: Path) -> None:
+    deploy(tmp_path, "a3d8f1b2", "ffffffff")
+    deploy(tmp_path, "ffffffff", "tea")
+
+    assert with_catalog(tmp_path, lambda catalog: catalog.find("ffffffff")).name == "tea"
+
+
+def test_pipelines_are_listed_by_name(tmp_path: Path) -> None:
+    for uid, name in (("2", "b"), ("1", "b"), ("3", "a")):
+        deploy(tmp_path, uid, name)
+
+    listed = with_catalog(tmp_path, lambda catalog: catalog.active())
+
+    assert [one.uid for one in listed] == ["3", "1", "2"]
+
+
+def test_a_removed_pipeline_is_out_of_service_and_its_bundle_stays(tmp_path: Path) -> None:
+    deploy(tmp_path)
+
+    removed = [with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2")) for _ in range(2)]
+
+    assert removed == [True, False]
+    assert with_catalog(tmp_path, lambda catalog: catalog.find("tea")) is None
+    assert with_catalog(tmp_path, lambda catalog: catalog.source("h1")) is not None
+
+
+def test_hostile_names_are_only_names(tmp_path: Path) -> None:
+    name = "'; DROP TABLE pipelines; --\x00\n🫖"
+
+    deploy(tmp_path, name=name)
+
+    assert with_catalog(tmp_path, lambda catalog: catalog.find(name)).name == name
+
+
+def test_a_dead_letter_is_kept_to_the_byte_oldest_first(tmp_path: Path) -> None:
+    old, new = make_letter("2-0", data=bytes(range(256))), make_letter("1-0", buried_at=NOW + 1, data=b"")
+
+    with_catalog(tmp_path, lambda catalog: catalog.bury([new, old]))
+
+    assert letters(tmp_path) == [old, new]
+
+
+def test_a_dead_letter_twice_is_the_first_one(tmp_path: Path) -> None:
+    first = make_letter()
+    with_catalog(tmp_path, lambda catalog: catalog.bury([first, make_letter(error="again")]))
+
+    with_catalog(tmp_path, lambda catalog: catalog.bury([make_letter(error="and again", buried_at=NOW + 1)]))
+
+    assert letters(tmp_path) == [first]
+
+
+def test_a_dead_letter_belongs_to_its_pipeline(tmp_path: Path) -> None:
+    with_catalog(tmp_path, lambda catalog: catalog.bury([make_letter(), make_letter()._replace(pipeline="other")]))
+
+    assert letters(tmp_path) == [make_letter()]
+
+
+@pytest.mark.parametrize("data", [None, object()])
+def test_dead_letters_are_buried_all_or_none(tmp_path: Path, data: Any) -> None:
+    bad = make_letter("2-0")._replace(data=data)
+
+    with pytest.raises(sqlite3.Error):
+        with_catalog(tmp_path, lambda catalog: catalog.bury([make_letter(), bad]))
+
+    assert letters(tmp_path) == []
+
+
+def test_many_at_once_on_one_connection_do_not_disturb_each_other(tmp_path: Path) -> None:
+    async def work(catalog: Catalog) -> None:
+        burials = [catalog.bury([make_letter(f"{number}-0")]) for number in range(20)]
+        deployments = [catalog.deploy(str(number), "tea", str(number), b"{}", NOW) for number in range(20)]
+        removals = [catalog.remove("nobody") for _ in range(20)]
+        await asyncio.gather(*burials, *deployments, *removals)
+
+    with_catalog(tmp_path, work)
+
+    assert len(letters(tmp_path)) == 20
+    assert len(with_catalog(tmp_path, lambda catalog: catalog.active())) == 20
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_cancelled_deployment_leaves_no_transaction_open(tmp_path: Path, steps: int) -> None:
+    async def work(catalog: Catalog) -> None:
+        deploying = asyncio.create_task(catalog.deploy("a3d8f1b2", "tea", "h1", b"{}", NOW))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        deploying.cancel()
+        await asyncio.gather(deploying, return_exceptions=True)
+        await catalog.bury([make_letter()])
+
+    with_catalog(tmp_path, work)
+
+    assert letters(tmp_path) == [make_letter()]
+
+
+def test_processes_may_deploy_and_bury_at_once(tmp_path: Path) -> None:
+    programs = [
+        subprocess.Popen([sys.executable, "-c", DEPLOYING_PROGRAM, str(tmp_path), name], cwd=CHECKOUT, stderr=subprocess.PIPE)
+        for name in ("a", "b", "c")
+    ]
+
+    errors = [program.communicate(timeout=50)[1].decode() for program in programs]
+
+    assert errors == ["", "", ""]
+    assert with_catalog(tmp_path, lambda catalog: catalog.find("shared")).version == 60
+    assert len(with_catalog(tmp_path, lambda catalog: catalog.active())) == 61
+    assert len(letters(tmp_path)) == 80
+
+
+@pytest.mark.parametrize("content", [b"no database " * 1000, b"SQLite format 3\x00" + b"\xff" * 5000])
+def test_a_file_that_is_no_database_is_refused_and_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "system.db").write_bytes(content)
+
+    with pytest.raises(StoreBroken, match=r"system\.db"):
+        with_catalog(tmp_path, lambda catalog: catalog.active())
+
+    assert (tmp_path / "system.db").read_bytes() == content
+
+
+def test_a_folder_in_its_place_is_refused_and_named(tmp_path: Path) -> None:
+    (tmp_path / "system.db").mkdir()
+
+    with pytest.raises(StoreBroken, match=r"system\.db"):
+        with_catalog(tmp_path, lambda catalog: catalog.active())
+
+
+def test_a_file_in_the_place_of_its_folder_is_refused_and_named(tmp_path: Path) -> None:
+    (tmp_path / "root").write_text("in the way")
+
+    with pytest.raises(StoreBroken, match=r"system\.db"):
+        with_catalog(tmp_path / "root", lambda catalog: catalog.active())
+
+
+def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    deploy(tmp_path)
+    newer = sqlite3.connect(tmp_path / "system.db")
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+
+    with pytest.raises(StoreBroken, match="newer Memrelay"):
+        deploy(tmp_path)
+
+    assert sqlite3.connect(tmp_path / "system.db").execute("PRAGMA user_version").fetchone() == (99,)
+
+
+def test_a_foreign_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    foreign = sqlite3.connect(tmp_path / "system.db")
+    foreign.execute("CREATE TABLE somebodys(data)")
+    foreign.close()
+    before = (tmp_path / "system.db").read_bytes()
+
+    with pytest.raises(StoreBroken, match=r"system\.db"):
+        deploy(tmp_path)
+
+    assert (tmp_path / "system.db").read_bytes() == before

@@ -1,0 +1,96 @@
+"""`memory_id`: what names a store below the root, and nothing that leads out of it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.errors import BadMemoryId
+from memory.memory_id import check, path_of
+
+ROOT = Path("/srv/memory")
+
+
+@pytest.mark.parametrize(
+    "memory_id",
+    [
+        "instances/a3d8f1b2/memories",
+        "apps/kilroy.ai/agent_library",
+        "a/b",
+        "a/b/c/d/e/f/g/h",
+        "a/b..",
+        "-/_",
+        "instances/a3d8f1b2/" + "x" * 100,
+        "a/b.db-wal",
+    ],
+)
+def test_a_path_of_plain_parts_is_taken(memory_id: str) -> None:
+    assert check(memory_id) == memory_id
+    assert path_of(ROOT, memory_id) == ROOT / f"{memory_id}.db"
+
+
+@pytest.mark.parametrize(
+    "memory_id",
+    [
+        "../../x",
+        "a/../../x",
+        "a/./b",
+        "a/..",
+        "/etc/passwd",
+        "/a/b",
+        "//a/b",
+        "a//b",
+        "a/b/",
+        "memories",
+        "system.db",
+        "a/system.db",
+        "a/b.db",
+        "a.db/b",
+        "a/.hidden",
+        ".new-x/b",
+        "a/b\x00",
+        "a/b\x00.db",
+        "a/b\n",
+        "\na/b",
+        "a/ b",
+        "a\\b",
+        "a/b\\..\\c",
+        "C:/a/b",
+        "a/b:c",
+        "~/b",
+        "$HOME/b",
+        "instances/${pipeline_uid}/memories",
+        "a/é",
+        "a/\uff0e\uff0e/b",
+        "a/b\u2215c",
+        "a/%2e%2e/b",
+        "a/" + "x" * 101,
+        "a/" + "x" * 100_000,
+        "/".join("abcdefghi"),
+        "/" * 1000,
+        "a/\ud800",
+    ],
+)
+def test_anything_else_is_refused_with_the_rule(memory_id: str) -> None:
+    with pytest.raises(BadMemoryId, match="2 to 8 parts") as refused:
+        path_of(ROOT, memory_id)
+
+    assert len(str(refused.value)) < 600
+
+
+def test_a_missing_memory_id_is_said_to_be_missing() -> None:
+    with pytest.raises(BadMemoryId, match="memory_id is missing"):
+        check("")
+
+
+@given(st.text("ab./\\-_~\x00\n", max_size=30) | st.text(max_size=30))
+def test_no_memory_id_leaves_the_root(memory_id: str) -> None:
+    try:
+        path = path_of(ROOT, memory_id)
+    except BadMemoryId:
+        return
+
+    assert path.is_relative_to(ROOT)
+    assert path.resolve() == path
+    assert len(path.relative_to(ROOT).parts) >= 2

@@ -1,0 +1,66 @@
+"""Continuations: kept with what made them, in the order in which they are due."""
+
+from pathlib import Path
+
+from memory.sqlite.pending import Pending
+from tests.memory.builders import NOW, make_store
+
+
+def make_pending(ident: str = "p/1-0.1+0>keeper", due: int = NOW, data: bytes = b"{}") -> Pending:
+    return Pending(ident, "p", "hash", "keeper", "chat", 1, data, "1-0", "", due)
+
+
+def test_a_continuation_survives_a_restart_to_the_byte(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    pending = make_pending(data=bytes(range(256)))
+
+    with store.transaction() as tx:
+        tx.pending.add(pending)
+    store.close()
+
+    assert make_store(tmp_path).pending.all() == [pending]
+
+
+def test_the_same_continuation_twice_is_one(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    with store.transaction() as tx:
+        tx.pending.add(make_pending())
+        tx.pending.add(make_pending(due=NOW + 1))
+
+    assert store.pending.all() == [make_pending()]
+
+
+def test_continuations_come_in_the_order_in_which_they_are_due_then_were_made(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    with store.transaction() as tx:
+        for ident, due in (("c", NOW + 1), ("b", NOW), ("a", NOW), ("d", 0)):
+            tx.pending.add(make_pending(ident, due))
+
+    assert [pending.id for pending in store.pending.all()] == ["d", "b", "a", "c"]
+
+
+def test_a_removed_continuation_is_gone_and_an_unknown_one_is_no_matter(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        tx.pending.add(make_pending("a"))
+        tx.pending.add(make_pending("b"))
+
+    with store.transaction() as tx:
+        tx.pending.remove(["a", "a", "unknown"])
+
+    assert [pending.id for pending in store.pending.all()] == ["b"]
+
+
+def test_a_rollback_takes_back_what_was_added_and_removed(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        tx.pending.add(make_pending("a"))
+    store.begin()
+    store.pending.add(make_pending("b"))
+    store.pending.remove(["a"])
+
+    store.rollback()
+
+    assert [pending.id for pending in store.pending.all()] == ["a"]

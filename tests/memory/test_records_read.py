@@ -1,0 +1,119 @@
+"""records.read: exact filters, order of arrival, a window; never cut silently."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.errors import ResultTooLarge
+from memory.operations.records_append import AppendInput, append
+from memory.operations.records_delete import DeleteInput, delete
+from memory.operations.records_read import ReadInput, read
+from memory.operations.records_write import write
+from tests.memory.builders import contents, make_record, make_store, read_all, write_all
+
+
+def test_an_empty_store_reads_as_nothing(tmp_path: Path) -> None:
+    assert read_all(make_store(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({}, "abcde"),
+        ({"order": "desc"}, "edcba"),
+        ({"limit": 2}, "ab"),
+        ({"limit": 0}, ""),
+        ({"limit": 99}, "abcde"),
+        ({"offset": 3}, "de"),
+        ({"offset": 99}, ""),
+        ({"limit": 2, "offset": 1}, "bc"),
+        ({"limit": 2, "offset": 1, "order": "desc"}, "dc"),
+        ({"limit": 2**63 - 1, "offset": 2**63 - 1}, ""),
+    ],
+)
+def test_order_limit_and_offset_make_a_window(tmp_path: Path, wanted: dict[str, Any], expected: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *"abcde")
+
+    read_back = contents(read_all(store, **wanted))
+
+    assert "".join(read_back) == expected
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"kind": "k"}, ["kind", "all three"]),
+        ({"scope": "s"}, ["scope", "all three"]),
+        ({"source": "src"}, ["source", "all three"]),
+        ({"kind": "k", "scope": "s", "source": "src"}, ["all three"]),
+        ({"kind": "K"}, []),
+        ({"kind": "k' OR '1'='1"}, []),
+        ({"kind": "%"}, []),
+    ],
+)
+def test_filters_are_exact_and_all_of_them_hold(tmp_path: Path, filters: dict[str, str], expected: list[str]) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "kind", kind="k")
+    write_all(store, "scope", scope="s")
+    write_all(store, "source", source="src")
+    write_all(store, "all three", kind="k", scope="s", source="src")
+
+    assert contents(read_all(store, filters=filters)) == expected
+
+
+def test_the_window_is_counted_after_the_filters(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    for number in range(10):
+        write_all(store, str(number), kind=("even", "odd")[number % 2])
+
+    odd = contents(read_all(store, filters={"kind": "odd"}, limit=2, offset=1))
+
+    assert odd == ["3", "5"]
+
+
+def test_an_appended_record_keeps_its_place(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    first, _ = write_all(store, "one", "two")
+
+    with store.transaction() as tx:
+        append(tx, AppendInput(make_record("more"), first, {}))
+
+    assert contents(read_all(store)) == ["one\nmore", "two"]
+
+
+def test_a_new_record_comes_last_even_after_the_last_was_deleted(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    *_, last = write_all(store, "one", "two")
+    with store.transaction() as tx:
+        delete(tx, DeleteInput(guid=last))
+    store.close()
+    store = make_store(tmp_path)
+
+    write_all(store, "three")
+
+    assert contents(read_all(store)) == ["one", "three"]
+
+
+def test_a_result_that_cannot_fit_is_refused_and_the_remedy_named(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["x" * 1000] * 10)
+
+    with pytest.raises(ResultTooLarge, match="`limit`"):
+        read(store, ReadInput(5000))
+
+    assert len(read(store, ReadInput(5000, limit=4))) == 4
+
+
+def test_a_refused_read_leaves_the_transaction_usable(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    with store.transaction() as tx:
+        for _ in range(100):
+            write(tx, make_record("x" * 1000))
+        with pytest.raises(ResultTooLarge):
+            read(tx, ReadInput(5000))
+        write(tx, make_record("after"))
+
+    assert contents(read_all(store, order="desc", limit=1)) == ["after"]

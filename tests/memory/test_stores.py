@@ -1,0 +1,122 @@
+"""The open stores of a thread: found by memory_id, bounded in number, never closed inside a transaction."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memory.errors import BadMemoryId, StoreBroken
+from memory.memory_id import path_of
+from memory.operations.records_write import write
+from memory.sqlite.store import Store
+from memory.stores import OpenStores
+from tests.memory.builders import contents, make_record, read_all, write_all
+
+IDS = [f"instances/a3d8f1b2/store{number}" for number in range(5)]
+
+
+def is_open(store: Store) -> bool:
+    try:
+        store.rollback()
+    except apsw.ConnectionClosedError:
+        return False
+    return True
+
+
+def test_a_store_is_opened_once(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 2)
+
+    assert stores.get(IDS[0]) is stores.get(IDS[0])
+
+
+def test_a_store_exists_once_it_was_made(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 2)
+    before = stores.exists(IDS[0])
+
+    stores.get(IDS[0])
+    while_open = stores.exists(IDS[0])
+    stores.close_all()
+
+    assert (before, while_open, stores.exists(IDS[0])) == (False, True, True)
+    assert not path_of(tmp_path, IDS[1]).parent.joinpath("store1.db").exists()
+
+
+def test_the_longest_unused_is_closed_first(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 2)
+    first, second = stores.get(IDS[0]), stores.get(IDS[1])
+    stores.get(IDS[0])
+
+    third = stores.get(IDS[2])
+
+    assert [is_open(store) for store in (first, second, third)] == [True, False, True]
+
+
+def test_what_was_closed_for_want_of_room_is_opened_again_with_all_it_held(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 1)
+    for name in IDS:
+        write_all(stores.get(name), f"tea of {name}")
+
+    held = [contents(read_all(stores.get(name))) for name in IDS]
+
+    assert held == [[f"tea of {name}"] for name in IDS]
+
+
+def test_a_store_within_a_transaction_stays_open(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 1)
+    busy = stores.get(IDS[0])
+    busy.begin()
+    write(busy, make_record("tea"))
+
+    for name in IDS[1:]:
+        write_all(stores.get(name), "milk")
+    busy.commit()
+
+    assert contents(read_all(busy)) == ["tea"]
+
+
+def test_a_store_is_open_when_it_is_given_however_many_are_in_use(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 1)
+
+    for name in IDS:
+        store = stores.get(name)
+        store.begin()
+        write(store, make_record("tea"))
+    for name in IDS:
+        stores.get(name).commit()
+
+    assert [contents(read_all(stores.get(name))) for name in IDS] == [["tea"]] * 5
+
+
+def test_stores_that_are_idle_again_make_room(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 2)
+    used = [stores.get(name) for name in IDS[:4]]
+    for store in used[2:]:
+        assert is_open(store)
+
+    assert [is_open(store) for store in used] == [False, False, True, True]
+
+
+def test_a_refused_or_broken_store_takes_no_room_and_closes_none(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 1)
+    kept = stores.get(IDS[0])
+    path_of(tmp_path, IDS[1]).write_text("no database")
+
+    with pytest.raises(BadMemoryId):
+        stores.get("../../x")
+    with pytest.raises(StoreBroken):
+        stores.get(IDS[1])
+
+    assert stores.get(IDS[0]) is kept
+    assert is_open(kept)
+
+
+def test_closing_undoes_what_is_open_and_an_unknown_store_is_no_matter(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 2)
+    store = stores.get(IDS[0])
+    store.begin()
+    write(store, make_record("lost"))
+
+    stores.close(IDS[0])
+    stores.close(IDS[1])
+
+    assert read_all(stores.get(IDS[0])) == []

@@ -1,0 +1,63 @@
+"""Tags: as a JSON array string, an array or a comma list; malformed ones are told."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.errors import BadTags
+from memory.tags import parse
+
+
+@pytest.mark.parametrize(
+    ("given_tags", "expected"),
+    [
+        (None, ()),
+        ("", ()),
+        ("  ", ()),
+        (",,", ()),
+        ("[]", ()),
+        ([], ()),
+        ('["important","fact"]', ("important", "fact")),
+        (' [ "important" , "fact" ] ', ("important", "fact")),
+        (["important", "fact"], ("important", "fact")),
+        (("important",), ("important",)),
+        ("important,fact", ("important", "fact")),
+        (" important , fact ,", ("important", "fact")),
+        ("important", ("important",)),
+        ("b,a,b", ("b", "a")),
+        ('["a,b"]', ("a,b",)),
+        ('["", " "]', ()),
+        ("日本,é", ("日本", "é")),
+    ],
+)
+def test_tags_are_read_in_each_way_in_order_and_without_doubles(given_tags: Any, expected: tuple[str, ...]) -> None:
+    assert parse(given_tags) == expected
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        *('["a"', '["a",]', '["a"] b', "[a]", "['a']", '["a", 1]', "[null]", '[["a"]]', '["\\ud800"]', "[" * 100_000),
+        *(["a", 1], [None], [["a"]], {"a": 1}, 5, 1.5, True, False, b"a"),
+    ],
+)
+def test_malformed_tags_are_refused_with_the_rule(malformed: Any) -> None:
+    with pytest.raises(BadTags, match="JSON array of strings") as refused:
+        parse(malformed)
+
+    assert len(str(refused.value)) < 500
+
+
+@given(st.lists(st.text().filter(str.strip)))
+def test_an_array_and_its_json_mean_the_same(tags: list[str]) -> None:
+    assert parse(tags) == parse(orjson.dumps(tags).decode()) == tuple(dict.fromkeys(tag.strip() for tag in tags))
+
+
+@given(st.lists(st.text().filter(str.strip)))
+def test_tags_that_were_parsed_are_parsed_to_themselves(tags: list[str]) -> None:
+    once = parse(tags)
+
+    assert parse(once) == once

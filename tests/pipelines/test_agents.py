@@ -1,0 +1,138 @@
+"""One agent's checks: class, block, what it publishes."""
+
+import pytest
+
+from pipelines.check import CheckedAgent, check
+from tests.pipelines.builders import Json, faults_of, make_block, make_bundle, make_chat, make_memory, warnings_of
+
+
+def checked_agent(agent: Json) -> CheckedAgent:
+    (checked,) = check(make_bundle(agent)).accepted().agents
+    return checked
+
+
+def test_a_misspelt_class_is_an_error_with_a_suggestion() -> None:
+    assert faults_of(make_chat(agent_class="chat_agnet")) == [
+        'agents[0].agent_class: there is no agent class "chat_agnet"; did you mean "chat_agent"?'
+    ]
+
+
+def test_a_class_is_needed() -> None:
+    (fault,) = faults_of(make_chat(agent_class=""))
+
+    assert fault.startswith("agents[0].agent_class: an agent needs a class; set one of wf_agent, chat_agent")
+
+
+def test_an_ai_agent_is_refused_plainly() -> None:
+    assert faults_of(make_chat(agent_class="ai_agent")) == [
+        "agents[0].agent_class: ai_agent is not served by this version, which calls no models; leave the agent out"
+    ]
+
+
+def test_an_unknown_block_is_an_error_with_a_suggestion() -> None:
+    assert faults_of(make_block("memory_wirte")) == [
+        'agents[0].wf_diagram_webhook: there is no block "memory_wirte"; did you mean "memory_write"?'
+    ]
+
+
+def test_an_unknown_block_unlike_any_is_an_error_with_the_list() -> None:
+    (fault,) = faults_of(make_block("zzz"))
+
+    assert "known are add_1, memory_append" in fault
+
+
+def test_a_chat_is_no_block_to_call() -> None:
+    (fault,) = faults_of(make_block("chat_agent"))
+
+    assert fault.startswith('agents[0].wf_diagram_webhook: there is no block "chat_agent"')
+
+
+def test_a_wf_agent_needs_a_block() -> None:
+    assert faults_of({"agent_class": "wf_agent", "agent_alias": "a"}) == [
+        "agents[0].wf_diagram_webhook: a wf_agent needs a block; name one, or set wf_call_webhook to false"
+    ]
+
+
+def test_a_wf_agent_that_calls_nothing_needs_no_block() -> None:
+    agent = {"agent_class": "wf_agent", "agent_alias": "a", "wf_call_webhook": "false", "wf_webhook_args": '{"x": 1}'}
+
+    assert not checked_agent(agent).calls
+
+
+def test_a_named_block_is_called_unless_the_bundle_says_no() -> None:
+    assert checked_agent(make_block("add_1")).calls
+    assert not checked_agent(make_block("add_1", wf_call_webhook=False)).calls
+
+
+def test_the_block_of_a_chat_and_of_a_viewer_is_their_class() -> None:
+    chat = checked_agent(make_chat(wf_webhook_args='{"darkmode": "true"}', wf_call_webhook=True))
+    viewer = checked_agent({"agent_class": "viewer_agent", "agent_alias": "v", "wf_webhook_args": {"markdown": False}})
+
+    assert (chat.block.name, viewer.block.name) == ("chat_agent", "viewer_agent")
+    assert chat.args.model_dump()["darkmode"] is True
+    assert not chat.calls
+
+
+def test_an_agent_publishes_as_its_wf_agent_name_else_as_its_agent_name() -> None:
+    renamed = checked_agent(make_chat(wf_agent_name="Ann"))
+    plain = checked_agent(make_chat())
+
+    assert (renamed.agent.name, plain.agent.name) == ("Ann", "User")
+
+
+def test_the_username_is_by_default_the_published_name() -> None:
+    assert checked_agent(make_chat()).agent.username == "User"
+    assert checked_agent(make_chat(wf_username="ann")).agent.username == "ann"
+
+
+@pytest.mark.parametrize("nameless", [make_chat(agent_name=""), make_block("add_1", wf_agent_name="")], ids=["chat", "block"])
+def test_an_agent_that_publishes_needs_a_name_and_never_takes_its_alias(nameless: Json) -> None:
+    assert faults_of(nameless) == [
+        "agents[0].agent_name: an agent that publishes needs a name; set wf_agent_name or agent_name"
+    ]
+
+
+def test_a_chat_publishes_where_it_has_a_swarm_to() -> None:
+    assert checked_agent(make_chat(wf_publish_results=False)).agent.publishes
+    assert not checked_agent(make_chat(agent_send_swarm="")).agent.publishes
+
+
+def test_a_viewer_never_publishes() -> None:
+    viewer = make_chat(agent_class="viewer_agent", wf_publish_results=True)
+
+    assert not checked_agent(viewer).agent.publishes
+    assert warnings_of(viewer | {"agent_send_swarm": ""}) == []
+
+
+def test_publishing_without_a_swarm_is_doubted() -> None:
+    agent = make_block("add_1", agent_send_swarm="")
+
+    assert not checked_agent(agent).agent.publishes
+    assert warnings_of(agent) == [
+        "agents[0].agent_send_swarm: wf_publish_results is true, and there is no swarm to publish to; set agent_send_swarm"
+    ]
+
+
+def test_a_memory_block_whose_result_is_not_said_is_doubted() -> None:
+    assert warnings_of(make_memory(wf_publish_results=False)) == [
+        "agents[0].wf_publish_results: the block runs, and its result is not said; set wf_publish_results to true"
+    ]
+
+
+def test_a_store_outside_of_the_pipeline_is_doubted() -> None:
+    assert warnings_of(make_memory(wf_webhook_args={"memory_id": "apps/example/shared"})) == [
+        'agents[0].wf_webhook_args.memory_id: the store "apps/example/shared" is shared with every pipeline that names '
+        "it; begin it with instances/${pipeline_uid}/ for one of its own"
+    ]
+
+
+def test_a_block_tells_its_own_doubts() -> None:
+    (warning,) = warnings_of(make_memory(wf_webhook_args=""))
+
+    assert warning.startswith("agents[0].wf_webhook_args: memory_id is missing: set it in wf_webhook_args")
+
+
+def test_a_timer_is_doubted() -> None:
+    assert warnings_of(make_chat(wf_interval_secs="30")) == [
+        "agents[0].wf_interval_secs: timers are not served by this version; set 0"
+    ]

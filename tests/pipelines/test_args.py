@@ -1,0 +1,138 @@
+"""`wf_webhook_args`: as JSON text or as an object, checked by the block's own model."""
+
+from typing import Any
+
+import pytest
+
+from blocks.contract import BlockArgs
+from pipelines.check import check
+from tests.pipelines.builders import faults_of, make_block, make_bundle, make_memory, warnings_of
+
+
+def args_of(block: str, args: Any) -> BlockArgs:
+    (agent,) = check(make_bundle(make_block(block, args))).accepted().agents
+    return agent.args
+
+
+@pytest.mark.parametrize("nothing", ["", "  ", "{}", {}, None])
+def test_no_arguments_are_the_defaults(nothing: Any) -> None:
+    assert args_of("add_1", nothing).model_dump() == {"amount": 1}
+
+
+def test_a_string_of_json_and_an_object_mean_the_same() -> None:
+    assert args_of("add_1", '{"amount": 3}') == args_of("add_1", {"amount": 3})
+
+
+def test_bad_json_is_told_with_line_and_column() -> None:
+    assert faults_of(make_block("add_1", '{"amount":\n 1,\n}')) == [
+        "agents[0].wf_webhook_args: not JSON: trailing comma is not allowed (line 2, column 3)"
+    ]
+
+
+def test_bad_json_is_told_beside_an_unknown_block() -> None:
+    assert len(faults_of(make_block("zzz", "{"))) == 2
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "null", '"{}"'])
+def test_arguments_are_an_object(text: str) -> None:
+    assert faults_of(make_block("add_1", text)) == ["agents[0].wf_webhook_args: must be a JSON object, like {}"]
+
+
+@pytest.mark.parametrize("given", [7, [], True])
+def test_arguments_are_text_or_an_object(given: Any) -> None:
+    assert faults_of(make_block("add_1", given)) == [
+        "agents[0].wf_webhook_args: must be an object, or a string that holds one as JSON"
+    ]
+
+
+def test_an_unknown_argument_is_an_error_with_a_suggestion_even_inside_of_text() -> None:
+    assert faults_of(make_memory(wf_webhook_args='{"memory_idd": "instances/a/b"}')) == [
+        'agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "memory_idd"; did you mean "memory_id"?'
+    ]
+
+
+def test_an_unknown_argument_unlike_any_is_an_error_with_the_list() -> None:
+    assert faults_of(make_block("add_1", {"zzz": 1})) == [
+        'agents[0].wf_webhook_args.zzz: the block add_1 has no argument "zzz"; known are amount'
+    ]
+
+
+def test_a_missing_argument_is_told_at_its_place() -> None:
+    assert faults_of(make_block("regex_match")) == ["agents[0].wf_webhook_args.pattern: is missing"]
+
+
+def test_a_wrong_choice_is_told_with_the_right_ones() -> None:
+    assert faults_of(make_block("memory_read", {"memory_id": "instances/a/b", "order": "up"})) == [
+        "agents[0].wf_webhook_args.order: must be 'asc' or 'desc'"
+    ]
+
+
+def test_all_types_that_would_do_are_told_in_one_fault() -> None:
+    assert faults_of(make_block("regex_match", {"pattern": "(a)", "group": {}})) == [
+        "agents[0].wf_webhook_args.group: must be a valid integer, or must be a valid string"
+    ]
+
+
+def test_what_a_block_says_of_its_arguments_is_told_plainly() -> None:
+    (fault,) = faults_of(make_block("regex_match", {"pattern": "(?=a)"}))
+
+    assert fault.startswith("agents[0].wf_webhook_args: RE2 refuses the pattern '(?=a)'")
+
+
+@pytest.mark.parametrize("memory_id", ["../secrets", "/etc/passwd", "one", "instances/.hidden/x", "a/b.db"])
+def test_a_memory_id_that_could_leave_the_root_is_an_error(memory_id: str) -> None:
+    (fault,) = faults_of(make_memory(wf_webhook_args={"memory_id": memory_id}))
+
+    assert fault.startswith(f"agents[0].wf_webhook_args.memory_id: memory_id {memory_id!r} is not allowed")
+
+
+def test_an_unknown_argument_hides_no_fault_of_the_whole() -> None:
+    faults = faults_of(make_block("regex_match", {"pattern": "(", "flag": "i"}))
+
+    assert [fault.split(": ")[0] for fault in faults] == [
+        "agents[0].wf_webhook_args",
+        "agents[0].wf_webhook_args.flag",
+    ]
+
+
+def test_a_wrong_argument_hides_no_fault_of_the_whole() -> None:
+    faults = faults_of(make_block("regex_filter", {"pattern": "(", "invert": "perhaps"}))
+
+    assert [fault.split(": ")[0] for fault in faults] == [
+        "agents[0].wf_webhook_args",
+        "agents[0].wf_webhook_args.invert",
+    ]
+
+
+def test_booleans_and_numbers_may_be_strings() -> None:
+    assert args_of("regex_filter", {"pattern": "a", "invert": "true"}).model_dump()["invert"] is True
+    assert args_of("add_1", {"amount": "3"}).model_dump() == {"amount": 3}
+
+
+def test_null_for_an_optional_argument_is_the_same_as_absent() -> None:
+    assert args_of("memory_write", {"scope": None, "tags": None}) == args_of("memory_write", {})
+
+
+def test_null_for_a_needed_argument_is_the_same_as_absent() -> None:
+    assert faults_of(make_block("regex_match", {"pattern": None})) == ["agents[0].wf_webhook_args.pattern: is missing"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"output_template": "{{" + "(" * 5000},
+        {"output_template": "{{content" + "|upper" * 5000 + "}}"},
+    ],
+)
+def test_what_is_too_deep_for_a_parser_is_a_fault_and_no_crash(args: dict[str, str]) -> None:
+    assert faults_of(make_block("memory_read", {"memory_id": "instances/a/b"} | args)) != []
+
+
+def test_deep_nesting_in_the_text_is_a_fault() -> None:
+    deep = '{"tags": ' + "[" * 500 + "]" * 500 + "}"
+
+    assert faults_of(make_memory(wf_webhook_args=deep)) == ["agents[0].wf_webhook_args: nested deeper than 32"]
+
+
+def test_a_pipelines_own_store_is_no_cause_for_doubt() -> None:
+    assert warnings_of(make_memory(wf_webhook_args='{"memory_id": "instances/${pipeline_uid}/memories"}')) == []

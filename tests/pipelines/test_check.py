@@ -1,0 +1,180 @@
+"""The check as a whole: what comes in, the uid, the hash, and that nothing makes it fall over."""
+
+import hashlib
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.bundle import AgentSpec, Bundle
+from pipelines.check import check
+from pipelines.errors import BundleRefused
+from pipelines.json_text import MOST_BYTES
+from tests.pipelines.builders import UID, lines, make_block, make_bundle, make_chat, make_memory
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
+JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+WORDS = st.sampled_from(["memory_write", "regex_match", "wf_agent", "chat_agent", "User", "!User", "*", "${x}", "{}"])
+ARGS = st.dictionaries(st.sampled_from(["pattern", "memory_id", "output_template", "tags", "group", "flags"]), JSON)
+AGENTS = st.dictionaries(st.sampled_from(sorted(AgentSpec.keys())), WORDS | ARGS | JSON)
+BUNDLES = st.fixed_dictionaries(
+    {"agents": st.lists(AGENTS) | JSON},
+    optional={key: st.lists(WORDS | AGENTS) | JSON for key in sorted(Bundle.keys() - {"agents"})},
+)
+CHATS = st.fixed_dictionaries(
+    {"agent_class": st.just("chat_agent"), "agent_alias": st.text(min_size=1), "agent_from": WORDS | st.lists(WORDS)},
+    optional={"agent_desc": st.text(), "notes": st.floats() | st.integers(-(2**63), 2**64 - 1)},
+)
+
+
+def test_every_fault_is_told_at_once() -> None:
+    broken = make_bundle(
+        make_chat(agent_sned_swarm="x"), make_block("memory_wirte", "{"), make_memory(agent_alias=""), display_order=3
+    )
+
+    pointers = [fault.pointer for fault in check(broken).faults]
+
+    assert pointers == [
+        "/agents/0/agent_sned_swarm",
+        "/agents/1/wf_diagram_webhook",
+        "/agents/1/wf_webhook_args",
+        "/agents/2/agent_alias",
+        "/display_order",
+    ]
+
+
+def test_a_bundle_with_errors_is_not_accepted() -> None:
+    checked = check(make_bundle(make_chat(agent_alias="")))
+
+    assert checked.bundle is None
+    with pytest.raises(BundleRefused) as refused:
+        checked.accepted()
+    assert refused.value.faults == checked.faults
+
+
+def test_bad_json_is_told_with_line_and_column() -> None:
+    assert lines(check(b'{"agents": [\n  {,\n]}').faults)[0].endswith("(line 2, column 4)")
+
+
+@pytest.mark.parametrize("raw", [b"[]", b"7", b'"{}"', b"null"])
+def test_a_bundle_is_an_object(raw: bytes) -> None:
+    assert lines(check(raw).faults) == ["must be a JSON object, like {}"]
+
+
+def test_bytes_that_are_no_text_are_a_fault() -> None:
+    assert lines(check(b'{"agents": "\xff"}').faults)[0].startswith("not JSON: ")
+
+
+def test_a_byte_order_mark_is_let_pass() -> None:
+    assert check(b"\xef\xbb\xbf" + orjson.dumps(make_bundle())).faults == ()
+
+
+def test_a_large_bundle_is_a_fault() -> None:
+    (fault,) = check(orjson.dumps(make_bundle(notes="x" * MOST_BYTES))).faults
+
+    assert fault.rule.startswith("a bundle has at most 1048576 bytes; this has ")
+
+
+def test_a_bundle_that_grows_too_large_by_its_uid_is_a_fault() -> None:
+    bundle = make_bundle(notes="${pipeline_uid}" * 60_000)
+
+    (fault,) = check(bundle, uid="u" * 64).faults
+
+    assert fault.rule.startswith("a bundle has at most")
+
+
+@pytest.mark.parametrize("depth", [40, 5000])
+def test_a_deep_bundle_is_a_fault(depth: int) -> None:
+    assert len(check(b'{"agents": ' + b"[" * depth + b"]" * depth + b"}").faults) == 1
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {"a": object()}, {"a": {1, 2}}, {"a": "\ud800"}, {"a": 1 << 70}])
+def test_an_object_that_is_not_json_is_a_fault(value: dict[Any, Any]) -> None:
+    assert lines(check(value).faults)[0].startswith("not JSON: ")
+
+
+def test_the_callers_object_stays_as_it_is() -> None:
+    bundle = make_bundle(make_memory())
+    before = orjson.dumps(bundle)
+
+    check(bundle, uid=UID)
+
+    assert orjson.dumps(bundle) == before
+
+
+def test_a_given_uid_goes_before_the_bundles_own() -> None:
+    assert check(make_bundle(pipeline_uid="own"), uid="given").accepted().uid == "given"
+    assert check(make_bundle(pipeline_uid="own")).accepted().uid == "own"
+
+
+@pytest.mark.parametrize("absent", [None, "", "${pipeline_uid}"])
+def test_an_absent_uid_is_made(absent: str | None) -> None:
+    first, second = (check(make_bundle(pipeline_uid=absent)).accepted().uid for _ in range(2))
+
+    assert first != second
+    assert len(bytes.fromhex(first)) == 4
+
+
+@pytest.mark.parametrize("uid", ["a b", "a/b", "ü", "x" * 65, "public", 7, ["a"]])
+def test_a_bad_uid_is_the_only_fault_that_it_causes(uid: Any) -> None:
+    (fault,) = check(make_bundle(make_memory(), pipeline_uid=uid)).faults
+
+    assert fault.pointer == "/pipeline_uid"
+
+
+def test_a_bad_uid_from_the_caller_is_a_fault() -> None:
+    assert check(make_bundle(), uid="../x").faults[0].pointer == "/pipeline_uid"
+
+
+def test_the_hash_is_that_of_the_canonical_source() -> None:
+    checked = check(make_bundle(pipeline_desc="of ${pipeline_uid}"), uid=UID).accepted()
+
+    assert checked.hash == hashlib.sha256(checked.source).hexdigest()
+    assert (checked.name, checked.description) == ("tea", f"of {UID}")
+    assert orjson.loads(checked.source)["pipeline_uid"] == UID
+
+
+def test_the_hash_does_not_depend_on_the_order_of_keys_or_on_spaces() -> None:
+    bundle = make_bundle(make_chat(), make_memory())
+    other = orjson.dumps(dict(reversed(bundle.items())), option=orjson.OPT_INDENT_2)
+
+    assert check(bundle, uid=UID).accepted().hash == check(other, uid=UID).accepted().hash
+
+
+def test_checking_the_source_again_gives_the_same_bundle() -> None:
+    checked = check(make_bundle(make_chat(), make_memory(agent_from="User"), big=1e300, z=-0.0)).accepted()
+
+    assert check(checked.source).accepted() == checked
+
+
+@settings(deadline=None)
+@given(JSON | BUNDLES)
+def test_no_json_makes_the_check_fall_over(value: Any) -> None:
+    checked = check(json.dumps(value).encode())
+
+    assert (checked.bundle is None) == bool(checked.faults)
+
+
+@settings(deadline=None)
+@given(BUNDLES)
+def test_no_object_makes_the_check_fall_over(value: dict[str, Any]) -> None:
+    checked = check(value)
+
+    assert (checked.bundle is None) == bool(checked.faults)
+
+
+@settings(deadline=None)
+@given(st.binary() | st.text().map(str.encode))
+def test_no_bytes_make_the_check_fall_over(raw: bytes) -> None:
+    assert check(raw).bundle is None
+
+
+@settings(deadline=None)
+@given(st.lists(CHATS, max_size=3))
+def test_what_is_accepted_is_accepted_again_as_the_same(agents: list[dict[str, Any]]) -> None:
+    checked = check({"agents": agents, "free": agents}, uid=UID)
+
+    assert checked.bundle is None or check(checked.bundle.source).accepted() == checked.bundle

@@ -1,0 +1,110 @@
+"""How agents find each other: aliases, swarms, senders."""
+
+from typing import Any
+
+import pytest
+
+from pipelines.check import check
+from tests.pipelines.builders import UID, faults_of, make_bundle, make_chat, make_memory, make_relay, warnings_of
+
+NO_WIRE_NAME = "has 1 to 128 characters, no control characters and no braces"
+
+
+def test_no_two_agents_have_the_same_alias() -> None:
+    assert faults_of(make_chat(), make_memory(agent_alias="user")) == [
+        'agents[1].agent_alias: agents[0] has the alias "user" too; choose another'
+    ]
+
+
+@pytest.mark.parametrize("alias", ["", None])
+def test_an_agent_needs_an_alias(alias: str | None) -> None:
+    assert faults_of(make_chat(agent_alias=alias)) == ["agents[0].agent_alias: an agent needs an alias; set agent_alias"]
+
+
+def test_agents_without_an_alias_are_not_told_to_share_one() -> None:
+    assert len(faults_of(make_chat(agent_alias=""), make_memory(agent_alias=""))) == 2
+
+
+@pytest.mark.parametrize("name", ["a{b}", "two\nlines", "x" * 129])
+def test_names_on_the_wire_have_a_rule(name: str) -> None:
+    chat = make_chat(agent_alias=name, agent_rec_swarm=name, agent_send_swarm=name)
+
+    assert faults_of(chat, swarms=[{"name": name}]) == [
+        f"agents[0].agent_alias: an alias {NO_WIRE_NAME}",
+        f"agents[0].agent_rec_swarm: a swarm's name {NO_WIRE_NAME}",
+        f"agents[0].agent_send_swarm: a swarm's name {NO_WIRE_NAME}",
+        f"swarms[0].name: a swarm's name {NO_WIRE_NAME}",
+    ]
+
+
+def test_a_declared_swarm_needs_a_name() -> None:
+    assert faults_of(swarms=[{}]) == [f"swarms[0].name: a swarm's name {NO_WIRE_NAME}"]
+
+
+def test_a_swarm_is_declared_once() -> None:
+    assert faults_of(swarms=[{"name": "chat"}, {"name": "chat"}]) == [
+        'swarms[1].name: the swarm "chat" is declared twice; leave one out'
+    ]
+
+
+def test_durable_private_swarms_are_served() -> None:
+    assert warnings_of(swarms=[{"name": "chat", "class": "durable", "visibility": "private"}]) == []
+
+
+def test_other_swarms_are_refused_plainly() -> None:
+    assert faults_of(swarms=[{"name": "chat", "class": "ephemeral", "visibility": "public"}]) == [
+        'swarms[0].class: this version has durable private swarms only; set "durable"',
+        'swarms[0].visibility: this version has durable private swarms only; set "private"',
+    ]
+
+
+def test_an_unheard_of_kind_of_swarm_is_an_error() -> None:
+    assert faults_of(swarms=[{"name": "chat", "class": "quick"}]) == ["swarms[0].class: must be 'durable' or 'ephemeral'"]
+
+
+def test_a_sender_that_nobody_publishes_as_is_doubted_with_a_suggestion() -> None:
+    assert warnings_of(make_relay(), make_memory(agent_from="dispatch_wirte")) == [
+        'agents[1].agent_from: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
+    ]
+
+
+def test_an_excluded_sender_that_nobody_publishes_as_is_doubted_too() -> None:
+    assert warnings_of(make_relay(), make_memory(agent_from=["!dispatch_write", "!dispatch_wirte"])) == [
+        'agents[1].agent_from[1]: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
+    ]
+
+
+def test_an_alias_in_place_of_a_name_is_explained() -> None:
+    assert warnings_of(make_relay(), make_memory(agent_from="relay")) == [
+        'agents[1].agent_from: no agent publishes as "relay"; that is an alias, which publishes as "dispatch_write"'
+    ]
+
+
+def test_an_agent_that_publishes_nothing_is_nobodys_sender() -> None:
+    assert warnings_of(make_relay(wf_publish_results=False), make_memory(agent_from="dispatch_write")) == [
+        'agents[1].agent_from: no agent publishes as "dispatch_write"'
+    ]
+
+
+@pytest.mark.parametrize("agent_from", ["", "*", ["*"], [], "User", "!User", ["!User"]])
+def test_everybody_and_those_who_publish_are_known_senders(agent_from: Any) -> None:
+    assert warnings_of(make_chat(), make_memory(agent_from=agent_from)) == []
+
+
+def test_an_exclusion_beside_plain_names_is_doubted() -> None:
+    assert warnings_of(make_chat(), make_relay(agent_from=["User", "!dispatch_write"])) == [
+        "agents[1].agent_from: a `!name` beside plain names changes nothing; leave it out"
+    ]
+
+
+@pytest.mark.parametrize(("agent_from", "accepts"), [("", ()), ("*", ()), ("User", ("User",)), (["!a", "!b"], ("!a", "!b"))])
+def test_a_checked_agent_holds_whom_it_accepts(agent_from: Any, accepts: tuple[str, ...]) -> None:
+    (agent,) = check(make_bundle(make_chat(agent_from=agent_from)), uid=UID).accepted().agents
+
+    assert agent.accepts == accepts
+
+
+def test_an_unknown_alias_in_the_display_order_is_doubted() -> None:
+    assert warnings_of(make_chat(), display_order=["user", "usr"]) == [
+        'display_order[1]: no agent has the alias "usr"; did you mean "user"?'
+    ]

@@ -1,0 +1,151 @@
+"""A client as a stranger would write it, on redis-py: it knows the wire and none of our code."""
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import orjson
+import redis
+
+from tests.support.waiting import wait_for
+
+PAGE = 5000   # entries
+
+
+class Said(NamedTuple):
+    """One message of a swarm's log or channel."""
+
+    mid: str
+    sender: str
+    text: str
+    envelope: dict[str, Any]
+
+    @property
+    def input(self) -> str:
+        """The id of the input entry that led to it."""
+        return self.mid.partition(".")[0]
+
+
+def make_envelope(text: str, sender: str = "User", **keys: Any) -> bytes:
+    """What is said, as JSON."""
+    return orjson.dumps({"from": sender, "id": "me", "args": [{"text": text, "username": sender, "type": "text/plain"}]} | keys)
+
+
+class Client:
+    """Speaks to pipelines and looks at what they say. Use it as a context."""
+
+    def __init__(self, socket: Path) -> None:
+        """No connection is opened before it is needed."""
+        self.socket = socket
+        self.redis = redis.Redis(unix_socket_path=str(socket))
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Closes the connections."""
+        self.redis.close()
+
+    def enter(self, uid: str, text: str, *, swarm: str = "chat", sender: str = "User", **fields: str) -> str:
+        """Appends a message to a pipeline's input; its id."""
+        return self.enter_raw(uid, make_envelope(text, sender), swarm=swarm, **fields)
+
+    def enter_raw(self, uid: str, data: bytes, *, swarm: str = "chat", ident: str = "*", **fields: str) -> str:
+        """Appends anything to a pipeline's input; its id."""
+        return self.redis.xadd(input_of(uid), {"swarm": swarm, "data": data, **fields}, id=ident).decode()
+
+    def enter_together(self, uid: str, texts: Iterable[str], swarm: str = "chat") -> list[str]:
+        """Appends messages in one MULTI, so that one batch holds them all; their ids."""
+        with self.redis.pipeline(transaction=True) as pipe:
+            for text in texts:
+                pipe.xadd(input_of(uid), {"swarm": swarm, "data": make_envelope(text)})
+            return [ident.decode() for ident in pipe.execute()]
+
+    def ask(self, uid: str, text: str, *, within_s: float = 10.0, **how: str) -> list[Said]:
+        """Says something and returns all that it led to in one cascade, itself first."""
+        ident = self.enter(uid, text, **how)
+        self.await_done(uid, ident, within_s)
+        return [said for said in self.log(uid, how.get("swarm", "chat")) if said.input == ident]
+
+    def answer(self, uid: str, text: str, **how: Any) -> Any:
+        """What the last message says that something led to, as JSON."""
+        return orjson.loads(self.ask(uid, text, **how)[-1].text)
+
+    def await_done(self, uid: str, ident: str, within_s: float = 10.0) -> None:
+        """Waits until an entry is done; then its answers have left, for all that leaves in one transaction."""
+        wait_for(lambda: not self.redis.xrange(input_of(uid), ident, ident), f"{ident} of {uid} is done", within_s)
+
+    def await_quiet(self, uid: str, within_s: float = 10.0) -> None:
+        """Waits until the input is empty."""
+        wait_for(lambda: not self.redis.xlen(input_of(uid)), f"the input of {uid} is worked off", within_s)
+
+    def unacknowledged(self, uid: str) -> int:
+        """How many entries were delivered and not acknowledged."""
+        return int(self.redis.xpending(input_of(uid), "owner")["pending"])
+
+    def log(self, uid: str, swarm: str = "chat") -> list[Said]:
+        """A swarm's log, oldest first."""
+        found: list[Said] = []
+        after = "-"
+        while entries := self.redis.xrange(swarm_of(uid, swarm), after, count=PAGE):
+            found += [as_said(fields[b"mid"], fields[b"data"]) for _, fields in entries]
+            after = "(" + entries[-1][0].decode()
+        return found
+
+    def publish(self, uid: str, data: bytes, swarm: str = "chat") -> None:
+        """Publishes on a swarm's channel."""
+        self.redis.publish(swarm_of(uid, swarm), data)
+
+    def await_served(self, uid: str, within_s: float = 10.0) -> None:
+        """Waits until a pipeline's owner has made its group; then it listens on the channels too."""
+        wait_for(lambda: self._has_group(input_of(uid)), f"{uid} is served", within_s)
+
+    def _has_group(self, key: str) -> bool:
+        return bool(self.redis.exists(key)) and any(group["name"] == b"owner" for group in self.redis.xinfo_groups(key))
+
+
+class Ear:
+    """Hears a swarm's channel. Use it as a context."""
+
+    def __init__(self, client: Client, uid: str, swarm: str = "chat") -> None:
+        """From when the context begins."""
+        self._subscribed, self._channel = client.redis.pubsub(), swarm_of(uid, swarm)
+
+    def __enter__(self) -> Self:
+        """Subscribes."""
+        self._subscribed.subscribe(self._channel)
+        assert self._subscribed.get_message(timeout=5)["type"] == "subscribe"
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Closes the connection."""
+        self._subscribed.close()
+
+    def until(self, wanted: Callable[[bytes], bool], within_s: float = 10.0) -> list[bytes]:
+        """All that is heard up to the first message that is wanted."""
+        heard: list[bytes] = []
+        deadline = time.monotonic() + within_s
+        while not heard or not wanted(heard[-1]):
+            left_s = deadline - time.monotonic()
+            assert left_s > 0, f"waited {within_s:g} s in vain on {self._channel}; heard {heard!r:.2000}"
+            message = self._subscribed.get_message(timeout=left_s)
+            heard += [message["data"]] if message else []
+        return heard
+
+
+def input_of(uid: str) -> str:
+    """The stream through which a pipeline hears."""
+    return f"pipeline:{{{uid}}}:in"
+
+
+def swarm_of(uid: str, swarm: str) -> str:
+    """The log and the channel of a swarm."""
+    return f"swarm:{{{uid}}}:{swarm}"
+
+
+def as_said(mid: bytes, data: bytes) -> Said:
+    """A message with its id."""
+    envelope = orjson.loads(data)
+    return Said(mid.decode(), envelope["from"], envelope["args"][0]["text"], envelope)

@@ -1,0 +1,127 @@
+"""A house of its own for a test: an embedded server, a memory root, and a worker that can be killed and started again."""
+import asyncio
+import os
+import signal
+import sqlite3
+import tempfile
+from contextlib import ExitStack, closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bus.embedded.launcher import EmbeddedServer
+from bus.wire import CHANGES
+from memory.catalog import Catalog, DeadLetter
+from memory.memory_id import path_of
+from tests.support.client import Client
+from tests.support.run_worker import deploy
+from tests.support.waiting import wait_for
+from tests.support.worker import WorkerProcess
+
+Row = tuple[Any, ...]
+
+
+class House:
+    """Use it as a context: at its end the processes are ended by their ids, and the folder is gone."""
+
+    def __init__(self) -> None:
+        """Nothing runs yet."""
+        self._stack = ExitStack()
+        self._workers: list[WorkerProcess] = []
+
+    def __enter__(self) -> Self:
+        """Starts the server, with everything that is appended synced. The worker is started by the test."""
+        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="memrelay-test-")))
+        self.root, self._steps = self.folder / "memory", self.folder / "steps"
+        self.server = EmbeddedServer(self.folder / "bus")
+        self._stack.callback(self.server.stop, grace_s=5)
+        self.server.start()
+        self.client = self._stack.enter_context(Client(self.server.socket_path))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Ends everything."""
+        for worker in self._workers:
+            if worker.lives:
+                worker.kill()
+        self._stack.close()
+
+    @property
+    def steps(self) -> list[str]:
+        """The steps that the workers of this house have passed."""
+        return self._steps.read_text().split("\n")[:-1] if self._steps.exists() else []
+
+    def start_worker(self, *, ready: bool = True, **config: Any) -> WorkerProcess:
+        """A worker on this house's server and memory root; `config` as run_worker takes it."""
+        worker = WorkerProcess(self.server.socket_path, self.root, **config)
+        self._workers.append(worker)
+        if ready:
+            worker.await_ready()
+        return worker
+
+    def start_stepping_worker(self, **config: Any) -> WorkerProcess:
+        """One that notes its steps, and kills itself `die_at` or `die_on` one of them."""
+        return self.start_worker(steps=str(self._steps), **config)
+
+    def kill_server(self) -> None:
+        """SIGKILL, as the kernel's memory killer would; returns when it is dead, and leaves it to the launcher to notice."""
+        assert self.server.pid is not None
+        os.kill(self.server.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, self.server.pid, os.WEXITED | os.WNOWAIT)
+
+    def deploy(self, *bundles: dict[str, Any], announced: bool = True) -> None:
+        """Puts bundles in service, tells the worker, and waits until it serves them."""
+        asyncio.run(deploy(self.root, *bundles))
+        if announced:
+            self.announce()
+        for bundle in bundles:
+            self.client.await_served(bundle["pipeline_uid"])
+
+    def announce(self) -> None:
+        """Tells the worker to look at the catalogue."""
+        self.client.redis.publish(CHANGES, "deployed")
+
+    def remove(self, uid: str) -> None:
+        """Takes a pipeline out of service, and tells the worker."""
+        asyncio.run(_remove(self.root, uid))
+        self.announce()
+
+    def dead_letters(self, uid: str) -> list[DeadLetter]:
+        """A pipeline's dead letters, oldest first."""
+        return asyncio.run(_dead_letters(self.root, uid))
+
+    def await_dead_letter(self, uid: str, ident: str, within_s: float = 10.0) -> DeadLetter:
+        """The dead letter that an entry becomes; the entry is done then."""
+        self.client.await_done(uid, ident, within_s)
+        letters = {letter.id: letter for letter in self.dead_letters(uid)}
+        assert ident in letters, f"{ident} is done, and no dead letter"
+        return letters[ident]
+
+    def store_file(self, uid: str, alias: str = "memories") -> Path:
+        """The file of a pipeline's store."""
+        return path_of(self.root, f"instances/{uid}/{alias}")
+
+    def rows(self, uid: str, sql: str, alias: str = "memories") -> list[Row]:
+        """What a query finds in a store, over a connection of its own."""
+        with closing(sqlite3.connect(self.store_file(uid, alias), timeout=5)) as connection:
+            return connection.execute(sql).fetchall()
+
+    def contents(self, uid: str, alias: str = "memories") -> list[str]:
+        """The contents of a store's records, oldest first; none where there is no store."""
+        if not self.store_file(uid, alias).exists():
+            return []
+        return [content for content, in self.rows(uid, "SELECT content FROM records ORDER BY row", alias)]
+
+    def await_dead(self, worker: WorkerProcess, within_s: float = 20.0) -> None:
+        """Waits for the end of a worker that ends itself."""
+        wait_for(lambda: not worker.lives, f"the worker ends itself:\n{worker.said}", within_s)
+
+
+async def _remove(root: Path, uid: str) -> None:
+    async with Catalog(root) as catalog:
+        await catalog.remove(uid)
+
+
+async def _dead_letters(root: Path, uid: str) -> list[DeadLetter]:
+    async with Catalog(root) as catalog:
+        return list(await catalog.dead_letters(uid))

@@ -1,0 +1,87 @@
+"""usage: python -m tests.support.run_worker CONFIG. A worker in a process of its own, which can end itself at a step.
+
+CONFIG is JSON: `socket` and `root`; and where wanted `bundles` to deploy first, `limits`, a file `steps` for the names of
+the steps that it passes, and which of them is its last: it kills itself with SIGKILL at the step number `die_at`, or at the
+first one that is named `die_on`. With `armed` false it counts from a SIGUSR1 on, and says `armed` then.
+"""
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bus.address import Address
+from cli.logs import configure_logging
+from memory.catalog import Catalog
+from pipelines.check import check
+from tests.support import blocks
+from worker.limits import WorkerLimits
+from worker.service import Worker, WorkerOptions
+
+__all__ = ["blocks"]   # imported so that they are registered
+PR_SET_PDEATHSIG = 1
+
+
+class Steps:
+    """Counts the steps of the worker, writes their names down and kills the process at one of them."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        """Without `die_at` and `die_on` it kills nobody."""
+        self._path, self._lock, self._count = Path(config["steps"]), threading.Lock(), 0
+        self._last, self._armed = (config.get("die_at", 0), config.get("die_on", "")), config.get("armed", True)
+
+    def arm(self) -> None:
+        """Counts from now on."""
+        self._armed = True
+        print("armed", flush=True)
+
+    def __call__(self, step: str) -> None:
+        """One step, in whichever thread."""
+        with self._lock:
+            self._count += self._armed
+            with self._path.open("a") as file:
+                print(step, file=file)
+            if self._armed and (self._count == self._last[0] or step == self._last[1]):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def deploy(root: Path, *bundles: dict[str, Any]) -> None:
+    """Puts bundles in service; raises BundleRefused."""
+    async with Catalog(root) as catalog:
+        for raw in bundles:
+            bundle = check(raw).accepted()
+            await catalog.deploy(bundle.uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000)
+
+
+async def serve(config: dict[str, Any]) -> None:
+    """Serves until SIGTERM; says `ready` on stdout when it does."""
+    root = Path(config["root"])
+    await deploy(root, *config.get("bundles", ()))
+    options = WorkerOptions(Address(path=config["socket"]), root, limits=WorkerLimits(**config.get("limits", {})))
+    steps = Steps(config) if "steps" in config else None
+    worker = Worker(options, steps) if steps else Worker(options)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    if steps:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, steps.arm)
+    telling = asyncio.create_task(_tell(worker.ready))
+    await worker.run()
+    telling.cancel()
+
+
+async def _tell(ready: asyncio.Event) -> None:
+    await ready.wait()
+    print("ready", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.platform == "linux":   # a killed test run leaves nothing behind
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    configure_logging("info", "console")
+    uvloop.run(serve(json.loads(sys.argv[1])))

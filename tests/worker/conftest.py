@@ -1,0 +1,15 @@
+"""The house that the tests of one file share: each test has pipelines of its own in it."""
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.house import House
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    """A server, a memory root, and a worker that lives through the file."""
+    with House() as house:
+        worker = house.start_worker()
+        yield house
+        assert worker.stop() == 0

@@ -1,0 +1,233 @@
+"""Broken and hostile input: a clear error or a dead letter each; the worker lives, and other pipelines hardly wait."""
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.client import input_of, make_envelope, swarm_of
+from tests.support.house import House
+from tests.support.probe import Probe
+from tests.support.waiting import wait_for
+
+MOST_S = 1.0   # what another pipeline may wait here; the aim is 0.1, and the figure is printed
+MB = 1 << 20
+
+
+def deploy(house: House, *agents: Json) -> str:
+    """The uid of a pipeline of its own; without agents it has the five commands."""
+    uid = make_uid()
+    house.deploy(make_bundle(uid, *agents))
+    return uid
+
+
+def assert_well(house: House, uid: str) -> None:
+    """The pipeline still does what it is for, and nothing is left behind."""
+    assert "guid" in house.client.answer(uid, "/write all is well")
+    assert house.client.unacknowledged(uid) == 0
+
+
+BROKEN = {
+    "no JSON": (b'{"args": [{"text": "te', "envelope"),
+    "no text at all": (b"", "envelope"),
+    "bytes": (b"\xff\xfe\x00\x01", "envelope"),
+    "no args": (b'{"from": "User", "id": "me"}', "args"),
+    "empty args": (b'{"from": "User", "args": []}', "args"),
+    "args of text": (b'{"args": ["/write tea"]}', "args"),
+    "a number for a text": (b'{"args": [{"text": 7}]}', "args"),
+    "a number for a sender": (b'{"from": 7, "args": [{"text": "tea"}]}', "from"),
+    "a list": (b"[]", "envelope"),
+    "deep": (b"[" * 100_000, "envelope"),
+}
+
+
+@pytest.mark.parametrize(("data", "named"), BROKEN.values(), ids=BROKEN)
+def test_what_is_no_envelope_becomes_a_dead_letter_as_it_came(house: House, data: bytes, named: str) -> None:
+    uid = deploy(house)
+
+    ident = house.client.enter_raw(uid, data)
+
+    letter = house.await_dead_letter(uid, ident)
+    assert (letter.data, letter.swarm) == (data, "chat")
+    assert named in letter.error
+    assert_well(house, uid)
+
+
+@pytest.mark.parametrize("data", [BROKEN["no JSON"][0], BROKEN["no args"][0], b"\xff\xfe"], ids=["no JSON", "no args", "bytes"])
+def test_what_is_published_and_is_no_envelope_becomes_a_dead_letter(house: House, data: bytes) -> None:
+    uid = deploy(house)
+
+    house.client.publish(uid, data)
+
+    (letter,) = wait_for(lambda: house.dead_letters(uid), "the dead letter is there")
+    assert (letter.data, letter.swarm) == (data, "chat")
+    assert_well(house, uid)
+
+
+TEA = make_envelope("tea")
+
+
+@pytest.mark.parametrize(("fields", "named"), [
+    ({"tea": "green"}, "swarm"),
+    ({"swarm": "chat"}, "data"),
+    ({"data": TEA}, "swarm"),
+    ({"swarm": "", "data": TEA}, "swarm"),
+    ({"swarm": "chat", "data": TEA, "hop": "many"}, "hop"),
+    ({"swarm": "chat", "data": TEA, "hop": "-1"}, "hop"),
+    ({"swarm": "chat", "data": TEA, "hop": "9" * 5000}, "hop"),
+], ids=lambda value: str(value)[:40])
+def test_an_entry_without_the_fields_of_the_wire_becomes_a_dead_letter(house: House, fields: Json, named: str) -> None:
+    uid = deploy(house)
+
+    ident = house.client.redis.xadd(input_of(uid), fields).decode()
+
+    assert named in house.await_dead_letter(uid, ident).error
+    assert_well(house, uid)
+
+
+@pytest.mark.parametrize("swarm", ["chat\nchat", "a\tb", "\x00", "a{b}c", "x" * 129, "é" * 65 + "\x7f"], ids=ascii)
+def test_a_name_that_no_swarm_can_have_becomes_a_dead_letter(house: House, swarm: str) -> None:
+    uid = deploy(house)
+
+    ident = house.client.enter(uid, "tea", swarm=swarm, id="order-1")
+
+    assert "swarm" in house.await_dead_letter(uid, ident).error
+    assert not house.client.redis.exists(swarm_of(uid, swarm))
+    assert_well(house, uid)
+
+
+def test_the_messages_of_a_batch_with_broken_ones_between_them_are_unharmed(house: House) -> None:
+    uid = deploy(house)
+    with house.client.redis.pipeline(transaction=True) as pipe:
+        for number in range(200):
+            data = make_envelope(f"/write {number}") if number % 7 else b"broken"
+            pipe.xadd(input_of(uid), {"swarm": "chat", "data": data})
+        pipe.execute()
+
+    house.client.await_quiet(uid)
+
+    assert house.contents(uid) == [str(number) for number in range(200) if number % 7]
+    assert len(house.dead_letters(uid)) == len(range(0, 200, 7))
+
+
+HOSTILE = ["a\x00b", '"', "'", '"tea', "tea*", "NEAR(tea green)", "tea AND", "AND OR NOT", "content:tea", "-tea", "^tea", "(((",
+           "tea NOT green", "{scope kind}: tea", "'; DROP TABLE records; --", "\\", "%", "\u202e\x00\x07", "+", "tea" * 5000]
+
+
+@pytest.mark.parametrize("words", HOSTILE, ids=lambda words: ascii(words)[:30])
+def test_no_word_is_an_operator_of_the_search_and_none_is_an_error(house: House, words: str) -> None:
+    uid = deploy(house)
+    house.client.ask(uid, f"/write {words}")
+    house.client.ask(uid, "/write tea is green")
+
+    found = house.client.answer(uid, f"/search {words}")
+
+    assert isinstance(found, list)
+    assert all(record["content"] in (words, "tea is green") for record in found)
+    assert words in house.contents(uid)
+
+
+@pytest.mark.parametrize("wrong", ["nobody", "a\x00b", "' OR 1=1 --", "%", "x" * 100_000])
+def test_an_unknown_guid_deletes_nothing(house: House, wrong: str) -> None:
+    uid = deploy(house, make_memory("write", hears="User"), make_memory("delete", hears="Admin"))
+    house.client.ask(uid, "tea")
+
+    deleted = house.client.answer(uid, wrong, sender="Admin")
+
+    assert deleted == {"deleted": 0}
+    assert house.contents(uid) == ["tea"]
+
+
+def test_a_message_of_20_mb_is_refused_by_its_size_and_holds_up_nobody(house: House) -> None:
+    uid, probe = deploy(house), Probe(house)
+    data = make_envelope("/write " + "x" * 20 * MB)
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(house.client.enter_raw, uid, data)
+        slowest_s = probe.slowest_s(lambda: sending.done() and not house.client.redis.xlen(input_of(uid)))
+
+    print(f"a message of 20 MB: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    letter = house.await_dead_letter(uid, sending.result())
+    assert "bus.max_message_bytes" in letter.error and len(letter.data) == len(data)
+    assert slowest_s < MOST_S
+    assert_well(house, uid)
+
+
+def test_a_published_message_of_20_mb_is_refused_by_its_size_and_holds_up_nobody(house: House) -> None:
+    uid, probe = deploy(house), Probe(house)
+    data = make_envelope("/write " + "x" * 20 * MB)
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(house.client.publish, uid, data)
+        slowest_s = probe.slowest_s(lambda: sending.done() and house.dead_letters(uid))
+
+    print(f"a published message of 20 MB: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    (letter,) = house.dead_letters(uid)
+    assert "bus.max_message_bytes" in letter.error
+    assert slowest_s < MOST_S
+    assert_well(house, uid)
+
+
+def test_a_result_larger_than_a_message_is_a_clear_error(house: House) -> None:
+    uid = deploy(house)
+    for letter in "abc":
+        house.client.ask(uid, "/write " + letter * 400_000)
+
+    read = house.client.answer(uid, "/read")
+
+    assert "limit" in read["error"]
+    assert_well(house, uid)
+
+
+def test_a_pattern_that_others_choke_on_holds_up_nobody(house: House) -> None:
+    uid, probe = deploy(house, make_relay("a", "(a+)+$"), make_relay("b", "^(a|aa)+$", to="out")), Probe(house)
+
+    ident = house.client.enter(uid, "a" * 100_000 + "!")
+    slowest_s = probe.slowest_s(lambda: not house.client.redis.xrange(input_of(uid), ident, ident))
+
+    print(f"(a+)+$ on 100,000 characters: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    assert [said.sender for said in house.client.log(uid)] == ["User"]
+    assert slowest_s < MOST_S
+
+
+LOOPS = {
+    "one that answers itself": ([make_agent("plus", "add_1")], "worker.max_hops"),
+    "two that answer each other": ([make_agent("a", "add_1", hears=["User", "b"]), make_agent("b", "add_1", hears="a")],
+                                   "worker.max_hops"),
+    "two that multiply what they hear": ([make_agent("a", "add_1"), make_agent("b", "add_1")], "worker.max_cascade"),
+}
+
+
+@pytest.mark.parametrize(("agents", "bound"), LOOPS.values(), ids=LOOPS)
+def test_agents_without_an_end_are_stopped_and_hold_up_nobody(house: House, agents: list[Json], bound: str) -> None:
+    uid, probe = deploy(house, *agents), Probe(house)
+
+    ident = house.client.enter(uid, "1")
+    slowest_s = probe.slowest_s(lambda: not house.client.redis.xrange(input_of(uid), ident, ident))
+
+    print(f"{len(agents)} agents without an end: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    letter = house.await_dead_letter(uid, ident)
+    assert bound in letter.error
+    assert not house.client.log(uid)
+    assert slowest_s < MOST_S
+
+
+def test_a_hundred_messages_that_multiply_hold_up_nobody(house: House) -> None:
+    uid, probe = deploy(house, make_agent("a", "add_1"), make_agent("b", "add_1")), Probe(house)
+
+    house.client.enter_together(uid, ["1"] * 100)
+    slowest_s = probe.slowest_s(lambda: not house.client.redis.xlen(input_of(uid)))
+
+    print(f"100 messages that multiply: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    assert len(house.dead_letters(uid)) == 100
+    assert slowest_s < MOST_S
+
+
+def test_the_hops_of_a_message_that_comes_from_outside_are_counted_on(house: House) -> None:
+    uid = deploy(house)
+
+    kept = house.client.enter(uid, "/write tea", hop="30")
+    ident = house.client.enter(uid, "/write tea", hop="31")
+
+    assert "worker.max_hops" in house.await_dead_letter(uid, ident).error
+    assert [said.text for said in house.client.log(uid) if said.input == kept][:2] == ["/write tea", "tea"]
+    assert house.contents(uid) == ["tea"]

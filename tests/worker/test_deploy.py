@@ -1,0 +1,130 @@
+"""Deploying under a worker that works, taking away, ownership, and the end."""
+import threading
+import time
+
+from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+
+def make_plus(uid: str, amount: int) -> dict[str, object]:
+    return make_bundle(uid, make_agent("plus", "add_1", {"amount": amount}, hears="User"))
+
+
+def test_a_changed_bundle_takes_effect_while_the_worker_runs(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_plus(uid, 1))
+    before = house.client.answer(uid, "1")
+
+    house.deploy(make_plus(uid, 10))
+    wait_for(lambda: house.client.answer(uid, "1") == 11, "the new version runs")
+
+    assert before == 2
+
+
+def test_a_deploy_is_noticed_without_an_announcement(house: House) -> None:
+    uid = make_uid()
+    house.client.enter(uid, "/write tea")
+
+    house.deploy(make_bundle(uid), announced=False)
+
+    wait_for(lambda: house.contents(uid), "the pipeline is served")
+    assert house.contents(uid) == ["tea"]
+
+
+def test_a_deploy_loses_and_doubles_nothing_and_does_not_disturb_others(house: House) -> None:
+    changing, other = make_uid(), make_uid()
+    house.deploy(make_plus(changing, 1), make_bundle(other))
+    texts = [str(number) for number in range(1000)]
+    feeding = threading.Thread(target=lambda: [house.client.enter(uid, f"{how}{text}") for text in texts
+                                               for uid, how in ((changing, ""), (other, "/write "))])
+    feeding.start()
+    amounts = [*range(2, 12)]
+    for amount in amounts:
+        house.deploy(make_plus(changing, amount))
+        time.sleep(0.03)
+    feeding.join()
+    for uid in (changing, other):
+        house.client.await_quiet(uid)
+
+    added = [int(said.text) for said in house.client.log(changing) if said.sender == "plus"]
+    differences = [sum_ - number for number, sum_ in enumerate(added)]
+    assert (len(added), differences) == (1000, sorted(differences))
+    assert set(differences) <= {1, *amounts}
+    assert house.contents(other) == texts
+
+
+def test_the_same_bundle_again_changes_nothing(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    house.client.answer(uid, "/write tea")
+
+    house.deploy(make_bundle(uid))
+
+    assert [record["content"] for record in house.client.answer(uid, "/read")] == ["tea"]
+
+
+def test_a_pipeline_that_is_taken_away_is_not_served_and_comes_back_with_its_records(house: House) -> None:
+    uid, other = make_uid(), make_uid()
+    house.deploy(make_bundle(uid), make_bundle(other))
+    house.client.answer(uid, "/write tea")
+
+    house.remove(uid)
+    wait_for(lambda: not house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1], "it is not listened to")
+    ident = house.client.enter(uid, "/write later")
+    house.client.answer(other, "/write still here")
+    assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
+
+    house.deploy(make_bundle(uid))
+    house.client.await_quiet(uid)
+    assert house.contents(uid) == ["tea", "later"]
+
+
+def test_a_worker_without_a_pipeline_waits_for_one() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_worker()
+
+        house.deploy(make_bundle(uid))
+
+        assert "guid" in house.client.answer(uid, "/write tea")
+        house.remove(uid)
+        assert worker.stop() == 0
+
+
+def test_a_second_worker_on_the_same_memory_root_is_refused_and_told_why(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    second = house.start_worker(ready=False)
+
+    assert second.await_end() != 0
+    assert f"another worker serves {house.root}" in second.said
+    assert "guid" in house.client.answer(uid, "/write tea")
+
+
+def test_a_killed_worker_leaves_no_lock_behind() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)]).kill()
+
+        house.start_worker()
+
+        assert "guid" in house.client.answer(uid, "/write tea")
+
+
+def test_an_input_runs_wholly_under_the_version_that_it_began_with(house: House) -> None:
+    uid, notes = make_uid(), "instances/${pipeline_uid}/notes"
+    old = make_bundle(uid, *make_commands(), make_agent("keeper", "memory_write", {"memory_id": notes, "kind": "old"},
+                                                        hears="memory_search"))
+    new = make_bundle(uid, *make_commands(), make_agent("keeper", "memory_write", {"memory_id": notes, "kind": "new"},
+                                                        hears="memory_search"))
+    house.deploy(old)
+
+    idents = house.client.enter_together(uid, ["/search tea"] * 300)
+    house.deploy(new)
+    house.client.await_quiet(uid)
+    wait_for(lambda: len(house.contents(uid, "notes")) == len(idents), "all continuations are done")
+
+    kinds = [kind for kind, in house.rows(uid, "SELECT kind FROM records ORDER BY row", "notes")]
+    assert kinds == sorted(kinds, reverse=True)

@@ -1,0 +1,83 @@
+"""Exactly once: whatever comes back changes nothing and is answered as before."""
+import pytest
+
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+
+
+def test_a_producers_own_id_sent_twice_gives_one_record_and_the_same_answer(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    first = house.client.ask(uid, "/write tea", id="order-1")
+    second = house.client.enter(uid, "/write tea", id="order-1")
+    house.client.await_done(uid, second)
+
+    assert house.client.log(uid) == first + first
+    assert house.contents(uid) == ["tea"]
+
+
+def test_a_producers_own_id_sent_a_hundred_times_in_one_batch_gives_one_record(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    with house.client.redis.pipeline(transaction=True) as pipe:
+        for _ in range(100):
+            pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write tea"), "id": "order-1"})
+        pipe.execute()
+
+    house.client.await_quiet(uid)
+
+    answers = [said for said in house.client.log(uid) if said.sender == "memory_write"]
+    assert house.contents(uid) == ["tea"]
+    assert len(answers) == 100 and len(set(map(str, answers))) == 1
+
+
+def test_a_producers_own_id_is_known_whatever_it_was_that_it_led_to(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    first = house.client.ask(uid, "no command", id="order-1")
+    second = house.client.enter(uid, "/write another text", id="order-1")
+    house.client.await_done(uid, second)
+
+    assert house.client.log(uid) == first + first
+    assert not house.contents(uid)
+
+
+def test_the_same_id_of_producers_of_two_pipelines_is_two_messages(house: House) -> None:
+    one, two = make_uid(), make_uid()
+    house.deploy(make_bundle(one), make_bundle(two))
+
+    guids = [house.client.answer(uid, "/write tea", id="order-1")["guid"] for uid in (one, two)]
+
+    assert guids[0] != guids[1]
+    assert house.contents(one) == house.contents(two) == ["tea"]
+
+
+def test_the_id_in_the_envelope_is_an_alias_and_no_key(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    guids = {house.client.answer(uid, "/write tea")["guid"] for _ in range(2)}
+
+    assert len(guids) == 2
+    assert house.contents(uid) == ["tea", "tea"]
+
+
+@pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
+def test_a_redelivered_message_is_answered_as_it_was_before_the_crash(step: str) -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_stepping_worker(die_on=step, bundles=[make_bundle(uid)])
+        ident = house.client.enter(uid, "/write tea")
+        house.await_dead(worker)
+        ((guid,),) = house.rows(uid, "SELECT guid FROM records")
+
+        house.start_worker()
+        house.client.await_done(uid, ident)
+
+        log = house.client.log(uid)
+        assert {said.text for said in log if said.sender == "memory_write"} == {f'{{"guid":"{guid}"}}'}
+        assert len({said.mid for said in log}) == 3
+        assert house.contents(uid) == ["tea"]

@@ -1,0 +1,79 @@
+"""Failures: one message that cannot be done never takes others with it."""
+from tests.support.bundles import STORE, make_agent, make_bundle, make_memory, make_uid
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+
+FAILING = make_agent("keeper", "test_fails", {"memory_id": STORE}, hears="User")
+CRASHING = make_agent("keeper", "test_crashes", {"memory_id": STORE}, hears="User")
+BEYOND_SQLITE = 2**63   # ms, a time that no column holds
+
+
+def test_a_message_that_fails_in_a_batch_is_dead_lettered_and_the_others_are_unharmed() -> None:
+    uid, texts = make_uid(), [f"mine {number}" if number in (0, 7, 8, 199) else str(number) for number in range(200)]
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid, FAILING)])
+        idents = house.client.enter_together(uid, texts)
+        house.client.await_quiet(uid)
+
+        letters = house.dead_letters(uid)
+        assert {letter.id for letter in letters} == {idents[at] for at in (0, 7, 8, 199)}
+        assert all("RuntimeError: stepped on a mine" in letter.error for letter in letters)
+        assert house.contents(uid) == [text for text in texts if "mine" not in text]
+        assert [said.text for said in house.client.log(uid) if said.sender == "User"] == house.contents(uid)
+
+
+def test_dead_letters_come_in_the_order_of_their_messages(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    with house.client.redis.pipeline(transaction=True) as pipe:
+        for _ in range(30):
+            pipe.xadd(input_of(uid), {"swarm": "chat", "data": b"broken"})
+        idents = [ident.decode() for ident in pipe.execute()]
+
+    house.client.await_quiet(uid)
+
+    assert [letter.id for letter in house.dead_letters(uid)] == idents
+
+
+def test_what_fails_leaves_nothing_of_what_other_agents_did_with_it() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid, make_memory("write", hears="User"), FAILING)])
+        ident = house.client.enter(uid, "mine")
+        house.await_dead_letter(uid, ident)
+
+        assert not house.client.log(uid)
+        assert not house.contents(uid)
+
+
+def test_a_message_whose_time_no_column_holds_fails_alone(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    with house.client.redis.pipeline(transaction=True) as pipe:
+        for number in range(5):
+            pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope(f"/write {number}")})
+        fields = {"swarm": "chat", "data": make_envelope("/write from the far future")}
+        pipe.xadd(input_of(uid), fields, id=f"{BEYOND_SQLITE}-1")
+        *_, last = pipe.execute()
+
+    letter = house.await_dead_letter(uid, last.decode())
+
+    assert letter.error
+    assert house.contents(uid) == [str(number) for number in range(5)]
+
+
+def test_a_message_that_ends_the_worker_each_time_is_dead_lettered_after_its_attempts() -> None:
+    uid = make_uid()
+    with House() as house:
+        first = house.start_worker(bundles=[make_bundle(uid, CRASHING)])
+        idents = house.client.enter_together(uid, ["one", "bomb", "two"])
+        house.await_dead(first)
+        crashes = 0
+        while not (last := house.start_worker(ready=False)).becomes_ready():
+            crashes += 1
+
+        letter = house.await_dead_letter(uid, idents[1])
+        house.client.await_quiet(uid)
+        assert (crashes, last.lives) == (3, True)
+        assert "3 times" in letter.error
+        assert house.contents(uid) == ["one", "two"]

@@ -1,0 +1,233 @@
+"""Recovery: from what strangers, other programs and the server do to the worker while it works."""
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.support.bundles import STORE, make_bundle, make_memory, make_relay, make_uid
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Another program has the write lock of a store."""
+    connection = apsw.Connection(str(file))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+        connection.close()
+
+
+def test_a_group_that_is_destroyed_is_made_again_and_nothing_is_lost_or_doubled(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    for start in range(0, 1000, 100):
+        house.client.enter_together(uid, [f"/write {number}" for number in range(start, start + 100)])
+        house.client.redis.xgroup_destroy(input_of(uid), "owner")
+    house.client.await_quiet(uid)
+
+    assert sorted(house.contents(uid), key=int) == [str(number) for number in range(1000)]
+    assert "guid" in house.client.answer(uid, "/write tea")
+    assert house.client.unacknowledged(uid) == 0
+
+
+def test_after_everything_is_flushed_new_messages_flow_and_records_are_there(house: House) -> None:
+    uid, other = make_uid(), make_uid()
+    house.deploy(make_bundle(uid), make_bundle(other))
+    house.client.answer(uid, "/write tea")
+
+    house.client.redis.flushall()
+
+    assert "guid" in house.client.answer(other, "/write chai")
+    assert "guid" in house.client.answer(uid, "/write more")
+    assert [record["content"] for record in house.client.answer(uid, "/read")] == ["tea", "more"]
+
+
+def test_a_stream_that_is_deleted_under_the_worker_is_made_again(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    for number in range(20):
+        house.client.redis.delete(input_of(uid))
+        house.client.answer(uid, f"/write {number}")
+
+    assert house.contents(uid) == [str(number) for number in range(20)]
+
+
+def test_what_another_consumer_took_and_never_acknowledged_is_done_after_a_start() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)]).stop()
+        house.client.enter_together(uid, ["/write one", "/write two"])
+        house.client.redis.xreadgroup("owner", "stranger", {input_of(uid): ">"})
+
+        house.start_worker()
+        house.client.await_quiet(uid)
+
+        assert house.contents(uid) == ["one", "two"]
+
+
+def test_what_was_entered_while_no_worker_ran_is_done_after_a_start() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)]).stop()
+        house.client.enter_together(uid, [f"/write {number}" for number in range(600)])
+
+        house.start_worker()
+        house.client.await_quiet(uid)
+
+        assert house.contents(uid) == [str(number) for number in range(600)]
+
+
+def test_connections_that_are_cut_are_made_again_and_nothing_is_lost_or_doubled(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    for start in range(0, 500, 100):
+        house.client.enter_together(uid, [f"/write {number}" for number in range(start, start + 100)])
+        house.client.redis.client_kill_filter(_type="normal", skipme=True)
+    house.client.await_quiet(uid)
+
+    assert house.contents(uid) == [str(number) for number in range(500)]
+    assert house.client.unacknowledged(uid) == 0
+
+
+def test_the_inbox_forgets_what_cannot_come_back_though_connections_were_cut(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    for _ in range(5):
+        house.client.enter_together(uid, ["/write tea"] * 1000)
+        wait_for(lambda: house.client.redis.xlen(input_of(uid)) < 900, "it works")
+        house.client.redis.client_kill_filter(_type="normal", skipme=True)
+        house.client.await_quiet(uid)
+
+    for _ in range(3):   # what a batch did is forgotten with the next one
+        house.client.ask(uid, "/write more")
+
+    ((left,),) = house.rows(uid, "SELECT count(*) FROM inbox")
+    assert left <= 3
+
+
+def test_a_channel_is_heard_again_after_its_connection_was_cut(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    house.client.redis.client_kill_filter(_type="pubsub")
+    wait_for(lambda: house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1], "the worker listens again")
+    house.client.publish(uid, make_envelope("/write tea"))
+
+    wait_for(lambda: house.contents(uid), "the message is taken")
+    assert house.contents(uid) == ["tea"]
+
+
+def test_a_store_that_another_program_locks_for_2_s_is_waited_for(house: House) -> None:
+    uid, other = make_uid(), make_uid()
+    house.deploy(make_bundle(uid), make_bundle(other))
+    house.client.answer(uid, "/write before")
+
+    with locked(house.store_file(uid)):
+        house.client.enter_together(uid, [f"/write {number}" for number in range(300)])
+        began = time.monotonic()
+        house.client.answer(other, "/write not disturbed")
+        other_waited_s = time.monotonic() - began
+        time.sleep(2 - other_waited_s)
+        assert house.client.redis.xlen(input_of(uid)) == 300
+    house.client.await_quiet(uid)
+
+    print(f"another pipeline waited {other_waited_s * 1000:.0f} ms")
+    assert house.contents(uid) == ["before", *[str(number) for number in range(300)]]
+    assert not house.dead_letters(uid)
+    assert other_waited_s < 1
+
+
+def test_a_store_that_is_locked_while_the_worker_starts_is_waited_for() -> None:
+    uid, other = make_uid(), make_uid()
+    with House() as house:
+        worker = house.start_stepping_worker(die_on="sent", bundles=[make_bundle(uid), make_bundle(other)])
+        house.client.enter(uid, "/write tea")
+        house.await_dead(worker)
+
+        with locked(house.store_file(uid)):
+            worker = house.start_worker(ready=False)
+            time.sleep(1.5)
+            assert worker.lives, worker.said
+        house.client.await_quiet(uid)
+
+        assert house.contents(uid) == ["tea"]
+        assert not house.dead_letters(uid)
+
+
+def test_a_store_that_is_locked_when_a_continuation_is_done_is_waited_for() -> None:
+    uid = make_uid()
+    search = make_memory("search", hears="dispatch_note", memory_id=STORE)
+    note = make_memory("write", hears="memory_search", memory_id="instances/${pipeline_uid}/notes")
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid, make_relay("note", r"^/note\s+(.*)"), search, note)])
+        house.client.ask(uid, "/note first")
+        wait_for(lambda: house.contents(uid, "notes"), "both stores are there")
+
+        with ExitStack() as stack:
+            with locked(house.store_file(uid, "notes")):
+                house.client.ask(uid, "/note second")
+                stack.enter_context(locked(house.store_file(uid)))
+            wait_for(lambda: len(house.contents(uid, "notes")) == 2, "the continuation is done")
+            time.sleep(0.5)
+
+        assert worker.lives, worker.said
+        wait_for(lambda: not house.rows(uid, "SELECT * FROM pending"), "the continuation is forgotten")
+
+
+def test_a_store_that_is_locked_while_the_control_plane_buries_is_no_end_of_the_worker(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+
+    with locked(house.root / "system.db"):
+        ident = house.client.enter_raw(uid, b"broken")
+        time.sleep(1)
+
+    assert house.await_dead_letter(uid, ident)
+    assert "guid" in house.client.answer(uid, "/write tea")
+
+
+@pytest.mark.parametrize("way", ["enter", "publish"])
+def test_a_server_that_is_restarted_finds_its_worker_again(way: str) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write before")
+
+        house.server.stop()
+        house.server.start()
+        wait_for(lambda: house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1], "the worker is back")
+        getattr(house.client, way)(uid, "/write after" if way == "enter" else make_envelope("/write after"))
+
+        wait_for(lambda: len(house.contents(uid)) == 2, "the message is done")
+        assert house.contents(uid) == ["before", "after"]
+
+
+def test_input_that_comes_while_the_worker_is_stopped_by_a_signal_is_neither_lost_nor_doubled() -> None:
+    uid, texts = make_uid(), [str(number) for number in range(3000)]
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        feeding = threading.Thread(target=lambda: [house.client.enter(uid, f"/write {text}") for text in texts])
+        feeding.start()
+        wait_for(lambda: house.contents(uid), "it works")
+
+        assert worker.stop() == 0
+        done = house.contents(uid)
+        feeding.join()
+        assert house.client.unacknowledged(uid) == 0
+
+        house.start_worker()
+        house.client.await_quiet(uid)
+        assert 0 < len(done) < len(texts)
+        assert house.contents(uid) == texts

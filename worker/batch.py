@@ -1,0 +1,178 @@
+"""A batch: many inputs, one transaction for each store that they touch, one fsync. One callable for a database thread."""
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from bus.codec import encode
+from bus.errors import MalformedMessage
+from memory.errors import StoreBroken, StoreBusy
+from memory.ids import time_of
+from memory.sqlite.connection import translated
+from memory.sqlite.inbox import Done
+from memory.stores import OpenStores
+from worker.cascade import Cascade
+from worker.errors import CascadeFault
+from worker.inputs import Entry, Input, from_entry
+from worker.limits import WorkerLimits
+from worker.outcome import Letter, Outcome, Pens, to_outputs
+
+log = structlog.get_logger()
+DAY_MS = 86_400_000
+Checkpoint = Callable[[str], None]   # called at each step that a crash may fall between; tests end the process there
+Work = Entry | Input
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """Outcomes in the order of the inputs, and the inputs for which there was no room: they come next."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    left: Sequence[Work] = ()
+
+
+class Batch:
+    """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again around it."""
+
+    def __init__(self, work: Sequence[Work], limits: WorkerLimits, *, pens: Pens, settled: dict[str, list[str]],
+                 journal: bool = False, checkpoint: Checkpoint = lambda step: None) -> None:
+        """`settled` are inputs per store that cannot come back. `journal` counts attempts, as after a crash."""
+        self._work, self._limits, self._pens, self._settled = work, limits, pens, settled
+        self._journal, self._checkpoint = journal, checkpoint
+        self._result = BatchResult()
+        self._told = False
+        self._stores: OpenStores
+        self._cascade: Cascade
+
+    def __call__(self, stores: OpenStores) -> BatchResult:
+        """Commits all that can be done. Raises StoreBusy or StoreBroken, after which the whole batch may be run again."""
+        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._pens)
+        rest = self._work
+        while rest and self._cascade.size <= self._limits.batch_bytes:
+            done, fault = self._together(rest[:1] if self._journal else rest)
+            if fault is not None:
+                self._around(rest, done)
+                done = min(done + 1, len(rest))
+            rest = rest[done:]
+        self._result.left = rest
+        return self._result
+
+    def _around(self, work: Sequence[Work], failed: int) -> None:
+        """Runs what went well before the fault, and the failing one alone. A fault of the commit may be anybody's."""
+        if failed == len(work) or (failed and self._together(work[:failed])[1] is not None):
+            for one in work[:failed]:
+                self._alone(one)
+        if failed < len(work):
+            self._alone(work[failed])
+
+    def _alone(self, one: Work) -> None:
+        _, fault = self._together([one])
+        if fault is not None:
+            self._result.outcomes.append(_given_up(one, f"{type(fault).__name__}: {fault}"))
+            if not isinstance(fault, CascadeFault) and not self._told:
+                self._told = True   # one of a batch is enough to find the fault by; a traceback holds no message
+                log.error("block_failed", pipeline=one.plan.uid, message_id=one.id, exc_info=fault)
+
+    def _together(self, work: Sequence[Work]) -> tuple[int, Exception | None]:
+        """(how many ran, what the next one raised). Commits what ran, unless one raised: then nothing is changed."""
+        outcomes: list[Outcome] = []
+        try:
+            with translated("a store"):
+                self._run_all(work, outcomes)
+                self._commit()
+        except (StoreBusy, StoreBroken):
+            self._undo()
+            raise
+        except Exception as error:  # a block's fault fails its own message, never the batch or the worker
+            self._undo()
+            return len(outcomes), error
+        self._result.outcomes += outcomes
+        return len(outcomes), None
+
+    def _run_all(self, work: Sequence[Work], outcomes: list[Outcome]) -> None:
+        """Runs inputs until one raises or enough is said."""
+        cascade, most, run, add = self._cascade, self._cascade.size + self._limits.batch_bytes, self._run, outcomes.append
+        for one in work:
+            add(run(one))
+            if cascade.size > most:
+                break
+
+    def _run(self, one: Work) -> Outcome:
+        """One input, or what the inbox holds of it."""
+        try:
+            work = from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+        except MalformedMessage as error:
+            return _given_up(one, str(error))
+        key = work.key
+        known = self._known(work, key)
+        if known is not None:
+            return known
+        if self._journal and self._attempts(work) > self._limits.attempts:
+            return _given_up(one, f"the worker ended {self._limits.attempts} times while it ran this message")
+        outcome = self._cascade.run(work)
+        if not outcome.store and work.producer_id and work.plan.stores:
+            outcome.store = work.plan.stores[0]
+        if outcome.store:
+            self._keep(work, key, outcome)
+        return outcome
+
+    def _known(self, work: Input, key: str) -> Outcome | None:
+        """What the inbox holds of an input that came back, or of an earlier message with its producer's id."""
+        for memory_id in work.plan.stores:
+            inbox = self._stores.get(memory_id).inbox
+            kept = memory_id if key in inbox else ""
+            done = inbox.find(key) if kept else inbox.produced(_producer(work)) if work.producer_id else None
+            if done is not None:
+                outcome = Outcome(work.id, work.plan.uid, work.root or work.id, work.reply, store=kept)
+                self._cascade.size += len(done.outputs)
+                return self._pens.add_outputs(outcome, done.outputs)
+        return None
+
+    def _keep(self, work: Input, key: str, outcome: Outcome) -> None:
+        """The inbox row. An input that touched no store has none: it is run again if it comes back, and says the same."""
+        inbox = self._cascade.transaction(outcome.store).inbox
+        bundle, outputs = work.plan.hash, to_outputs(outcome)
+        inbox.add(key, bundle, outputs)
+        if work.producer_id:
+            now_ms = time_of(work.id)
+            inbox.add_produced(_producer(work), Done(bundle, outputs), now_ms)
+            inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))
+
+    def _attempts(self, work: Input) -> int:
+        """Journals an attempt before it starts, in a transaction of its own."""
+        if not work.plan.stores:
+            return 0
+        with self._stores.get(work.plan.stores[0]).transaction() as store:
+            attempts = store.inbox.count_attempt(work.key)
+        self._checkpoint("attempt journaled")
+        return attempts
+
+    def _commit(self) -> None:
+        touched = self._cascade.touched
+        while touched:
+            memory_id, store = next(iter(touched.items()))
+            store.inbox.forget(self._settled.get(memory_id, []))
+            store.commit()
+            del touched[memory_id]
+            self._settled.pop(memory_id, None)
+            self._checkpoint("committed")
+
+    def _undo(self) -> None:
+        for store in self._cascade.touched.values():
+            store.rollback()
+        self._cascade.touched.clear()
+
+
+def _producer(work: Input) -> str:
+    """The id that a producer gave its message, in stores that several pipelines may share."""
+    return f"{work.plan.uid}/{work.producer_id}"
+
+
+def _given_up(work: Work, error: str) -> Outcome:
+    """An input that goes to the dead letters, as it came."""
+    bundle = work.plan.hash
+    if isinstance(work, Entry):
+        letter = Letter(error, work.text(b"swarm"), work.field(b"data"), bundle)
+        return Outcome(work.id, work.plan.uid, work.id, work.text(b"reply"), letter=letter)
+    letter = Letter(error, work.swarm, encode(work.message), bundle)
+    return Outcome(work.id, work.plan.uid, work.root or work.id, work.reply, letter=letter)

@@ -1,0 +1,123 @@
+"""The cascade of one input: relays in memory, memory blocks inside one store's transaction, what leads further kept."""
+from blocks.contract import Call, Limits
+from bus.codec import encode, seal
+from bus.message import Message
+from bus.resp import SwarmPen
+from memory.errors import Refused
+from memory.ids import derive_guid, time_of
+from memory.sqlite.pending import Pending
+from memory.sqlite.store import Store
+from memory.stores import OpenStores
+from pipelines.plan import Station
+from worker.errors import CascadeFault, TooDeep, TooMany
+from worker.inputs import Input
+from worker.limits import WorkerLimits
+from worker.outcome import Outcome, Pens
+
+
+class Cascade:
+    """Runs inputs to their ends, one after the other. Nothing is committed here, so after a rollback they may run again."""
+
+    def __init__(self, stores: OpenStores, limits: WorkerLimits, pens: Pens) -> None:
+        """`stores` belong to this thread; a transaction is begun with the first store that an input needs."""
+        self._stores, self._limits, self._pens = stores, limits, pens
+        self._bounds, self._max_hops, self._most = Limits(limits.message_bytes), limits.max_hops, limits.max_cascade
+        self._swarms: dict[str, SwarmPen] = {}
+        self._queue: list[tuple[str, Message, int]] = []
+        self._work: Input
+        self._ident, self._now_ms, self._guids = b"", 0, 0
+        self._logged: list[bytes] = []
+        self._live: list[bytes] = []
+        self._heard = 0
+        self.size = 0                          # bytes said, of all inputs
+        self.touched: dict[str, Store] = {}    # stores whose transaction is open
+        self.outcome: Outcome                  # of the input that runs
+
+    def run(self, work: Input) -> Outcome:
+        """Everything that the input leads to. Raises CascadeFault; what a block raises comes through."""
+        ident, plan, before = work.id, work.plan, self.size
+        self._work, self._ident, self._now_ms, self._guids = work, ident.encode(), time_of(ident), 0
+        self._swarms, self._heard, self._logged, self._live = self._pens.of(plan), 0, [], []
+        queue = self._queue = []
+        self.outcome = outcome = Outcome(ident, plan.uid, work.root or ident, work.reply, self._logged, self._live)
+        if work.only:
+            self._resume(work)
+        else:
+            outcome.heard = self._heard = 1 if work.heard else 0
+            self._say(work.swarm, work.message, work.hop)
+        listeners, deliver = plan.listeners, self._deliver
+        for at, (swarm, message, hop) in enumerate(queue):
+            stations = listeners(swarm, message)
+            for station in stations:
+                deliver(station, swarm, message, hop)
+            if not stations and (at or work.only):
+                outcome.results.append(at)
+        outcome.size = self.size - before
+        return outcome
+
+    def _resume(self, work: Input) -> None:
+        """A continuation: its message was said before, and one agent still has to hear it."""
+        station = work.plan.station(work.only)
+        if station is not None:
+            self._deliver(station, work.swarm, work.message, work.hop)
+
+    def _deliver(self, station: Station, swarm: str, message: Message, hop: int) -> None:
+        agent, memory_id, tx = station.agent, station.store, None
+        if memory_id:
+            outcome = self.outcome
+            if outcome.store and outcome.store != memory_id:
+                self._continue_elsewhere(station, swarm, message, hop)
+                return
+            outcome.store, tx = memory_id, self.transaction(memory_id)
+        call = Call(agent, message, self._now_ms, self._bounds, self, tx)
+        try:
+            answer = station.handle(call, station.args)
+        except Refused as refused:
+            answer = call.error(str(refused))
+        if answer is None:
+            return
+        if station.send_swarm:
+            self._say(station.send_swarm, answer, hop + 1)
+        else:
+            self.outcome.silent += (agent.alias,)
+
+    def _say(self, swarm: str, message: Message, hop: int) -> None:
+        logged, data = self._logged, encode(message)
+        said = len(logged)
+        if hop > self._max_hops or said > self._most:
+            raise self._too_far(message, hop)
+        log, live = self._swarms[swarm].write(seal(self._ident, said, data), data)
+        logged.append(log)
+        if said >= self._heard:
+            self._live.append(live)
+        self.size += len(data)
+        self._queue.append((swarm, message, hop))
+
+    def transaction(self, memory_id: str) -> Store:
+        """The open transaction of a store, begun where there is none."""
+        store = self.touched.get(memory_id)
+        if store is None:
+            store = self._stores.get(memory_id)
+            store.begin()
+            self.touched[memory_id] = store
+        return store
+
+    def _continue_elsewhere(self, station: Station, swarm: str, message: Message, hop: int) -> None:
+        """Another store's step: kept in this one's transaction, and run as an input of its own."""
+        work, outcome, alias = self._work, self.outcome, station.agent.alias
+        ident = f"{work.key}.{len(outcome.logged)}+{len(outcome.continuations)}>{alias}"
+        pending = Pending(ident, work.plan.uid, work.plan.hash, alias, swarm, hop, encode(message), outcome.root, work.reply,
+                          self._now_ms)
+        self.transaction(outcome.store).pending.add(pending)
+        outcome.continuations += (pending,)
+
+    def _too_far(self, message: Message, hop: int) -> CascadeFault:
+        if hop > self._limits.max_hops:
+            return TooDeep(f"the message went on over more than {self._limits.max_hops} hops (worker.max_hops): do agents "
+                           f"answer each other, or {message.sender!r} itself? Narrow their agent_from")
+        return TooMany(f"one input gave rise to more than {self._limits.max_cascade} messages (worker.max_cascade)")
+
+    def new_guid(self, alias: str) -> str:
+        """The next guid of an agent: the same whenever this input is run."""
+        self._guids += 1
+        return derive_guid(self._work.plan.uid, self._work.id, alias, self._guids)

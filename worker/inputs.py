@@ -1,0 +1,74 @@
+"""An input: one message that runs through a plan, and where it came from."""
+from msgspec import Struct
+
+from bus.codec import decode
+from bus.errors import MalformedMessage
+from bus.message import Message
+from memory.sqlite.pending import Pending
+from pipelines.plan import Plan
+
+
+class Input(Struct):
+    """A message on its way in. Its `id` is made of the stream entry's, so everything derived is the same on a replay."""
+
+    id: str               # the entry's id, or a continuation's
+    plan: Plan
+    swarm: str
+    message: Message
+    hop: int = 0
+    root: str = ""        # the id of the input that it began with; "" is itself
+    reply: str = ""       # the channel that awaits the end of the cascade
+    producer_id: str = ""   # the id that its producer gave it
+    heard: bool = False   # it was published on the channel already, by who said it
+    only: str = ""        # the alias of the one agent that a continuation is for
+
+    @property
+    def key(self) -> str:
+        """Its name in stores, which several pipelines may share."""
+        return f"{self.plan.uid}/{self.id}"
+
+
+class Entry(Struct, frozen=True):
+    """An entry of a pipeline's input stream, as it came: `fields` has names and values in turn."""
+
+    id: str
+    plan: Plan
+    fields: list[bytes]
+
+    def field(self, name: bytes) -> bytes:
+        """The value of a field; b"" where it is not there."""
+        return dict(zip(self.fields[::2], self.fields[1::2], strict=True)).get(name, b"")
+
+    def text(self, name: bytes) -> str:
+        """A field that holds a name or an id."""
+        return self.field(name).decode(errors="replace")
+
+
+def from_entry(entry: Entry, max_bytes: int) -> Input:
+    """The input in an entry; raises MalformedMessage."""
+    fields = entry.fields
+    if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":   # as most come
+        swarm = fields[1].decode(errors="replace")
+        if swarm not in entry.plan.swarms:
+            raise MalformedMessage(_unknown(swarm, entry.plan))
+        return Input(entry.id, entry.plan, swarm, decode(fields[3], max_bytes))
+    data, swarm, hop = entry.field(b"data"), entry.text(b"swarm"), entry.text(b"hop") or "0"
+    if not data or not swarm:
+        raise MalformedMessage("an entry of the input needs the fields `swarm` and `data`")
+    if swarm not in entry.plan.swarms:
+        raise MalformedMessage(_unknown(swarm, entry.plan))
+    if not hop.isdecimal():
+        raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
+    return Input(entry.id, entry.plan, swarm, decode(data, max_bytes), int(hop[:9]), reply=entry.text(b"reply"),
+                 producer_id=entry.text(b"id"), heard=bool(entry.field(b"heard")))
+
+
+def _unknown(swarm: str, plan: Plan) -> str:
+    return f"pipeline {plan.name} has no swarm {swarm[:100]!r}; it has {', '.join(plan.swarms) or 'none'}"
+
+
+def from_pending(pending: Pending, plan: Plan, max_bytes: int) -> Input:
+    """The input that a continuation is."""
+    ident = pending.id.partition("/")[2]
+    return Input(ident, plan, pending.swarm, decode(pending.data, max_bytes), pending.hop, pending.root, pending.reply,
+                 heard=True, only=pending.agent)

@@ -1,0 +1,17 @@
+"""The bounds within which a worker works (config.yaml, sections `bus` and `worker`)."""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """Sizes in bytes, times in the unit of the name."""
+
+    batch: int = 256
+    max_hops: int = 32
+    max_cascade: int = 1000          # messages that one input may give rise to
+    message_bytes: int = 1 << 20
+    log_length: int = 10_000
+    producer_id_days: float = 4
+    batch_bytes: int = 8 << 20       # what a batch says before it is committed and sent
+    attempts: int = 3                # of an input that was in flight in a crash
+    grace_s: float = 10

@@ -1,0 +1,54 @@
+"""Listens on the swarms' channels and appends to the inputs what others publish there."""
+import asyncio
+
+import structlog
+
+from bus.codec import is_own_copy
+from bus.connection import Connection
+from bus.echo import Echo
+from bus.errors import BusRefused, BusUnavailable
+from bus.resp import pack
+from bus.wire import CHANGES, input_key, swarm_key
+from pipelines.plan import Plan
+
+log = structlog.get_logger()
+CHANNEL_OF_CHANGES = CHANGES.encode()
+
+
+class Listener:
+    """What is published while nobody listens is lost, as it is with any channel; XADD to the input is not."""
+
+    def __init__(self, writing: Connection, echo: Echo, changed: asyncio.Event) -> None:
+        """Appends over `writing`; `changed` is set when a deploy is announced. `hear` is the subscriber's callback."""
+        self._writing, self._echo, self._changed = writing, echo, changed
+        self._places: dict[bytes, tuple[str, str]] = {}   # channel -> (pipeline, swarm)
+        self._appending: set[asyncio.Future[object]] = set()
+
+    def hear(self, channel: bytes, payload: bytes) -> None:
+        """One message on a channel: our own copies pass, everything else is new, whatever it claims."""
+        if is_own_copy(payload):
+            self._echo.passed(channel, payload)
+            return
+        if channel == CHANNEL_OF_CHANGES:
+            self._changed.set()
+        if channel not in self._places:
+            return
+        uid, swarm = self._places[channel]
+        future = self._writing.send(pack("XADD", input_key(uid), "*", "swarm", swarm, "data", payload, "heard", 1))
+        self._appending.add(future)
+        future.add_done_callback(self._appended)
+
+    def _appended(self, future: asyncio.Future[object]) -> None:
+        """A message whose append failed is lost here: asking again could append it twice."""
+        self._appending.discard(future)
+        if not future.cancelled() and isinstance(error := future.exception(), BusRefused | BusUnavailable):
+            log.error("published_message_lost", reason=str(error))
+
+    async def serve(self, subscribed: Connection, plans: list[Plan]) -> None:
+        """From now on the swarms of these pipelines, and no others."""
+        wanted = {swarm_key(plan.uid, swarm).encode(): (plan.uid, swarm) for plan in plans for swarm in plan.swarms}
+        added, dropped = wanted.keys() - self._places.keys(), self._places.keys() - wanted.keys()
+        self._places = wanted
+        for command, channels in (("SUBSCRIBE", added), ("UNSUBSCRIBE", dropped)):
+            if channels:
+                await subscribed.send(pack(command, *sorted(channels)), replies=len(channels))

@@ -1,0 +1,67 @@
+"""What leaves for the bus: results, live copies, reports, acknowledgement and deletion of a batch, in one MULTI."""
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bus.connection import Connection
+from bus.echo import Echo
+from bus.resp import EXEC, MULTI, head
+from bus.wire import GROUP, input_key
+from worker.outcome import Outcome, publish
+
+MOST_BYTES = 4 << 20   # of one MULTI: a batch that says more leaves in several, each with its own acknowledgements
+
+Report = Callable[[Outcome], dict[str, Any] | None]
+
+
+class Outbox:
+    """Sends outcomes. Sent again after a lost connection they say the same, under the same ids."""
+
+    def __init__(self, connection: Connection, echo: Echo) -> None:
+        """Everything goes over one connection, so it arrives in order; `echo` is told what the listener will hear of it."""
+        self._connection, self._echo = connection, echo
+
+    def send(self, outcomes: Iterable[Outcome], report: Report) -> list[asyncio.Future[Any]]:
+        """Sends, and returns what to await: until then the server may not have got it."""
+        sent, parcel = [], _Parcel()
+        for outcome in outcomes:
+            parcel.add(outcome, report(outcome) if outcome.reply else None)
+            if parcel.size > MOST_BYTES:
+                sent.append(self._send(parcel))
+                parcel = _Parcel()
+        return [*sent, self._send(parcel)] if parcel.entries or parcel.logged else sent
+
+    def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:
+        payload, live, commands = parcel.close()
+        self._echo.expect(live)
+        return self._connection.send(payload, commands + 2, queued=commands)
+
+
+class _Parcel:
+    """One MULTI on its way to be sent: logs first, then live copies, reports, acknowledgements."""
+
+    def __init__(self) -> None:
+        self.logged: list[bytes] = []
+        self.live: list[bytes] = []
+        self.reports: list[bytes] = []
+        self.entries: dict[str, list[bytes]] = {}
+        self.size = 0   # bytes of the envelopes, a half of all
+
+    def add(self, outcome: Outcome, report: dict[str, Any] | None) -> None:
+        """What an input led to, who awaits it, and the end of its entry."""
+        self.logged += outcome.logged
+        self.live += outcome.live
+        self.size += outcome.size
+        if report is not None:
+            self.reports.append(publish(outcome.reply, report))
+        if not outcome.origin:
+            self.entries.setdefault(outcome.uid, []).append(outcome.id.encode())
+
+    def close(self) -> tuple[bytes, bytes, int]:
+        """(the whole MULTI, its live copies, how many commands are in it)."""
+        live, parts = b"".join(self.live), []
+        for uid, idents in self.entries.items():
+            key, words = input_key(uid), b"".join([b"$%d\r\n%s\r\n" % (len(ident), ident) for ident in idents])
+            parts += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
+        payload = b"".join((MULTI, *self.logged, live, *self.reports, *parts, EXEC))
+        return payload, live, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)

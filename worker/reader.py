@@ -1,0 +1,110 @@
+"""Reads the inputs of all pipelines over one connection: what has arrived, from those whose group is ready for it."""
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
+from bus.connection import Connection
+from bus.errors import BusRefused
+from bus.resp import pack
+from bus.wire import GROUP, input_key
+from worker.inputs import Entry
+from worker.limits import WorkerLimits
+from worker.slot import Slot, as_entries
+
+CONSUMER = "1"        # the owner's epoch, which is 1 as long as a bus has one worker
+BLOCK_MS = 2000
+MANY = 1000           # what one read takes from all pipelines together, where that is more than a batch
+
+
+class Reader:
+    """Fills the slots. It waits at the server for the pipelines that are ready, and is called back when another one is."""
+
+    def __init__(self, blocking: Connection, control: Connection, limits: WorkerLimits) -> None:
+        """`blocking` serves the reads alone; everything rare goes over `control`."""
+        self._blocking, self._control, self._limits = blocking, control, limits
+        self._slots: dict[bytes, Slot] = {}
+        self._asked: frozenset[bytes] = frozenset()   # by the read that waits at the server
+        self._changed = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._parked = True
+        self._client_id = 0
+
+    async def park(self) -> None:
+        """Stops reading; when this returns, no read is under way and the slots hold all that was read."""
+        self._parked = True
+        self._interrupt()
+        await self._idle.wait()
+
+    async def serve(self, slots: Iterable[Slot]) -> None:
+        """Reads these from now on, and no others. The reader must be parked, as it is at first."""
+        self._slots = {input_key(slot.plan.uid).encode(): slot for slot in slots}
+        for key, slot in self._slots.items():
+            slot.on_free = partial(self._wake, key)
+        if not self._client_id:
+            self._client_id = await self._blocking.call("CLIENT", "ID")
+        self._parked = False
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Reads until it is cancelled; raises BusUnavailable."""
+        while True:
+            ready = [] if self._parked else [key for key, slot in self._slots.items() if not slot.filled]
+            if ready:
+                self._idle.clear()
+                await self._read(ready)
+                continue
+            self._idle.set()
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _read(self, keys: list[bytes]) -> None:
+        count = max(min(self._limits.batch, MANY // len(keys)), 1)
+        self._asked = frozenset(keys)
+        try:
+            reply = await self._blocking.call("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT", count, "BLOCK", BLOCK_MS,
+                                              "STREAMS", *keys, *[">"] * len(keys))
+        except BusRefused as error:
+            if error.code not in ("NOGROUP", "UNBLOCKED"):
+                raise
+            for key in keys:
+                await create_group(self._control, key)
+            return
+        finally:
+            self._asked = frozenset()
+        for key, entries in reply or ():
+            if key in self._slots:
+                self._slots[key].fill(entries)
+
+    def _wake(self, key: bytes) -> None:
+        """A slot is free again: if the read under way does not ask for it, that read is cut short."""
+        self._changed.set()
+        if self._asked and key not in self._asked:
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        self._changed.set()
+        if self._asked:
+            self._control.send(pack("CLIENT", "UNBLOCK", self._client_id))
+
+
+async def create_group(control: Connection, key: bytes | str) -> None:
+    """The owner's group on an input, from its first entry: what is done is deleted, so whatever is there is still to do."""
+    try:
+        await control.call("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM")
+    except BusRefused as error:
+        if error.code != "BUSYGROUP":
+            raise
+
+
+async def claim(control: Connection, slot: Slot, count: int) -> list[Entry]:
+    """Up to `count` entries that were delivered to whomever and never acknowledged; they are ours now. [] when none is left.
+
+    Asked for from the beginning each time: what was worked off is gone from the list.
+    """
+    cursor: bytes | str = "0-0"
+    while True:
+        cursor, entries, *_ = await control.call(
+            "XAUTOCLAIM", input_key(slot.plan.uid), GROUP, CONSUMER, 0, cursor, "COUNT", count)
+        if (found := as_entries(slot.plan, entries)) or cursor == b"0-0":
+            return found

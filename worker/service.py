@@ -1,0 +1,133 @@
+"""The worker: opens what it needs, serves the deployed pipelines, comes back after every loss of the bus, and ends in order."""
+import asyncio
+import gc
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from bus.address import Address
+from bus.errors import BusError
+from memory.catalog import Catalog
+from memory.threads import DatabaseThread
+from pipelines.plan import Plan
+from worker.batch import Checkpoint
+from worker.group import Surroundings
+from worker.limits import WorkerLimits
+from worker.ownership import own
+from worker.plans import PlanShelf
+from worker.session import Session
+
+log = structlog.get_logger()
+LOOK_AGAIN_S = 5.0                      # the catalogue is read this often even if no change is announced
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0   # between two tries to reach the bus
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """Where the worker works."""
+
+    address: Address
+    memory_root: Path
+    threads: int = 2
+    open_files: int = 256
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
+
+
+class Worker:
+    """Serves every pipeline of one memory root."""
+
+    def __init__(self, options: WorkerOptions, checkpoint: Checkpoint = lambda step: None) -> None:
+        """`checkpoint` is called at each step that a crash may fall between."""
+        self._options, self._checkpoint = options, checkpoint
+        self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()
+        self.ready = asyncio.Event()
+
+    def stop(self) -> None:
+        """Asks the worker to end: it takes nothing more, finishes what it has, and `run` returns."""
+        self._stopping.set()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Serves until `stop`. Raises NotTheOwner where another worker has this memory root, and StoreBroken."""
+        options = self._options
+        async with AsyncExitStack() as stack:
+            stack.enter_context(own(options.memory_root))
+            catalog = await stack.enter_async_context(Catalog(options.memory_root))
+            threads = [DatabaseThread(f"database-{number}", options.memory_root, max(1, options.open_files // options.threads))
+                       for number in range(options.threads)]
+            for thread in threads:
+                stack.push_async_callback(thread.close)
+            _spare_the_collector()
+            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint)
+            await self._serve(threads, shared)
+
+    async def _serve(self, threads: list[DatabaseThread], shared: Surroundings) -> None:
+        pause_s, after_crash = FIRST_PAUSE_S, True
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                session = Session(self._options.address, threads, shared, after_crash=after_crash, changed=self._changed)
+                async with session:
+                    after_crash = False
+                    await self._attend(session, shared)
+            except* BusError as errors:
+                log.warning("bus_lost", reason=_first(errors), address=str(self._options.address), pause_s=pause_s)
+            self.ready.clear()
+            pause_s = FIRST_PAUSE_S if time.monotonic() - began > LONGEST_PAUSE_S else min(2 * pause_s, LONGEST_PAUSE_S)
+            await self._rest(pause_s)
+
+    async def _attend(self, session: Session, shared: Surroundings) -> None:
+        """Runs a session, and tells it when other pipelines are deployed."""
+        plans = await self._plans(shared)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(session.run(plans, self.ready))
+            tasks.create_task(self._watch_catalog(session, shared))
+
+    async def _watch_catalog(self, session: Session, shared: Surroundings) -> None:
+        await self.ready.wait()
+        while not self._stopping.is_set():
+            await session.apply(await self._plans(shared))
+            await _wait(self._changed, LOOK_AGAIN_S)
+            self._changed.clear()
+        await session.stop()
+
+    async def _plans(self, shared: Surroundings) -> list[Plan]:
+        """The plans of the active bundles; one that this program does not accept is named and left out."""
+        plans = []
+        for deployed in await shared.catalog.active():
+            plan = await shared.shelf.version(deployed.uid, deployed.hash)
+            if plan is None:
+                log.error("pipeline_not_served", pipeline=deployed.uid, reason="its bundle is not accepted; deploy it again")
+            else:
+                plans.append(plan)
+        return plans
+
+    async def _rest(self, pause_s: float) -> None:
+        if not self._stopping.is_set():
+            await _wait(self._stopping, pause_s)
+
+
+def _spare_the_collector() -> None:
+    """Messages hold no cycles, so the collector finds nothing in a batch: it costs a tenth of the work at its defaults."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+def _first(errors: BaseExceptionGroup[BusError]) -> str:
+    """The reason under nested groups."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
