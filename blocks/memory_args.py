@@ -85,7 +85,8 @@ class ListingArgs(MemoryArgs):
             said = call.reply(self.template.render(records))
         else:
             said = call.reply_json([as_object(record) for record in records])
-        if len(msgspec.json.encode(said)) > call.limits.message_bytes:
+        envelope = msgspec.json.encode({"from": said.sender, "id": said.id, "args": said.args})
+        if len(envelope) > call.limits.message_bytes:
             raise too_large(call.limits.message_bytes)
         return said
 

@@ -58,6 +58,7 @@ class Plan:
         self._named = {name.removeprefix("!") for agent in self._listening for name in agent.accepts}
         self._audiences: dict[tuple[str, str], Audience] = {}
         self.swarms = _distinct(swarm for agent in bundle.agents for swarm in (agent.rec_swarm, agent.send_swarm))
+        self.swarm_names = {swarm.encode(): swarm for swarm in self.swarms}
         self.stores = _distinct(station.store for station in self._stations.values())
 
     def station(self, alias: str) -> Station | None:

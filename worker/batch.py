@@ -41,6 +41,7 @@ class Batch:
         self._journal, self._checkpoint = journal, checkpoint
         self._result = BatchResult()
         self._told = False
+        self._size = 0   # bytes that were said
         self._stores: OpenStores
         self._cascade: Cascade
 
@@ -48,7 +49,7 @@ class Batch:
         """Commits all that can be done. Raises StoreBusy or StoreBroken, after which the whole batch may be run again."""
         self._stores, self._cascade = stores, Cascade(stores, self._limits, self._pens)
         rest = self._work
-        while rest and self._cascade.size <= self._limits.batch_bytes:
+        while rest and self._size <= self._limits.batch_bytes:
             done, fault = self._together(rest[:1] if self._journal else rest)
             if fault is not None:
                 self._around(rest, done)
@@ -91,11 +92,14 @@ class Batch:
 
     def _run_all(self, work: Sequence[Work], outcomes: list[Outcome]) -> None:
         """Runs inputs until one raises or enough is said."""
-        cascade, most, run, add = self._cascade, self._cascade.size + self._limits.batch_bytes, self._run, outcomes.append
+        run, size, most = self._run, 0, self._limits.batch_bytes
         for one in work:
-            add(run(one))
-            if cascade.size > most:
+            outcome = run(one)
+            outcomes.append(outcome)
+            size += outcome.size
+            if size > most:
                 break
+        self._size += size
 
     def _run(self, one: Work) -> Outcome:
         """One input, or what the inbox holds of it."""
@@ -114,6 +118,8 @@ class Batch:
             outcome.store = work.plan.stores[0]
         if outcome.store:
             self._keep(work, key, outcome)
+        else:
+            outcome.size = sum(map(len, outcome.logged))
         return outcome
 
     def _known(self, work: Input, key: str) -> Outcome | None:
@@ -124,7 +130,6 @@ class Batch:
             done = inbox.find(key) if kept else inbox.produced(_producer(work)) if work.producer_id else None
             if done is not None:
                 outcome = Outcome(work.id, work.plan.uid, work.root or work.id, work.reply, store=kept)
-                self._cascade.size += len(done.outputs)
                 return self._pens.add_outputs(outcome, done.outputs)
         return None
 
@@ -133,6 +138,7 @@ class Batch:
         inbox = self._cascade.transaction(outcome.store).inbox
         bundle, outputs = work.plan.hash, to_outputs(outcome)
         inbox.add(key, bundle, outputs)
+        outcome.size = len(outputs)
         if work.producer_id:
             now_ms = time_of(work.id)
             inbox.add_produced(_producer(work), Done(bundle, outputs), now_ms)

@@ -1,6 +1,6 @@
 """The cascade of one input: relays in memory, memory blocks inside one store's transaction, what leads further kept."""
 from blocks.contract import Call, Limits
-from bus.codec import encode, seal
+from bus.codec import encode
 from bus.message import Message
 from bus.resp import SwarmPen
 from memory.errors import Refused
@@ -8,7 +8,7 @@ from memory.ids import derive_guid, time_of
 from memory.sqlite.pending import Pending
 from memory.sqlite.store import Store
 from memory.stores import OpenStores
-from pipelines.plan import Station
+from pipelines.plan import Plan, Station
 from worker.errors import CascadeFault, TooDeep, TooMany
 from worker.inputs import Input
 from worker.limits import WorkerLimits
@@ -20,31 +20,34 @@ class Cascade:
 
     def __init__(self, stores: OpenStores, limits: WorkerLimits, pens: Pens) -> None:
         """`stores` belong to this thread; a transaction is begun with the first store that an input needs."""
-        self._stores, self._limits, self._pens = stores, limits, pens
+        self._stores, self._pens = stores, pens
         self._bounds, self._max_hops, self._most = Limits(limits.message_bytes), limits.max_hops, limits.max_cascade
-        self._swarms: dict[str, SwarmPen] = {}
-        self._queue: list[tuple[str, Message, int]] = []
+        self.touched: dict[str, Store] = {}    # stores whose transaction is open
+        # Of the input that runs:
         self._work: Input
+        self._plan: Plan | None = None
+        self._swarms: dict[str, SwarmPen] = {}
         self._ident, self._now_ms, self._guids = b"", 0, 0
         self._logged: list[bytes] = []
         self._live: list[bytes] = []
-        self._heard = 0
-        self.size = 0                          # bytes said, of all inputs
-        self.touched: dict[str, Store] = {}    # stores whose transaction is open
-        self.outcome: Outcome                  # of the input that runs
+        self._queue: list[tuple[str, Message, int]] = []
+        self.outcome: Outcome
 
     def run(self, work: Input) -> Outcome:
         """Everything that the input leads to. Raises CascadeFault; what a block raises comes through."""
-        ident, plan, before = work.id, work.plan, self.size
+        ident, plan = work.id, work.plan
+        if plan is not self._plan:
+            self._plan, self._swarms = plan, self._pens.of(plan)
         self._work, self._ident, self._now_ms, self._guids = work, ident.encode(), time_of(ident), 0
-        self._swarms, self._heard, self._logged, self._live = self._pens.of(plan), 0, [], []
-        queue = self._queue = []
-        self.outcome = outcome = Outcome(ident, plan.uid, work.root or ident, work.reply, self._logged, self._live)
+        logged, live, queue = self._logged, self._live, self._queue = [], [], []
+        self.outcome = outcome = Outcome(ident, plan.uid, work.root or ident, work.reply, logged, live)
         if work.only:
             self._resume(work)
         else:
-            outcome.heard = self._heard = 1 if work.heard else 0
             self._say(work.swarm, work.message, work.hop)
+            if work.heard:
+                outcome.heard = 1
+                live.clear()
         listeners, deliver = plan.listeners, self._deliver
         for at, (swarm, message, hop) in enumerate(queue):
             stations = listeners(swarm, message)
@@ -52,7 +55,6 @@ class Cascade:
                 deliver(station, swarm, message, hop)
             if not stations and (at or work.only):
                 outcome.results.append(at)
-        outcome.size = self.size - before
         return outcome
 
     def _resume(self, work: Input) -> None:
@@ -82,15 +84,13 @@ class Cascade:
             self.outcome.silent += (agent.alias,)
 
     def _say(self, swarm: str, message: Message, hop: int) -> None:
-        logged, data = self._logged, encode(message)
+        logged = self._logged
         said = len(logged)
         if hop > self._max_hops or said > self._most:
             raise self._too_far(message, hop)
-        log, live = self._swarms[swarm].write(seal(self._ident, said, data), data)
+        log, live = self._swarms[swarm].write(self._ident, said, encode(message))
         logged.append(log)
-        if said >= self._heard:
-            self._live.append(live)
-        self.size += len(data)
+        self._live.append(live)
         self._queue.append((swarm, message, hop))
 
     def transaction(self, memory_id: str) -> Store:
@@ -112,10 +112,10 @@ class Cascade:
         outcome.continuations += (pending,)
 
     def _too_far(self, message: Message, hop: int) -> CascadeFault:
-        if hop > self._limits.max_hops:
-            return TooDeep(f"the message went on over more than {self._limits.max_hops} hops (worker.max_hops): do agents "
+        if hop > self._max_hops:
+            return TooDeep(f"the message went on over more than {self._max_hops} hops (worker.max_hops): do agents "
                            f"answer each other, or {message.sender!r} itself? Narrow their agent_from")
-        return TooMany(f"one input gave rise to more than {self._limits.max_cascade} messages (worker.max_cascade)")
+        return TooMany(f"one input gave rise to more than {self._most} messages (worker.max_cascade)")
 
     def new_guid(self, alias: str) -> str:
         """The next guid of an agent: the same whenever this input is run."""

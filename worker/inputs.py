@@ -48,10 +48,10 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     """The input in an entry; raises MalformedMessage."""
     fields = entry.fields
     if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":   # as most come
-        swarm = fields[1].decode(errors="replace")
-        if swarm not in entry.plan.swarms:
-            raise MalformedMessage(_unknown(swarm, entry.plan))
-        return Input(entry.id, entry.plan, swarm, decode(fields[3], max_bytes))
+        plan, swarm = entry.plan, entry.plan.swarm_names.get(fields[1])
+        if swarm is None:
+            raise MalformedMessage(_unknown(entry.text(b"swarm"), plan))
+        return Input(entry.id, plan, swarm, decode(fields[3], max_bytes))
     data, swarm, hop = entry.field(b"data"), entry.text(b"swarm"), entry.text(b"hop") or "0"
     if not data or not swarm:
         raise MalformedMessage("an entry of the input needs the fields `swarm` and `data`")

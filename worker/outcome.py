@@ -32,7 +32,7 @@ class Outcome(Struct):
     live: list[bytes] = []      # PUBLISH of each but the first `heard`
     heard: int = 0              # messages that were published on the channel by who said them: the input itself, or none
     results: list[int] = []     # the places of what nobody in the pipeline took further
-    size: int = 0        # bytes of what is said
+    size: int = 0        # bytes of `logged`
     store: str = ""      # where its inbox row is, "" where nothing was kept
     origin: str = ""     # of a continuation: the store that keeps it
     continuations: tuple[Pending, ...] = ()
@@ -79,10 +79,10 @@ class Pens:
     def add_outputs(self, outcome: Outcome, outputs: bytes) -> Outcome:
         """Gives an outcome what the inbox kept. Its live copies are made again from the log's commands."""
         first, _, commands = outputs.partition(b"\n")
+        outcome.size = len(commands)
         outcome.heard, outcome.results = int(first[:1]), orjson.loads(first[1:])
         for at, (key, mid, data) in enumerate(_parsed(commands)):
-            log, live = SwarmPen(key.decode(), self._log_length).write(mid, data)
-            outcome.size += len(data)
+            log, live = SwarmPen(key.decode(), self._log_length).write_sealed(mid, data)
             outcome.logged.append(log)
             if at >= outcome.heard:
                 outcome.live.append(live)

@@ -1,6 +1,5 @@
 """The worker: opens what it needs, serves the deployed pipelines, comes back after every loss of the bus, and ends in order."""
 import asyncio
-import gc
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from memory.catalog import Catalog
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
 from worker.batch import Checkpoint
+from worker.footprint import settle_down
 from worker.group import Surroundings
 from worker.limits import WorkerLimits
 from worker.ownership import own
@@ -54,6 +54,7 @@ class Worker:
     async def run(self) -> None:
         """Serves until `stop`. Raises NotTheOwner where another worker has this memory root, and StoreBroken."""
         options = self._options
+        settle_down()
         async with AsyncExitStack() as stack:
             stack.enter_context(own(options.memory_root))
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
@@ -61,7 +62,6 @@ class Worker:
                        for number in range(options.threads)]
             for thread in threads:
                 stack.push_async_callback(thread.close)
-            _spare_the_collector()
             shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint)
             await self._serve(threads, shared)
 
@@ -109,12 +109,6 @@ class Worker:
     async def _rest(self, pause_s: float) -> None:
         if not self._stopping.is_set():
             await _wait(self._stopping, pause_s)
-
-
-def _spare_the_collector() -> None:
-    """Messages hold no cycles, so the collector finds nothing in a batch: it costs a tenth of the work at its defaults."""
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 def _first(errors: BaseExceptionGroup[BusError]) -> str:

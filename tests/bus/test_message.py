@@ -24,7 +24,7 @@ def make_message(**part: Any) -> Message:
     ("1700000000123", 1_700_000_000_123),
 ])
 def test_a_time_in_seconds_is_read_as_such(stamp: Any, expected_ms: int) -> None:
-    assert make_message(timestamp=stamp).args[0].timestamp_ms == expected_ms
+    assert make_message(timestamp=stamp).timestamp_ms == expected_ms
 
 
 @given(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers()))
@@ -35,7 +35,7 @@ def test_a_time_in_seconds_is_read_as_such(stamp: Any, expected_ms: int) -> None
 @example(10**400)
 def test_whatever_stands_for_the_time_is_a_number_of_ms_or_none_or_refused(stamp: Any) -> None:
     try:
-        found = make_message(timestamp=stamp).args[0].timestamp_ms
+        found = make_message(timestamp=stamp).timestamp_ms
     except MalformedMessage:
         return
 
@@ -44,7 +44,7 @@ def test_whatever_stands_for_the_time_is_a_number_of_ms_or_none_or_refused(stamp
 
 @pytest.mark.parametrize("part", [{}, {"type": PLAIN}])
 def test_what_names_no_type_is_plain_text(part: dict[str, str]) -> None:
-    assert make_message(**part).args[0].type == PLAIN
+    assert make_message(**part).type == PLAIN
 
 
 def test_what_another_says_is_the_same_but_for_the_sender() -> None:
@@ -53,4 +53,5 @@ def test_what_another_says_is_the_same_but_for_the_sender() -> None:
     passed_on = message.under("no_command")
 
     assert (passed_on.sender, passed_on.id, passed_on.args) == ("no_command", message.id, message.args)
+    assert (passed_on.text, passed_on.type, passed_on.timestamp_ms) == ("{}", JSON, 1_700_000_000_000)
     assert message.sender == "User"

@@ -15,7 +15,6 @@ from memory.catalog import Catalog, DeadLetter
 from memory.memory_id import path_of
 from tests.support.client import Client
 from tests.support.run_worker import deploy
-from tests.support.waiting import wait_for
 from tests.support.worker import WorkerProcess
 
 Row = tuple[Any, ...]
@@ -27,7 +26,7 @@ class House:
     def __init__(self) -> None:
         """Nothing runs yet."""
         self._stack = ExitStack()
-        self._workers: list[WorkerProcess] = []
+        self.workers: list[WorkerProcess] = []
 
     def __enter__(self) -> Self:
         """Starts the server, with everything that is appended synced. The worker is started by the test."""
@@ -41,7 +40,7 @@ class House:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Ends everything."""
-        for worker in self._workers:
+        for worker in self.workers:
             if worker.lives:
                 worker.kill()
         self._stack.close()
@@ -54,7 +53,7 @@ class House:
     def start_worker(self, *, ready: bool = True, **config: Any) -> WorkerProcess:
         """A worker on this house's server and memory root; `config` as run_worker takes it."""
         worker = WorkerProcess(self.server.socket_path, self.root, **config)
-        self._workers.append(worker)
+        self.workers.append(worker)
         if ready:
             worker.await_ready()
         return worker
@@ -111,10 +110,6 @@ class House:
         if not self.store_file(uid, alias).exists():
             return []
         return [content for content, in self.rows(uid, "SELECT content FROM records ORDER BY row", alias)]
-
-    def await_dead(self, worker: WorkerProcess, within_s: float = 20.0) -> None:
-        """Waits for the end of a worker that ends itself."""
-        wait_for(lambda: not worker.lives, f"the worker ends itself:\n{worker.said}", within_s)
 
 
 async def _remove(root: Path, uid: str) -> None:

@@ -56,7 +56,8 @@ class WorkerProcess:
 
     def await_end(self, within_s: float = 20.0) -> int:
         """Its exit code."""
-        return self._process.wait(within_s)
+        wait_for(lambda: not self.lives, f"the worker has ended:\n{self.said}", within_s)
+        return self._process.wait()
 
     def kill(self) -> None:
         """SIGKILL, as the kernel's memory killer would."""

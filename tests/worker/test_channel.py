@@ -3,7 +3,7 @@ import orjson
 import pytest
 
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
-from tests.support.client import Ear, input_of, make_envelope
+from tests.support.client import Ear, input_of, make_envelope, swarm_of
 from tests.support.house import House
 from tests.support.waiting import wait_for
 
@@ -91,7 +91,10 @@ def test_a_message_that_only_claims_a_mid_is_taken(house: House, claim: str) -> 
     assert house.contents(uid) == ["tea"]
 
 
-@pytest.mark.parametrize("alias", ['say "hi"', "back\\slash", "a~b", "x" * 128, "é" * 128, "\U0001f375" * 128], ids=ascii)
+ALIASES = {"quotes": 'say "hi"', "backslash": "a\\b", "tilde": "a~b", "long": "x" * 128, "longer": "é" * 128, "more": "茶" * 128}
+
+
+@pytest.mark.parametrize("alias", ALIASES.values(), ids=ALIASES)
 def test_our_copies_are_known_and_are_json_whatever_the_agent_behind_them_is_called(house: House, alias: str) -> None:
     uid = make_uid()
     second = make_memory("write", hears="memory_search", memory_id="instances/${pipeline_uid}/notes", alias="keeper")
@@ -120,12 +123,14 @@ def test_a_stranger_can_publish_on_any_swarm_of_the_pipeline(house: House) -> No
 
 
 def test_many_messages_published_at_once_are_taken_once_each_in_their_order(house: House) -> None:
-    uid = deploy(house)
-    texts = [str(number) for number in range(1000)]
+    uid, count = deploy(house), 10_000
+    with house.client.redis.pipeline(transaction=False) as pipe:
+        for number in range(count):
+            pipe.publish(swarm_of(uid, "chat"), make_envelope(f"/write {number}"))
+        pipe.execute()
 
-    for text in texts:
-        house.client.publish(uid, make_envelope(f"/write {text}"))
-    wait_for(lambda: len(house.contents(uid)) >= 1000, "everything is taken")
-    house.client.await_quiet(uid)
+    wait_for(lambda: entered(house, uid) >= count, "everything is taken", within_s=20)
+    house.client.await_quiet(uid, within_s=20)
 
-    assert house.contents(uid) == texts
+    assert house.contents(uid) == [str(number) for number in range(count)]
+    assert entered(house, uid) == count

@@ -1,4 +1,5 @@
 """Exactly once: whatever comes back changes nothing and is answered as before."""
+import orjson
 import pytest
 
 from tests.support.bundles import make_bundle, make_uid
@@ -16,6 +17,19 @@ def test_a_producers_own_id_sent_twice_gives_one_record_and_the_same_answer(hous
 
     assert house.client.log(uid) == first + first
     assert house.contents(uid) == ["tea"]
+
+
+def test_what_came_as_indented_json_is_answered_twice_alike_too(house: House) -> None:
+    uid, envelope = make_uid(), orjson.loads(make_envelope("/write tea"))
+    house.deploy(make_bundle(uid))
+    data = orjson.dumps(envelope, option=orjson.OPT_INDENT_2).replace(b"\n", b"\r\n")
+
+    for _ in range(2):
+        house.client.await_done(uid, house.client.enter_raw(uid, data, id="order-1"))
+
+    log = house.client.log(uid)
+    assert [said.text for said in log[:2]] == ["/write tea", "tea"]
+    assert log[3:] == log[:3]
 
 
 def test_a_producers_own_id_sent_a_hundred_times_in_one_batch_gives_one_record(house: House) -> None:
@@ -71,7 +85,7 @@ def test_a_redelivered_message_is_answered_as_it_was_before_the_crash(step: str)
     with House() as house:
         worker = house.start_stepping_worker(die_on=step, bundles=[make_bundle(uid)])
         ident = house.client.enter(uid, "/write tea")
-        house.await_dead(worker)
+        worker.await_end()
         ((guid,),) = house.rows(uid, "SELECT guid FROM records")
 
         house.start_worker()

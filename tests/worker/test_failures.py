@@ -67,7 +67,7 @@ def test_a_message_that_ends_the_worker_each_time_is_dead_lettered_after_its_att
     with House() as house:
         first = house.start_worker(bundles=[make_bundle(uid, CRASHING)])
         idents = house.client.enter_together(uid, ["one", "bomb", "two"])
-        house.await_dead(first)
+        first.await_end()
         crashes = 0
         while not (last := house.start_worker(ready=False)).becomes_ready():
             crashes += 1

@@ -1,29 +1,14 @@
 """Recovery: from what strangers, other programs and the server do to the worker while it works."""
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
-import apsw
 import pytest
 
 from tests.support.bundles import STORE, make_bundle, make_memory, make_relay, make_uid
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
+from tests.support.locks import locked
 from tests.support.waiting import wait_for
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Another program has the write lock of a store."""
-    connection = apsw.Connection(str(file))
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
 
 
 def test_a_group_that_is_destroyed_is_made_again_and_nothing_is_lost_or_doubled(house: House) -> None:
@@ -154,7 +139,7 @@ def test_a_store_that_is_locked_while_the_worker_starts_is_waited_for() -> None:
     with House() as house:
         worker = house.start_stepping_worker(die_on="sent", bundles=[make_bundle(uid), make_bundle(other)])
         house.client.enter(uid, "/write tea")
-        house.await_dead(worker)
+        worker.await_end()
 
         with locked(house.store_file(uid)):
             worker = house.start_worker(ready=False)
@@ -164,6 +149,35 @@ def test_a_store_that_is_locked_while_the_worker_starts_is_waited_for() -> None:
 
         assert house.contents(uid) == ["tea"]
         assert not house.dead_letters(uid)
+
+
+def test_a_store_that_is_locked_while_the_worker_starts_holds_up_nobody_else() -> None:
+    uid, other = make_uid(), make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
+        house.client.answer(uid, "/write before")
+        house.client.answer(other, "/write before")
+        house.workers[0].kill()
+        house.client.enter_together(uid, ["/write tea"] * 3)
+
+        with locked(house.store_file(uid)):
+            house.start_worker(ready=False)
+            house.client.ask(other, "/write not disturbed", within_s=5)
+
+
+def test_a_store_that_is_locked_while_its_pipeline_is_deployed_holds_up_nobody_else(house: House) -> None:
+    uid, other = make_uid(), make_uid()
+    house.deploy(make_bundle(uid), make_bundle(other))
+    house.client.answer(uid, "/write before")
+
+    with locked(house.store_file(uid)):
+        house.client.enter_together(uid, ["/write tea"] * 3)
+        house.deploy(make_bundle(uid, name="changed"))
+        time.sleep(0.2)
+        house.client.ask(other, "/write not disturbed", within_s=3)
+    house.client.await_quiet(uid)
+
+    assert house.contents(uid) == ["before", "tea", "tea", "tea"]
 
 
 def test_a_store_that_is_locked_when_a_continuation_is_done_is_waited_for() -> None:
@@ -212,22 +226,3 @@ def test_a_server_that_is_restarted_finds_its_worker_again(way: str) -> None:
 
         wait_for(lambda: len(house.contents(uid)) == 2, "the message is done")
         assert house.contents(uid) == ["before", "after"]
-
-
-def test_input_that_comes_while_the_worker_is_stopped_by_a_signal_is_neither_lost_nor_doubled() -> None:
-    uid, texts = make_uid(), [str(number) for number in range(3000)]
-    with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)])
-        feeding = threading.Thread(target=lambda: [house.client.enter(uid, f"/write {text}") for text in texts])
-        feeding.start()
-        wait_for(lambda: house.contents(uid), "it works")
-
-        assert worker.stop() == 0
-        done = house.contents(uid)
-        feeding.join()
-        assert house.client.unacknowledged(uid) == 0
-
-        house.start_worker()
-        house.client.await_quiet(uid)
-        assert 0 < len(done) < len(texts)
-        assert house.contents(uid) == texts

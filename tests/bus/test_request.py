@@ -1,0 +1,103 @@
+"""Request and reply over a real worker: the report comes when the whole cascade has ended."""
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bus.address import Address
+from bus.errors import NoAnswer
+from bus.request import Requester
+from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_memory, make_uid
+from tests.support.client import make_envelope
+from tests.support.house import House
+
+NOTES = "instances/${pipeline_uid}/notes"
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    with House() as house:
+        house.start_worker()
+        yield house
+
+
+def deploy(house: House, *agents: Json) -> str:
+    """The uid of a pipeline of its own; without agents it has the five commands."""
+    uid = make_uid()
+    house.deploy(make_bundle(uid, *agents))
+    return uid
+
+
+def say(house: House, uid: str, *texts: str, within_s: float = 10) -> list[dict[str, Any]]:
+    """The reports of texts that are said all at once."""
+    async def whole() -> list[dict[str, Any]]:
+        async with Requester(Address(path=str(house.client.socket))) as requester:
+            return await asyncio.gather(*[requester.say(uid, "chat", make_envelope(text), within_s) for text in texts])
+
+    return asyncio.run(whole())
+
+
+def texts_of(report: dict[str, Any]) -> list[str]:
+    return [result["args"][0]["text"] for result in report["results"]]
+
+
+def test_the_report_has_what_nobody_in_the_pipeline_took_further(house: House) -> None:
+    (report,) = say(house, deploy(house), "/search nothing like this")
+
+    assert report["settled"] is True
+    assert [result["from"] for result in report["results"]] == ["memory_search"]
+    assert texts_of(report) == ["[]"]
+    assert report.keys() == {"id", "settled", "results"}
+
+
+def test_many_who_speak_at_once_get_their_own_answers(house: House) -> None:
+    uid = deploy(house, make_agent("plus", "add_1", hears="User"))
+
+    reports = say(house, uid, *map(str, range(200)))
+
+    assert [texts_of(report) for report in reports] == [[str(number + 1)] for number in range(200)]
+
+
+def test_nothing_to_answer_is_reported_too(house: House) -> None:
+    (report,) = say(house, deploy(house), "hello")
+
+    assert report["settled"] is True
+    assert report["results"] == []
+
+
+def test_an_agent_that_does_not_publish_is_named(house: House) -> None:
+    quiet = make_memory("write", hears="User") | {"wf_publish_results": False}
+
+    (report,) = say(house, deploy(house, quiet), "tea")
+
+    assert (report["results"], report["silent"]) == ([], ["memory_write_"])
+
+
+def test_a_message_that_is_given_up_is_reported_with_the_reason(house: House) -> None:
+    (report,) = say(house, deploy(house, make_agent("plus", "add_1")), "1")
+
+    assert report["results"] == []
+    assert "worker.max_hops" in report["errors"][0]
+
+
+def test_the_report_waits_for_what_goes_on_in_other_stores(house: House) -> None:
+    note = make_memory("write", hears="memory_search", memory_id=NOTES, alias="note")
+    more = make_memory("append", hears="note", memory_id="instances/${pipeline_uid}/more", alias="more")
+    uid = deploy(house, *make_commands(), note, more)
+
+    (report,) = say(house, uid, "/search tea")
+
+    assert [result["from"] for result in report["results"]] == ["more"]
+    assert (len(house.contents(uid, "notes")), len(house.contents(uid, "more"))) == (1, 1)
+
+
+def test_where_nobody_serves_the_pipeline_the_message_is_kept_and_the_speaker_told(house: House) -> None:
+    uid = make_uid()
+
+    with pytest.raises(NoAnswer, match="kept in the input"):
+        say(house, uid, "/write tea", within_s=0.2)
+
+    house.deploy(make_bundle(uid))
+    house.client.await_quiet(uid)
+    assert house.contents(uid) == ["tea"]

@@ -1,0 +1,25 @@
+"""What a serving process asks of its runtime: a collector that leaves messages alone, and an allocator that gives memory back."""
+import ctypes
+import gc
+import sys
+
+# mallopt's parameters (glibc, malloc.h) and what we set: one arena for all threads, and large blocks returned at once.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+LARGE_BYTES = 64 * 1024
+
+
+def settle_down() -> None:
+    """To be called once, when everything is loaded.
+
+    Messages hold no cycles, so the collector finds nothing in a batch, and costs a tenth of it at its defaults. glibc's
+    arenas, one a thread, keep what a batch took: some 8 MB more on mixed work.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)   # not in musl
+    if mallopt is not None:
+        for parameter, value in ((M_ARENA_MAX, 1), (M_TRIM_THRESHOLD, LARGE_BYTES), (M_MMAP_THRESHOLD, LARGE_BYTES)):
+            mallopt(parameter, value)
