@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--yardstick", type=Path, default=CHECKOUT.parent / "shared" / "bench")
     given, options = parser.parse_known_args()
     if not (given.yardstick / "drive.py").exists():
-        print(f"there is no yardstick at {given.yardstick}; name its folder: benchmarks/run.py --yardstick DIR", file=sys.stderr)
+        print(f"there is no yardstick at {given.yardstick}; name its folder with --yardstick DIR", file=sys.stderr)
         return 1
     RESULTS.mkdir(exist_ok=True)
     status = drive(given.yardstick, [*(QUICK if given.quick else []), *options])

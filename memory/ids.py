@@ -2,7 +2,8 @@
 from functools import lru_cache
 from hashlib import blake2b
 
-SEQ_MASK = 0xFF_FFFF
+SEQ_BITS = 24
+SEQ_MASK = (1 << SEQ_BITS) - 1
 NOISE_BITS = 50
 NOISE_MASK = (1 << NOISE_BITS) - 1
 VARIANT = 0b10 << 62
@@ -17,8 +18,9 @@ def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
     """
     ms, _, rest = input_id.partition("-")
     seq, _, way = rest.partition(".")   # a continuation's id goes on after the entry's
-    count = int(seq) & SEQ_MASK
-    tail = f"{VARIANT | (count & 0xFFF) << NOISE_BITS | _salt(uid, agent, way, index):016x}"
+    number = int(seq)
+    count, beyond = number & SEQ_MASK, number >> SEQ_BITS
+    tail = f"{VARIANT | (count & 0xFFF) << NOISE_BITS | _salt(uid, agent, f'{beyond}.{way}' if beyond else way, index):016x}"
     return f"{_time(ms)}-7{count >> 12:03x}-{tail[:4]}-{tail[4:]}"
 
 

@@ -39,15 +39,16 @@ class Cascade:
         if plan is not self._plan:
             self._plan, self._swarms = plan, self._pens.of(plan)
         self._work, self._ident, self._now_ms, self._guids = work, ident.encode(), time_of(ident), 0
-        logged, live, queue = self._logged, self._live, self._queue = [], [], []
-        self.outcome = outcome = Outcome(ident, plan.uid, work.root or ident, work.reply, logged, live)
+        self.outcome = outcome = Outcome(ident, plan.uid, work.root or ident, work.reply)
+        self._logged, self._live = outcome.logged, outcome.live
+        queue = self._queue = []
         if work.only:
             self._resume(work)
         else:
             self._say(work.swarm, work.message, work.hop)
             if work.heard:
                 outcome.heard = 1
-                live.clear()
+                outcome.live.clear()
         listeners, deliver = plan.listeners, self._deliver
         for at, (swarm, message, hop) in enumerate(queue):
             stations = listeners(swarm, message)
@@ -104,18 +105,15 @@ class Cascade:
 
     def _continue_elsewhere(self, station: Station, swarm: str, message: Message, hop: int) -> None:
         """Another store's step: kept in this one's transaction, and run as an input of its own."""
-        work, outcome, alias = self._work, self.outcome, station.agent.alias
-        ident = f"{work.key}.{len(outcome.logged)}+{len(outcome.continuations)}>{alias}"
-        pending = Pending(ident, work.plan.uid, work.plan.hash, alias, swarm, hop, encode(message), outcome.root, work.reply,
-                          self._now_ms)
+        work, outcome = self._work, self.outcome
+        ident = f"{work.key}.{len(outcome.logged)}+{len(outcome.continuations)}"
+        pending = Pending(ident, work.plan.uid, work.plan.hash, station.agent.alias, swarm, hop, encode(message),
+                          outcome.root, work.reply, self._now_ms)
         self.transaction(outcome.store).pending.add(pending)
         outcome.continuations += (pending,)
 
     def _too_far(self, message: Message, hop: int) -> CascadeFault:
-        if hop > self._max_hops:
-            return TooDeep(f"the message went on over more than {self._max_hops} hops (worker.max_hops): do agents "
-                           f"answer each other, or {message.sender!r} itself? Narrow their agent_from")
-        return TooMany(f"one input gave rise to more than {self._most} messages (worker.max_cascade)")
+        return TooDeep(self._max_hops, message.sender) if hop > self._max_hops else TooMany(self._most)
 
     def new_guid(self, alias: str) -> str:
         """The next guid of an agent: the same whenever this input is run."""

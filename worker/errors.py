@@ -13,6 +13,16 @@ class CascadeFault(Exception):
 class TooDeep(CascadeFault):
     """Agents answer each other, or one itself, without an end."""
 
+    def __init__(self, max_hops: int, sender: str) -> None:
+        """`sender` said the last message."""
+        super().__init__(f"the message went on over more than {max_hops} hops (worker.max_hops): do agents answer each other, "
+                         f"or {sender!r} itself? Narrow their agent_from")
+
 
 class TooMany(CascadeFault):
     """Each message gives rise to several."""
+
+    def __init__(self, max_cascade: int) -> None:
+        """`max_cascade` is how many are allowed."""
+        super().__init__(f"one input gave rise to more than {max_cascade} messages (worker.max_cascade): do agents answer "
+                         "each other? Narrow their agent_from")

@@ -1,4 +1,4 @@
-"""What a serving process asks of its runtime: a collector that leaves messages alone, and an allocator that gives memory back."""
+"""What a serving process asks of its runtime: a collector that leaves messages alone, an allocator that gives memory back."""
 import ctypes
 import gc
 import sys

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -15,16 +15,20 @@ from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
-from worker.batch import Batch, BatchResult, Checkpoint
+from worker.batch import Batch, Checkpoint
+from worker.errors import TooMany
 from worker.inputs import Entry, Input, from_pending
 from worker.limits import WorkerLimits
 from worker.outbox import Outbox
-from worker.outcome import Outcome, Pens
+from worker.outcome import Letter, Outcome, Pens
 from worker.plans import PlanShelf
 from worker.settlement import Settlements
 from worker.slot import Slot
+from worker.upkeep import close_stores, end_recovery, forget_continuations, kept_continuations
+from worker.waiting import wait
 
 log = structlog.get_logger()
+Result = TypeVar("Result")
 Claim = Callable[[Slot], Awaitable[list[Entry]]]   # a pipeline's entries that were delivered and never acknowledged
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0   # before a batch is tried again whose store was busy
 
@@ -54,78 +58,103 @@ class Group:
         self._unconfirmed: list[Outcome] = []
         self._settlements = Settlements()
         self._pens = Pens(shared.limits.log_length)
-        self._stopping = False
+        self._told_to_stop = asyncio.Event()
+        self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
 
     @property
     def key(self) -> frozenset[tuple[str, str]]:
         """Which pipelines in which versions: while it stays the same, the group may go on."""
         return frozenset((plan.uid, plan.hash) for plan in self.plans)
 
-    async def recover(self, claim: Claim, journal: bool) -> None:
-        """First of all: what was in flight, then what the stores still have to run. `journal` after a crash."""
+    @property
+    def _stopping(self) -> bool:
+        return self._told_to_stop.is_set()
+
+    async def run(self, claim: Claim, journal: bool) -> None:
+        """Works until `stop`, and ends when everything that was taken has left for the bus. `journal` after a crash."""
+        try:
+            await self._recover(claim, journal)
+            for slot in self.slots.values():
+                slot.open()
+            await self._serve()
+        except (StoreBusy, StoreBroken) as error:
+            if not self._stopping:
+                raise
+            log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
+        await self._thread.run(partial(close_stores, names=self._stores))
+
+    async def _recover(self, claim: Claim, journal: bool) -> None:
+        """First of all: what was in flight, then what the stores still have to run."""
         while entries := [entry for slot in self.slots.values() for entry in await claim(slot)]:
             self._todo.extend(entries)
-            while self._todo:
-                await self._work(journal)
-            await self._confirm()
-        for pending, memory_id in await self._thread.run(self._kept):
+            await self._work_off(journal)
+        for pending, memory_id in await self._patiently(partial(kept_continuations, names=self._stores, uids=self.slots)):
             await self._schedule(pending, memory_id)
-        if journal:
-            await self._thread.run(self._forget_attempts)
+        await self._work_off(journal)
+        for memory_id, keys in (await self._patiently(partial(end_recovery, names=self._stores))).items():
+            self._settled[memory_id] = keys
 
-    async def run(self) -> None:
-        """Works until `stop`, and ends when everything that was taken has left for the bus."""
+    async def _work_off(self, journal: bool) -> None:
+        while self._todo:
+            await self._work(journal)
+        await self._confirm()
+
+    async def _serve(self) -> None:
         while True:
             for slot in self.slots.values():
                 self._todo.extend(slot.take())
             if self._todo:
                 await self._work(journal=False)
-            elif self._sent and all(future.done() for future in self._sent):
+            elif self._unconfirmed and all(future.done() for future in self._sent):
                 await self._confirm()
-            elif self._stopping and not self._sent:
+            elif self._stopping and not self._unconfirmed:
                 return
             else:
                 self._wanted.clear()
                 await self._wanted.wait()
 
     def stop(self) -> None:
-        """Takes nothing more, finishes what it has."""
-        self._stopping = True
+        """Takes nothing more, finishes what it has; what a locked store keeps from being done is left pending."""
+        self._told_to_stop.set()
         self._wanted.set()
-
-    async def close_stores(self) -> None:
-        """Checkpoints and closes the stores, which may belong to another thread from now on."""
-        for name in self._stores():
-            await self._thread.run(partial(OpenStores.close, memory_id=name))
 
     async def _work(self, journal: bool) -> None:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
         work = [self._todo.popleft() for _ in range(min(len(self._todo), self._shared.limits.batch * len(self.slots)))]
-        result = await self._run(work, journal)
+        result = await self._patiently(Batch(
+            work, self._shared.limits, pens=self._pens, settled=self._settled, journal=journal,
+            checkpoint=self._shared.checkpoint))
         self._todo.extendleft(reversed(result.left))
-        for outcome in result.outcomes:
-            outcome.origin = self._origins.get(outcome.key, "") if self._origins else ""
-            for pending in outcome.continuations:
-                await self._schedule(pending, outcome.store)
-        await self._bury(result.outcomes)
+        outcomes = result.outcomes + await self._follow(result.outcomes)
+        await self._bury(outcomes)
         await self._confirm()
         self._shared.checkpoint("before sending")
-        self._sent, self._unconfirmed = self._outbox.send(result.outcomes, self._settlements.settle), result.outcomes
+        self._sent, self._unconfirmed = self._outbox.send(outcomes, self._settlements.settle), outcomes
         for future in self._sent:
             future.add_done_callback(lambda _: self._wanted.set())
         self._shared.checkpoint("sent")
 
-    async def _run(self, work: list[Entry | Input], journal: bool) -> BatchResult:
-        """Runs the batch in the database thread; while a store is busy, again and again, and nothing is acknowledged."""
+    async def _follow(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Schedules the continuations, and returns the outcomes of those that are given up at once."""
+        given_up = []
+        for outcome in outcomes:
+            outcome.origin = self._origins.get(outcome.key, "") if self._origins else ""
+            for pending in outcome.continuations:
+                if (refused := await self._schedule(pending, outcome.store)) is not None:
+                    given_up.append(refused)
+        return given_up
+
+    async def _patiently(self, work: Callable[[OpenStores], Result]) -> Result:
+        """Runs work in the database thread; while a store is busy, again and again, and nothing is acknowledged meanwhile."""
         pause_s = PAUSE_S
         while True:
-            batch = Batch(work, self._shared.limits, pens=self._pens, settled=self._settled, journal=journal,
-                          checkpoint=self._shared.checkpoint)
             try:
-                return await self._thread.run(batch)
+                return await self._thread.run(work)
             except (StoreBusy, StoreBroken) as error:
+                if self._stopping:
+                    raise
                 log.warning("pipeline_paused", pipelines=list(self.slots), reason=str(error), pause_s=pause_s)
-            await asyncio.sleep(pause_s)
+            await wait(self._told_to_stop, pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _confirm(self) -> None:
@@ -147,18 +176,25 @@ class Group:
             if origin := self._origins.pop(outcome.key, ""):
                 finished.setdefault(origin, []).append(outcome.key)
         for memory_id, keys in finished.items():
-            await self._thread.run(partial(_remove_pending, memory_id=memory_id, keys=keys))
+            await self._patiently(partial(forget_continuations, name=memory_id, keys=keys))
 
-    async def _schedule(self, pending: Pending, memory_id: str) -> None:
-        """A continuation runs after what is under way, under the version of the bundle that it began with."""
+    async def _schedule(self, pending: Pending, memory_id: str) -> Outcome | None:
+        """A continuation runs after what is under way, under the version of the bundle that it began with.
+
+        Returns its outcome where it is given up instead: its cascade has become too large.
+        """
+        limits = self._shared.limits
         plan = await self._shared.shelf.version(pending.pipeline, pending.bundle)
         if plan is None:
             log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
-            return
+            return None
         self._origins[pending.id] = memory_id
-        if pending.reply:
-            self._settlements.expect(f"{pending.pipeline}/{pending.root}", pending.id)
-        self._todo.append(from_pending(pending, plan, self._shared.limits.message_bytes))
+        if self._settlements.expect(f"{pending.pipeline}/{pending.root}", pending.id) > limits.max_cascade:
+            ident, error = pending.id.partition("/")[2], str(TooMany(limits.max_cascade))
+            return Outcome(ident, pending.pipeline, pending.root, pending.reply, origin=memory_id,
+                           letter=Letter(error, pending.swarm, pending.data, pending.bundle))
+        self._todo.append(from_pending(pending, plan, limits.message_bytes))
+        return None
 
     async def _bury(self, outcomes: list[Outcome]) -> None:
         """Dead letters are on disk before anything is acknowledged; the same one twice is one."""
@@ -169,22 +205,3 @@ class Group:
             await self._shared.catalog.bury(letters)
             log.warning("messages_dead_lettered", count=len(letters), pipeline=letters[0].pipeline, message_id=letters[0].id,
                         reason=letters[0].error[:200])
-
-    def _stores(self) -> list[str]:
-        return list(dict.fromkeys(name for plan in self.plans for name in plan.stores))
-
-    def _kept(self, stores: OpenStores) -> list[tuple[Pending, str]]:
-        """Every continuation that the stores of these pipelines still have to run."""
-        return [(pending, name) for name in self._stores() if stores.exists(name)
-                for pending in stores.get(name).pending.all() if pending.pipeline in self.slots]
-
-    def _forget_attempts(self, stores: OpenStores) -> None:
-        for name in self._stores():
-            if stores.exists(name):
-                with stores.get(name).transaction() as store:
-                    store.inbox.clear_attempts()
-
-
-def _remove_pending(stores: OpenStores, memory_id: str, keys: list[str]) -> None:
-    with stores.get(memory_id).transaction() as store:
-        store.pending.remove(keys)

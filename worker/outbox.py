@@ -25,7 +25,7 @@ class Outbox:
         """Sends, and returns what to await: until then the server may not have got it."""
         sent, parcel = [], _Parcel()
         for outcome in outcomes:
-            parcel.add(outcome, report(outcome) if outcome.reply else None)
+            parcel.add(outcome, report(outcome))
             if parcel.size > MOST_BYTES:
                 sent.append(self._send(parcel))
                 parcel = _Parcel()

@@ -49,7 +49,7 @@ class Reader:
     async def run(self) -> None:
         """Reads until it is cancelled; raises BusUnavailable."""
         while True:
-            ready = [] if self._parked else [key for key, slot in self._slots.items() if not slot.filled]
+            ready = [] if self._parked else [key for key, slot in self._slots.items() if slot.ready]
             if ready:
                 self._idle.clear()
                 await self._read(ready)

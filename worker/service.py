@@ -19,6 +19,7 @@ from worker.limits import WorkerLimits
 from worker.ownership import own
 from worker.plans import PlanShelf
 from worker.session import Session
+from worker.waiting import wait
 
 log = structlog.get_logger()
 LOOK_AGAIN_S = 5.0                      # the catalogue is read this often even if no change is announced
@@ -91,7 +92,7 @@ class Worker:
         await self.ready.wait()
         while not self._stopping.is_set():
             await session.apply(await self._plans(shared))
-            await _wait(self._changed, LOOK_AGAIN_S)
+            await wait(self._changed, LOOK_AGAIN_S)
             self._changed.clear()
         await session.stop()
 
@@ -108,7 +109,7 @@ class Worker:
 
     async def _rest(self, pause_s: float) -> None:
         if not self._stopping.is_set():
-            await _wait(self._stopping, pause_s)
+            await wait(self._stopping, pause_s)
 
 
 def _first(errors: BaseExceptionGroup[BusError]) -> str:
@@ -117,11 +118,3 @@ def _first(errors: BaseExceptionGroup[BusError]) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

@@ -91,8 +91,7 @@ class Session:
         group = Group(plans, thread, self._outbox, self._shared)
         for plan in plans:
             await create_group(self._control, input_key(plan.uid))
-        await group.recover(self._claim, self._after_crash)
-        self._groups[group] = self._tasks.create_task(group.run())
+        self._groups[group] = self._tasks.create_task(group.run(self._claim, self._after_crash))
         log.info("pipelines_served", pipelines=list(group.slots), stores=[name for plan in plans for name in plan.stores])
 
     async def _claim(self, slot: Slot) -> list[Entry]:
@@ -104,7 +103,6 @@ class Session:
             group.stop()
         for group in ending:
             await self._groups.pop(group)
-            await group.close_stores()
 
     async def _connect(self, on_push: Push | None = None, skip: Skip | None = None) -> Connection:
         connection = await connect(self._address, on_push, skip)

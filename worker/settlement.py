@@ -1,4 +1,4 @@
-"""Who awaits the end of a cascade, and what it is told. A cascade ends with its last continuation."""
+"""Cascades that go on in continuations: how far they have spread, who awaits their end, and what it is told."""
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,9 +7,10 @@ from worker.outcome import Outcome
 
 @dataclass(slots=True)
 class _Unfinished:
-    """A cascade that goes on in continuations."""
+    """A cascade with continuations still to run."""
 
     open: set[str] = field(default_factory=set)   # keys of the continuations
+    total: int = 0                                # how many there ever were
     told: dict[str, list[Any]] = field(default_factory=dict)
 
 
@@ -17,26 +18,25 @@ class Settlements:
     """Gathers the reports of a cascade's parts. Lost with the process: after a crash the rest alone is reported."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Nothing is under way."""
         self._unfinished: dict[str, _Unfinished] = {}
 
-    def expect(self, root: str, key: str) -> None:
-        """A continuation of the cascade that began with `root` is still to run."""
-        self._unfinished.setdefault(root, _Unfinished()).open.add(key)
+    def expect(self, root: str, key: str) -> int:
+        """A continuation of the cascade that began with `root` is still to run; returns how many it has had."""
+        unfinished = self._unfinished.setdefault(root, _Unfinished())
+        unfinished.open.add(key)
+        unfinished.total += 1
+        return unfinished.total
 
     def settle(self, outcome: Outcome) -> dict[str, Any] | None:
         """The whole report when the cascade has ended with this outcome; None while it goes on."""
-        root = f"{outcome.uid}/{outcome.root}"
-        for continuation in outcome.continuations:
-            self.expect(root, continuation.id)
-        told = outcome.report()
-        waiting = self._unfinished.get(root)
+        waiting = self._unfinished.get(f"{outcome.uid}/{outcome.root}") if self._unfinished else None
         if waiting is None:
-            return {"id": outcome.root, "settled": True, **told}
+            return {"id": outcome.root, "settled": True, **outcome.report()} if outcome.reply else None
         waiting.open.discard(outcome.key)
-        for name, value in told.items():
+        for name, value in (outcome.report() if outcome.reply else {}).items():
             waiting.told.setdefault(name, []).extend(value)
         if waiting.open:
             return None
-        del self._unfinished[root]
-        return {"id": outcome.root, "settled": True, **waiting.told}
+        del self._unfinished[f"{outcome.uid}/{outcome.root}"]
+        return {"id": outcome.root, "settled": True, **waiting.told} if outcome.reply else None

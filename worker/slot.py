@@ -14,12 +14,18 @@ class Slot:
         self.plan = plan
         self._wanted = wanted
         self._entries: list[Entry] = []
+        self._open = False   # not before the group has recovered
         self.on_free: Callable[[], None] = lambda: None   # the reader's: read this pipeline again
 
     @property
-    def filled(self) -> bool:
-        """Whether entries wait; then the pipeline is not read."""
-        return bool(self._entries)
+    def ready(self) -> bool:
+        """Whether the pipeline is to be read."""
+        return self._open and not self._entries
+
+    def open(self) -> None:
+        """The group has recovered: what comes from now on is new."""
+        self._open = True
+        self.on_free()
 
     def fill(self, entries: list[tuple[bytes, list[bytes]]]) -> None:
         """Entries as the server sends them: id, and fields and values in turn."""

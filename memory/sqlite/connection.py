@@ -2,7 +2,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -53,19 +53,36 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Copies the template under another name first, so that a crash leaves no half of a file."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Copies the template under another name first: a crash leaves no half of a file, and nobody's store is overwritten."""
+    _make_folder(path.parent)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    with open(descriptor, "wb") as file:
-        file.write(_template())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
-    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        with open(descriptor, "wb") as file:
+            file.write(_template())
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):   # another process was first
+            os.link(draft, path)
     finally:
-        os.close(folder)
+        os.unlink(draft)
+    _sync_folder(path.parent)
+
+
+def _make_folder(folder: Path) -> None:
+    """Private, with all folders above it, and on disk: what is acknowledged must be found after a power cut."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @cache

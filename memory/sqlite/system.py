@@ -91,4 +91,4 @@ async def bury(database: aiosqlite.Connection, letters: Iterable[Row]) -> None:
 
 async def dead_letters(database: aiosqlite.Connection, uid: str) -> Iterable[Row]:
     """Rows of DeadLetter."""
-    return await database.execute_fetchall("SELECT * FROM dead_letters WHERE pipeline = ? ORDER BY buried_at, id", (uid,))
+    return await database.execute_fetchall("SELECT * FROM dead_letters WHERE pipeline = ? ORDER BY buried_at, rowid", (uid,))

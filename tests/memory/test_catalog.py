@@ -147,6 +147,14 @@ def test_a_dead_letter_is_kept_to_the_byte_oldest_first(tmp_path: Path) -> None:
     assert letters(tmp_path) == [old, new]
 
 
+def test_dead_letters_of_one_time_come_in_the_order_in_which_they_were_buried(tmp_path: Path) -> None:
+    buried = [make_letter(f"1-{number}") for number in range(12)]
+
+    with_catalog(tmp_path, lambda catalog: catalog.bury(buried))
+
+    assert letters(tmp_path) == buried
+
+
 def test_a_dead_letter_twice_is_the_first_one(tmp_path: Path) -> None:
     first = make_letter()
     with_catalog(tmp_path, lambda catalog: catalog.bury([first, make_letter(error="again")]))

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,13 @@ class WorkerProcess:
 
     def becomes_ready(self, within_s: float = 20.0) -> bool:
         """Waits for the same, and says whether it came to that before the process ended."""
-        wait_for(lambda: self._is_ready() or not self.lives, "the worker is ready", within_s)
+        self.lives_until(self._is_ready, within_s)
         return self._is_ready()
+
+    def lives_until(self, holds: Callable[[], object], within_s: float = 20.0) -> bool:
+        """Waits until something holds or the process has ended, and says whether it lives."""
+        wait_for(lambda: holds() or not self.lives, f"what is waited for, or the worker's end:\n{self.said}", within_s)
+        return self.lives
 
     def arm(self) -> None:
         """Lets one that was started with `armed` false count its steps from now on."""

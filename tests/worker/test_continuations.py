@@ -1,5 +1,5 @@
 """Continuations: a cascade that goes on in another store, and how it ends where it should not go on."""
-from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_uid
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.house import House
 from tests.support.waiting import wait_for
 
@@ -23,7 +23,7 @@ def await_end(house: House, uid: str, ident: str) -> None:
     house.client.await_done(uid, ident)
     for alias in ("memories", "notes"):
         if house.store_file(uid, alias).exists():
-            wait_for(lambda alias=alias: house.rows(uid, NOTHING_PENDING, alias) == [(0,)], f"nothing is left in {alias}", 20)
+            wait_for(lambda alias=alias: house.rows(uid, NOTHING_PENDING, alias) == [(0,)], f"nothing is left in {alias}", 8)
 
 
 def test_a_cascade_goes_through_three_stores_and_each_step_is_on_the_bus(house: House) -> None:
@@ -94,13 +94,11 @@ def test_a_continuation_that_ends_the_worker_each_time_is_dead_lettered_after_it
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, *agents)])
         house.client.enter(uid, "bomb")
-        while not house.dead_letters(uid):
-            wait_for(lambda: house.dead_letters(uid) or any(not one.lives for one in house.workers[-1:]), "it ends or gives up")
-            assert crashes < 10, "it goes on and on"
-            if not house.workers[-1].lives:
-                crashes += 1
-                worker = house.start_worker(ready=False)
+        while not worker.lives_until(lambda: house.dead_letters(uid)):
+            crashes += 1
+            assert crashes < 6, "it goes on and on"
+            worker = house.start_worker(ready=False)
 
         (letter,) = house.dead_letters(uid)
-        assert "3 times" in letter.error and worker.lives
+        assert "3 times" in letter.error
         assert (house.contents(uid), house.contents(uid, "notes")) == (["bomb"], [])

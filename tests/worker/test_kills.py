@@ -4,6 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 
 import apsw
 import orjson
@@ -13,7 +14,6 @@ from tests.support.bundles import STORE, Json, make_bundle, make_memory, make_re
 from tests.support.client import Client, input_of, make_envelope
 from tests.support.house import House
 from tests.support.waiting import wait_for
-from tests.support.worker import WorkerProcess
 
 WRITES, KILLS = 20_000, 10
 EVERYTHING = {"log_length": 10 * WRITES}   # so that no answer is trimmed from the log
@@ -148,12 +148,6 @@ def is_done(house: House, uid: str, notes: int) -> bool:
             and not house.rows(uid, "SELECT id FROM pending") and not house.client.redis.xlen(input_of(uid)))
 
 
-def lives_until_done(worker: WorkerProcess, house: House, uid: str, notes: int) -> bool:
-    """Waits until all is done or the worker has ended, and says whether it lives."""
-    wait_for(lambda: not worker.lives or is_done(house, uid, notes), f"{notes} notes are done, or the worker ends")
-    return worker.lives
-
-
 def assert_each_effect_once(house: House, uid: str, words: list[str]) -> None:
     """Each word is once in the one store, and what was found of it once in the other; no answer was ever another."""
     found = [orjson.loads(content) for content in house.contents(uid, "notes")]
@@ -177,10 +171,10 @@ def test_a_cascade_over_two_stores_is_done_once_wherever_the_worker_is_killed() 
             worker.arm()
             words.append(f"word{len(words)}")
             house.client.enter(uid, f"/note {words[-1]}")
-            if lives_until_done(worker, house, uid, len(words)):
+            if worker.lives_until(partial(is_done, house, uid, len(words))):
                 break
             worker = house.start_stepping_worker(armed=False, die_at=len(words) + 1)
-            assert lives_until_done(worker, house, uid, len(words))
+            assert worker.lives_until(partial(is_done, house, uid, len(words)))
 
         print("killed at each of", house.steps)
         assert len(words) > 8
@@ -192,7 +186,7 @@ def test_a_cascade_over_two_stores_is_done_once_though_the_worker_is_killed_agai
     with House() as house:
         worker = house.start_stepping_worker(die_at=1, bundles=[make_two_stores(uid)])
         house.client.enter(uid, "/note word")
-        while not lives_until_done(worker, house, uid, 1):
+        while not worker.lives_until(partial(is_done, house, uid, 1)):
             kills += 1
             worker = house.start_stepping_worker(die_at=kills, ready=False)
 

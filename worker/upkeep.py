@@ -1,0 +1,40 @@
+"""What a group does to its stores beside batches. Each runs in the database thread, in transactions of its own."""
+from collections.abc import Collection, Sequence
+
+from memory.sqlite.pending import Pending
+from memory.stores import OpenStores
+
+
+def kept_continuations(stores: OpenStores, names: Sequence[str], uids: Collection[str]) -> list[tuple[Pending, str]]:
+    """(continuation, its store): every one that these stores still have to run for these pipelines."""
+    return [(pending, name) for name in _existing(stores, names)
+            for pending in stores.get(name).pending.all() if pending.pipeline in uids]
+
+
+def forget_continuations(stores: OpenStores, name: str, keys: Sequence[str]) -> None:
+    """What these led to is committed and on the bus."""
+    with stores.get(name).transaction() as store:
+        store.pending.remove(keys)
+
+
+def end_recovery(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str]]:
+    """Nothing is in flight any more: attempts are over. Returns, per store, the inputs in its inbox, which cannot come back.
+
+    A continuation that some store still keeps can.
+    """
+    existing = _existing(stores, names)
+    still = {pending.id for name in existing for pending in stores.get(name).pending.all()}
+    for name in existing:
+        with stores.get(name).transaction() as store:
+            store.inbox.clear_attempts()
+    return {name: [key for key in stores.get(name).inbox if key not in still] for name in existing}
+
+
+def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
+    """Checkpoints and closes; the stores may belong to another thread from now on."""
+    for name in names:
+        stores.close(name)
+
+
+def _existing(stores: OpenStores, names: Sequence[str]) -> list[str]:
+    return [name for name in names if stores.exists(name)]
