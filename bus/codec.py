@@ -27,6 +27,8 @@ def decode(data: bytes, max_bytes: int) -> Message:
     if len(data) > max_bytes:
         raise MalformedMessage(f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
     try:
+        if not data.isascii():
+            data.decode()   # parts travel on as they came, and what is no text must not
         envelope = _to_envelope(data)
         args = envelope.args
         if not args:

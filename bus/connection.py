@@ -122,6 +122,11 @@ class Connection(asyncio.Protocol):
         """One command and its reply; raises BusRefused or BusUnavailable."""
         return await self.send(pack(*words))
 
+    def abort(self) -> None:
+        """Closes the socket at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
     async def close(self) -> None:
         """Closes the socket; whoever still waits gets BusUnavailable."""
         if self._transport is not None:
@@ -140,19 +145,27 @@ def _settle(awaited: _Awaited, reply: Any) -> None:
 
 async def connect(address: Address, on_push: Push | None = None, skip: Skip | None = None) -> Connection:
     """An open, authenticated connection; raises BusUnavailable or BusRefused."""
-    loop = asyncio.get_running_loop()
+    connection = Connection(on_push, skip)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            if address.path:
-                _, connection = await loop.create_unix_connection(lambda: Connection(on_push, skip), address.path)
-            else:
-                secured = ssl.create_default_context() if address.tls else None
-                _, connection = await loop.create_connection(
-                    lambda: Connection(on_push, skip), address.host, address.port, ssl=secured)
+            await _open(connection, address)
             await _introduce(connection, address)
     except (OSError, TimeoutError) as error:
+        connection.abort()
         raise BusUnavailable(f"no server answers at {address}: {error or 'timed out'}") from error
+    except BusRefused:
+        connection.abort()
+        raise
     return connection
+
+
+async def _open(connection: Connection, address: Address) -> None:
+    loop = asyncio.get_running_loop()
+    if address.path:
+        await loop.create_unix_connection(lambda: connection, address.path)
+    else:
+        secured = ssl.create_default_context() if address.tls else None
+        await loop.create_connection(lambda: connection, address.host, address.port, ssl=secured)
 
 
 async def _introduce(connection: Connection, address: Address) -> None:

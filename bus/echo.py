@@ -15,7 +15,7 @@ class Echo:
     def __init__(self) -> None:
         """Nothing was published yet."""
         self._expected: deque[bytes] = deque()   # of each MULTI, the pushes that it leads to
-        self._at = 0                             # how much of the first was received
+        self._at = 0                             # how much of the first was received; a push begins there
 
     def expect(self, commands: bytes) -> None:
         """These PUBLISH commands are about to be sent, on channels that are subscribed to."""
@@ -23,28 +23,30 @@ class Echo:
             self._expected.append(commands.replace(COMMAND, PUSH))
 
     def skip(self, data: bytes) -> int:
-        """How many bytes at the beginning of `data` are what was expected."""
+        """How many bytes at the beginning of `data`, which begins with a push, are whole pushes that were expected."""
         start = 0
         while self._expected and start < len(data):
             first = self._expected[0]
             size = min(len(first) - self._at, len(data) - start)
             if data[start:start + size] != first[self._at:self._at + size]:
                 break
+            if self._at + size < len(first):   # what is cut short may be the beginning of somebody else's: not skipped
+                size = max(0, first.rfind(PUSH, self._at, self._at + size) - self._at)
+                self._at += size
+                return start + size
             start += size
-            self._advance(size)
+            self._expected.popleft()
+            self._at = 0
         return start
 
     def passed(self, channel: bytes, payload: bytes) -> None:
         """An own copy was read the long way; if it is not what was expected next, nothing is any more."""
         push = b"%s$%d\r\n%s\r\n$%d\r\n%s\r\n" % (PUSH, len(channel), channel, len(payload), payload)
-        if self._expected and self._expected[0].startswith(push, self._at):
-            self._advance(len(push))
-        else:
+        if not self._expected or not self._expected[0].startswith(push, self._at):
             self._expected.clear()
             self._at = 0
-
-    def _advance(self, size: int) -> None:
-        self._at += size
+            return
+        self._at += len(push)
         if self._at == len(self._expected[0]):
             self._expected.popleft()
             self._at = 0

@@ -19,7 +19,7 @@ from worker.batch import Batch, Checkpoint
 from worker.errors import TooMany
 from worker.inputs import Entry, Input, from_pending
 from worker.limits import WorkerLimits
-from worker.outbox import Outbox
+from worker.outbox import Outbox, tell_refusals
 from worker.outcome import Letter, Outcome, Pens
 from worker.plans import PlanShelf
 from worker.settlement import Settlements
@@ -160,7 +160,7 @@ class Group:
     async def _confirm(self) -> None:
         """Waits until the server has the last batch; what cannot come back then leaves the inbox with the next one."""
         for future in self._sent:
-            await future
+            tell_refusals(await future, list(self.slots))
         self._shared.checkpoint("confirmed")
         outcomes, self._sent, self._unconfirmed = self._unconfirmed, [], []
         if self._origins:

@@ -3,12 +3,16 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import hiredis
+import structlog
+
 from bus.connection import Connection
 from bus.echo import Echo
 from bus.resp import EXEC, MULTI, head
 from bus.wire import GROUP, input_key
 from worker.outcome import Outcome, publish
 
+log = structlog.get_logger()
 MOST_BYTES = 4 << 20   # of one MULTI: a batch that says more leaves in several, each with its own acknowledgements
 
 Report = Callable[[Outcome], dict[str, Any] | None]
@@ -65,3 +69,10 @@ class _Parcel:
             parts += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
         payload = b"".join((MULTI, *self.logged, live, *self.reports, *parts, EXEC))
         return payload, live, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
+
+
+def tell_refusals(replies: list[Any], pipelines: list[str]) -> None:
+    """A command that the server refused inside a MULTI, as on a key of another type: the rest of it was done all the same."""
+    refused = [str(reply) for reply in replies if isinstance(reply, hiredis.ReplyError)]
+    if refused:
+        log.error("server_refused_commands", pipelines=pipelines, count=len(refused), reason=refused[0])

@@ -10,6 +10,7 @@ import structlog
 from bus.address import Address
 from bus.errors import BusError
 from memory.catalog import Catalog
+from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
 from worker.batch import Checkpoint
@@ -78,6 +79,8 @@ class Worker:
             except* BusError as errors:
                 log.warning("bus_lost", reason=_first(errors), address=str(self._options.address), pause_s=pause_s)
             self.ready.clear()
+            for thread in threads:   # waits for what is under way there; the next session may give a store to another thread
+                await thread.run(OpenStores.close_all)
             pause_s = FIRST_PAUSE_S if time.monotonic() - began > LONGEST_PAUSE_S else min(2 * pause_s, LONGEST_PAUSE_S)
             await self._rest(pause_s)
 
@@ -94,7 +97,7 @@ class Worker:
             await session.apply(await self._plans(shared))
             await wait(self._changed, LOOK_AGAIN_S)
             self._changed.clear()
-        await session.stop()
+        await session.stop(self._options.limits.grace_s)
 
     async def _plans(self, shared: Surroundings) -> list[Plan]:
         """The plans of the active bundles; one that this program does not accept is named and left out."""

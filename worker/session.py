@@ -81,10 +81,16 @@ class Session:
                 await self._begin(members, self._threads[number % len(self._threads)])
         await self._reader.serve(slot for group in self._groups for slot in group.slots.values())
 
-    async def stop(self) -> None:
-        """Takes nothing more, and returns when everything that was taken has left for the bus."""
-        await self._reader.park()
-        await self._end(list(self._groups))
+    async def stop(self, grace_s: float) -> None:
+        """Takes nothing more, and returns when all that was taken has left, or when the time is up: the rest is pending."""
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._reader.park()
+                await self._end(list(self._groups))
+        except TimeoutError:
+            log.warning("stopped_with_work_pending", pipelines=[uid for group in self._groups for uid in group.slots])
+            for task in self._groups.values():
+                task.cancel()
         self._stopped.set()
 
     async def _begin(self, plans: Sequence[Plan], thread: DatabaseThread) -> None:
@@ -102,7 +108,8 @@ class Session:
         for group in ending:
             group.stop()
         for group in ending:
-            await self._groups.pop(group)
+            await asyncio.shield(self._groups[group])
+            del self._groups[group]
 
     async def _connect(self, on_push: Push | None = None, skip: Skip | None = None) -> Connection:
         connection = await connect(self._address, on_push, skip)

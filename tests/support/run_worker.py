@@ -21,11 +21,10 @@ from bus.address import Address
 from cli.logs import configure_logging
 from memory.catalog import Catalog
 from pipelines.check import check
-from tests.support import blocks
+from tests.support.blocks import register_test_blocks
 from worker.limits import WorkerLimits
 from worker.service import Worker, WorkerOptions
 
-__all__ = ["blocks"]   # imported so that they are registered
 PR_SET_PDEATHSIG = 1
 
 
@@ -62,6 +61,7 @@ async def deploy(root: Path, *bundles: dict[str, Any]) -> None:
 
 async def serve(config: dict[str, Any]) -> None:
     """Serves until SIGTERM; says `ready` on stdout when it does."""
+    register_test_blocks()
     root = Path(config["root"])
     await deploy(root, *config.get("bundles", ()))
     options = WorkerOptions(Address(path=config["socket"]), root, limits=WorkerLimits(**config.get("limits", {})))

@@ -42,13 +42,8 @@ class WorkerProcess:
         return self._said.read_bytes()[self._start_of_log:].decode(errors="replace")
 
     def await_ready(self, within_s: float = 20.0) -> None:
-        """Waits until it has recovered and serves."""
-        assert self.becomes_ready(within_s), f"the worker ended with {self._process.returncode}:\n{self.said}"
-
-    def becomes_ready(self, within_s: float = 20.0) -> bool:
-        """Waits for the same, and says whether it came to that before the process ended."""
-        self.lives_until(self._is_ready, within_s)
-        return self._is_ready()
+        """Waits until it takes what comes; it may still have to recover what was in flight."""
+        assert self.lives_until(self._is_ready, within_s), f"the worker ended with {self._process.returncode}:\n{self.said}"
 
     def lives_until(self, holds: Callable[[], object], within_s: float = 20.0) -> bool:
         """Waits until something holds or the process has ended, and says whether it lives."""
