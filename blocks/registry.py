@@ -27,7 +27,7 @@ def register(declared: Block) -> None:
 
 @cache
 def all_blocks() -> dict[str, Block]:
-    """Every block by its name."""
+    """Every block by its name, in the order of the names."""
     for module in pkgutil.iter_modules(blocks.__path__):
         importlib.import_module(f"blocks.{module.name}")
-    return _BLOCKS
+    return dict(sorted(_BLOCKS.items()))
