@@ -4,7 +4,7 @@ from zlib import crc32
 import msgspec
 
 from bus.errors import MalformedMessage
-from bus.message import Message, Part
+from bus.message import PLAIN, Message, Part
 
 COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'   # a live copy: head, mid, joint, the envelope without its "{"
 LONGEST_MID = 256
@@ -36,7 +36,7 @@ def decode(data: bytes, max_bytes: int) -> Message:
         part, *_ = map(_to_part, args)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"the message is no envelope: {error}; {SHAPE}") from error
-    return Message(envelope.sender, envelope.id, part.text, part.type, part.timestamp, args)
+    return Message(envelope.sender, envelope.id, part.text or "", part.type or PLAIN, part.timestamp, args)
 
 
 def encode(message: Message) -> bytes:

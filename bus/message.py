@@ -14,10 +14,10 @@ Timestamp = int | float | str | UnsetType | None
 class Part(Struct, frozen=True, gc=False):
     """One thing said, one of an envelope's `args`. We say `timestamp` in Unix ms; chat clients send seconds, or text."""
 
-    username: str | UnsetType = UNSET
-    text: str = ""
+    username: str | UnsetType | None = UNSET
+    text: str | None = ""
     timestamp: Timestamp = UNSET
-    type: str = PLAIN
+    type: str | None = PLAIN
 
 
 class Message(Struct, frozen=True):

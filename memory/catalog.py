@@ -1,14 +1,14 @@
 """The control plane, `system.db`: deployed bundles and dead letters. Low rate, opened by every process of a host."""
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import aiosqlite
 
-from memory.errors import StoreBroken
+from memory.errors import StoreBroken, StoreBusy
 from memory.sqlite import system
 
 
@@ -35,7 +35,7 @@ class DeadLetter(NamedTuple):
 
 
 class Catalog:
-    """Reads and writes system.db. Use it as an asynchronous context."""
+    """Reads and writes system.db; raises StoreBusy while another program keeps it locked. Use it as an asynchronous context."""
 
     def __init__(self, root: Path) -> None:
         """`root` is the memory root."""
@@ -77,7 +77,8 @@ class Catalog:
 
     async def active(self) -> list[Deployed]:
         """All pipelines in service, by name."""
-        return [Deployed._make(row) for row in await system.active(self._database)]
+        with self._told():
+            return [Deployed._make(row) for row in await system.active(self._database)]
 
     async def find(self, uid_or_name: str) -> Deployed | None:
         """The pipeline of that uid, else of that name where only one has it."""
@@ -87,7 +88,8 @@ class Catalog:
 
     async def source(self, bundle_hash: str) -> bytes | None:
         """A bundle's JSON."""
-        return await system.source(self._database, bundle_hash)
+        with self._told():
+            return await system.source(self._database, bundle_hash)
 
     async def bury(self, letters: Sequence[DeadLetter]) -> None:
         """Keeps dead letters, all or none; one that is there already stays as it is."""
@@ -96,9 +98,18 @@ class Catalog:
 
     async def dead_letters(self, uid: str) -> Iterable[DeadLetter]:
         """The dead letters of a pipeline, oldest first."""
-        return [DeadLetter._make(row) for row in await system.dead_letters(self._database, uid)]
+        with self._told():
+            return [DeadLetter._make(row) for row in await system.dead_letters(self._database, uid)]
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[None]:
-        async with self._changing, system.transaction(self._database):
+        with self._told():
+            async with self._changing, system.transaction(self._database):
+                yield
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
             yield
+        except sqlite3.OperationalError as error:
+            raise StoreBusy(f"{self._path}: {error}; it is tried again") from error

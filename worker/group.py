@@ -88,10 +88,10 @@ class Group:
         while entries := [entry for slot in self.slots.values() for entry in await claim(slot)]:
             self._todo.extend(entries)
             await self._work_off(journal)
-        for pending, memory_id in await self._patiently(partial(kept_continuations, names=self._stores, uids=self.slots)):
+        for pending, memory_id in await self._in_thread(partial(kept_continuations, names=self._stores, uids=self.slots)):
             await self._schedule(pending, memory_id)
         await self._work_off(journal)
-        for memory_id, keys in (await self._patiently(partial(end_recovery, names=self._stores))).items():
+        for memory_id, keys in (await self._in_thread(partial(end_recovery, names=self._stores))).items():
             self._settled[memory_id] = keys
 
     async def _work_off(self, journal: bool) -> None:
@@ -121,7 +121,7 @@ class Group:
     async def _work(self, journal: bool) -> None:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
         work = [self._todo.popleft() for _ in range(min(len(self._todo), self._shared.limits.batch * len(self.slots)))]
-        result = await self._patiently(Batch(
+        result = await self._in_thread(Batch(
             work, self._shared.limits, pens=self._pens, settled=self._settled, journal=journal,
             checkpoint=self._shared.checkpoint))
         self._todo.extendleft(reversed(result.left))
@@ -144,12 +144,16 @@ class Group:
                     given_up.append(refused)
         return given_up
 
-    async def _patiently(self, work: Callable[[OpenStores], Result]) -> Result:
-        """Runs work in the database thread; while a store is busy, again and again, and nothing is acknowledged meanwhile."""
+    async def _in_thread(self, work: Callable[[OpenStores], Result]) -> Result:
+        """Runs work in the database thread."""
+        return await self._patiently(partial(self._thread.run, work))
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        """While a store or the catalogue is busy, again and again; nothing is acknowledged meanwhile."""
         pause_s = PAUSE_S
         while True:
             try:
-                return await self._thread.run(work)
+                return await attempt()
             except (StoreBusy, StoreBroken) as error:
                 if self._stopping:
                     raise
@@ -176,7 +180,7 @@ class Group:
             if origin := self._origins.pop(outcome.key, ""):
                 finished.setdefault(origin, []).append(outcome.key)
         for memory_id, keys in finished.items():
-            await self._patiently(partial(forget_continuations, name=memory_id, keys=keys))
+            await self._in_thread(partial(forget_continuations, name=memory_id, keys=keys))
 
     async def _schedule(self, pending: Pending, memory_id: str) -> Outcome | None:
         """A continuation runs after what is under way, under the version of the bundle that it began with.
@@ -184,7 +188,7 @@ class Group:
         Returns its outcome where it is given up instead: its cascade has become too large.
         """
         limits = self._shared.limits
-        plan = await self._shared.shelf.version(pending.pipeline, pending.bundle)
+        plan = await self._patiently(partial(self._shared.shelf.version, pending.pipeline, pending.bundle))
         if plan is None:
             log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
             return None
@@ -202,6 +206,6 @@ class Group:
         letters = [DeadLetter(outcome.uid, outcome.id, letter.swarm, letter.data, letter.error, letter.bundle, now_ms)
                    for outcome in outcomes if (letter := outcome.letter) is not None]
         if letters:
-            await self._shared.catalog.bury(letters)
+            await self._patiently(partial(self._shared.catalog.bury, letters))
             log.warning("messages_dead_lettered", count=len(letters), pipeline=letters[0].pipeline, message_id=letters[0].id,
                         reason=letters[0].error[:200])

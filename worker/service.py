@@ -10,6 +10,7 @@ import structlog
 from bus.address import Address
 from bus.errors import BusError
 from memory.catalog import Catalog
+from memory.errors import StoreBusy
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
@@ -100,7 +101,17 @@ class Worker:
         await session.stop(self._options.limits.grace_s)
 
     async def _plans(self, shared: Surroundings) -> list[Plan]:
-        """The plans of the active bundles; one that this program does not accept is named and left out."""
+        """The plans of the active bundles, as soon as the catalogue can be read."""
+        while not self._stopping.is_set():
+            try:
+                return await self._read_plans(shared)
+            except StoreBusy as error:
+                log.warning("catalogue_busy", reason=str(error))
+            await wait(self._stopping, LONGEST_PAUSE_S)
+        return []
+
+    async def _read_plans(self, shared: Surroundings) -> list[Plan]:
+        """One that this program does not accept is named and left out."""
         plans = []
         for deployed in await shared.catalog.active():
             plan = await shared.shelf.version(deployed.uid, deployed.hash)

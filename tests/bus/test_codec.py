@@ -76,7 +76,6 @@ def test_keys_of_the_envelope_that_nobody_knows_are_not_said_again() -> None:
     b'{"args": null}',
     b'{"args": ["tea"]}',
     b'{"args": [{"text": 7}]}',
-    b'{"args": [{"text": null}]}',
     b'{"args": [{"text": "tea", "type": []}]}',
     b'{"args": [{"text": "tea"}, 7]}',
     b'{"from": 7, "args": [{"text": "tea"}]}',
@@ -85,6 +84,12 @@ def test_keys_of_the_envelope_that_nobody_knows_are_not_said_again() -> None:
 def test_what_is_no_envelope_is_refused_and_told_what_one_looks_like(data: bytes) -> None:
     with pytest.raises(MalformedMessage, match=r'"args": \[\{"text": "\.\.\."'):
         decode(data, PLENTY)
+
+
+def test_what_is_null_is_as_good_as_missing() -> None:
+    message = decode(b'{"args": [{"text": null, "type": null, "username": null}]}', PLENTY)
+
+    assert (message.text, message.type) == ("", "text/plain")
 
 
 @given(st.binary() | jsons | envelope_like)
