@@ -31,6 +31,7 @@ Template = Annotated[str, AfterValidator(_template)]
 Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, 2**63 - 1))]   # no store has more records
 
 TEMPLATE_READS = 8   # how many messages' worth of records a template is applied to, since it may tell little of each
+MOST_ESCAPED = 6   # bytes of a character as JSON: \u0000
 _NO_TAGS: list[str] = []
 NO_MEMORY_ID = 'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
 
@@ -85,6 +86,8 @@ class ListingArgs(MemoryArgs):
             said = call.reply(self.template.render(records))
         else:
             said = call.reply_json([as_object(record) for record in records])
+        if len(said.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
+            return said   # far from the limit, however it is escaped
         envelope = msgspec.json.encode({"from": said.sender, "id": said.id, "args": said.args})
         if len(envelope) > call.limits.message_bytes:
             raise too_large(call.limits.message_bytes)

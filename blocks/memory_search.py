@@ -18,5 +18,6 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
     """Answers with an array of records by FTS5 relevance, or with the template's text; [] where nothing was asked."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
-    wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit)
+    wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit,
+                         scored="score" in args.output_template)
     return args.answer(call, search(call.tx, wanted))

@@ -17,12 +17,13 @@ class SearchInput:
     filters: dict[str, str] = field(default_factory=dict)   # of kind, scope
     tags: tuple[str, ...] = ()
     limit: int | None = None
+    scored: bool = True   # whether the scores are wanted; they cost as much again
 
 
 @operation("records.search", access="search", mutates=False)
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
-    """The matching records by FTS5 relevance, each with its score. Raises ResultTooLarge."""
+    """The matching records by FTS5 relevance, each with its score where it is wanted. Raises ResultTooLarge."""
     query = fts_query(wanted.query)
     if not query:
         return []
-    return within(wanted.max_bytes, tx.records.search(query, wanted.filters, wanted.tags, wanted.limit))
+    return within(wanted.max_bytes, tx.records.search(query, wanted.filters, wanted.tags, wanted.limit, scored=wanted.scored))
