@@ -54,11 +54,6 @@ def seal(ident: bytes, number: int, data: bytes) -> bytes:
     return b"%s.%d~%08x" % (ident, number, crc32(data))
 
 
-def live_copy(mid: bytes, data: bytes) -> bytes:
-    """What goes to the channel: the envelope with one more key, in front."""
-    return COPY_HEAD + mid + COPY_JOINT + data[1:]
-
-
 def is_own_copy(payload: bytes) -> bool:
     """Whether a channel message is a live copy that one of us published."""
     end = payload.find(b'"', 8, LONGEST_MID)

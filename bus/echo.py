@@ -30,13 +30,13 @@ class Echo:
             size = min(len(first) - self._at, len(data) - start)
             if data[start:start + size] != first[self._at:self._at + size]:
                 break
-            if self._at + size < len(first):   # what is cut short may be the beginning of somebody else's: not skipped
+            whole = self._at + size == len(first)
+            if not whole:   # what is cut short may be the beginning of somebody else's: not skipped
                 size = max(0, first.rfind(PUSH, self._at, self._at + size) - self._at)
-                self._at += size
-                return start + size
+            self._advance(size)
             start += size
-            self._expected.popleft()
-            self._at = 0
+            if not whole:
+                break
         return start
 
     def passed(self, channel: bytes, payload: bytes) -> None:
@@ -45,8 +45,11 @@ class Echo:
         if not self._expected or not self._expected[0].startswith(push, self._at):
             self._expected.clear()
             self._at = 0
-            return
-        self._at += len(push)
+        else:
+            self._advance(len(push))
+
+    def _advance(self, size: int) -> None:
+        self._at += size
         if self._at == len(self._expected[0]):
             self._expected.popleft()
             self._at = 0

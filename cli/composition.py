@@ -16,6 +16,7 @@ from cli.logs import configure_logging
 from cli.settings import Settings, SettingsError, load_settings
 from memory.catalog import Catalog, Deployed
 from memory.errors import MemoryFault
+from worker.errors import first_of
 from worker.limits import WorkerLimits
 from worker.ownership import NotTheOwner
 from worker.service import Worker, WorkerOptions
@@ -98,13 +99,6 @@ async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
         names = ", ".join(f"{one.name} ({one.uid})" for one in everything) or "none is deployed"
         fail(f"no pipeline {uid_or_name!r}; there are: {names}. Deploy one with `memrelay deploy FILE`")
     return found
-
-
-def first_of(error: BaseException) -> BaseException:
-    """The first reason under nested groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def print_json(value: Any) -> None:

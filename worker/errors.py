@@ -26,3 +26,10 @@ class TooMany(CascadeFault):
         """`max_cascade` is how many are allowed."""
         super().__init__(f"one input gave rise to more than {max_cascade} messages (worker.max_cascade): do agents answer "
                          "each other? Narrow their agent_from")
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first reason under nested groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

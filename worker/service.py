@@ -15,6 +15,7 @@ from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
 from worker.batch import Checkpoint
+from worker.errors import first_of
 from worker.footprint import settle_down
 from worker.group import Surroundings
 from worker.limits import WorkerLimits
@@ -78,12 +79,12 @@ class Worker:
                     after_crash = False
                     await self._attend(session, shared)
             except* BusError as errors:
-                log.warning("bus_lost", reason=_first(errors), address=str(self._options.address), pause_s=pause_s)
+                log.warning("bus_lost", reason=str(first_of(errors)), address=str(self._options.address), pause_s=pause_s)
             self.ready.clear()
             for thread in threads:   # waits for what is under way there; the next session may give a store to another thread
                 await thread.run(OpenStores.close_all)
             pause_s = FIRST_PAUSE_S if time.monotonic() - began > LONGEST_PAUSE_S else min(2 * pause_s, LONGEST_PAUSE_S)
-            await self._rest(pause_s)
+            await wait(self._stopping, pause_s)
 
     async def _attend(self, session: Session, shared: Surroundings) -> None:
         """Runs a session, and tells it when other pipelines are deployed."""
@@ -120,15 +121,3 @@ class Worker:
             else:
                 plans.append(plan)
         return plans
-
-    async def _rest(self, pause_s: float) -> None:
-        if not self._stopping.is_set():
-            await wait(self._stopping, pause_s)
-
-
-def _first(errors: BaseExceptionGroup[BusError]) -> str:
-    """The reason under nested groups."""
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error)

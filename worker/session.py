@@ -55,7 +55,7 @@ class Session:
         await self._stack.aclose()
 
     async def run(self, plans: Sequence[Plan], ready: asyncio.Event) -> None:
-        """Works until `stop`; `ready` is set once everything pending is done. Raises a group of BusUnavailable and others."""
+        """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusUnavailable and others."""
         connections = self._control, self._writing, self._blocking, self._listening
         async with self._tasks as tasks:
             beside = [tasks.create_task(self._watch(connection)) for connection in connections]
@@ -70,7 +70,7 @@ class Session:
     async def apply(self, plans: Sequence[Plan]) -> None:
         """Makes these the pipelines: what stays the same goes on, the rest ends at a batch's end or begins."""
         wanted = {frozenset((plan.uid, plan.hash) for plan in plans_): plans_ for plans_ in connected(plans)}
-        if wanted.keys() == {group.key for group in self._groups} and wanted:
+        if wanted.keys() == {group.key for group in self._groups}:
             return
         await self._reader.park()
         await self._end([group for group in self._groups if group.key not in wanted])
@@ -119,7 +119,6 @@ class Session:
     async def _watch(self, connection: Connection) -> None:
         await asyncio.shield(connection.closed)
         raise BusUnavailable("the connection to the server broke")
-
 
 
 def connected(plans: Iterable[Plan]) -> list[list[Plan]]:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bus.codec import decode, encode, is_own_copy, live_copy, seal
+from bus.codec import decode, encode, is_own_copy, seal
 from bus.errors import MalformedMessage
 from bus.message import JSON, Message, say
+from tests.support.copies import live_copy
 
 PLENTY = 1 << 20
 

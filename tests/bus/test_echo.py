@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bus.codec import encode, is_own_copy, live_copy, seal
+from bus.codec import encode, is_own_copy, seal
 from bus.connection import Connection
 from bus.echo import Echo
 from bus.message import say
 from bus.resp import pack
+from tests.support.copies import live_copy
 
 CHANNELS = ["swarm:{a}:chat", "swarm:{a}:inner"]
 Said = tuple[str, bytes]   # channel, payload
