@@ -6,7 +6,7 @@ every use that the product has. Nothing is retried here: after a lost reply only
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hiredis
@@ -109,13 +109,26 @@ class Connection(asyncio.Protocol):
 
         `queued`: the payload is one MULTI with so many commands.
         """
+        future = self._expect(replies, queued)
+        if not future.done() and self._transport is not None:
+            self._transport.write(payload)
+        return future
+
+    def send_each(self, commands: Sequence[bytes]) -> list[asyncio.Future[Any]]:
+        """Sends packed commands in one write; each future gets the reply of its own."""
+        futures = [self._expect(1, 0) for _ in commands]
+        if self._transport is not None:
+            self._transport.write(b"".join(commands))
+        return futures
+
+    def _expect(self, replies: int, queued: int) -> asyncio.Future[Any]:
+        """The future of what is about to be sent; it has failed already where the connection is closed."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self.closed.done() or self._transport is None:
             future.set_exception(BusUnavailable("the connection to the server is closed"))
             future.exception()
-            return future
-        self._awaited.append(_Awaited(replies, future, queued))
-        self._transport.write(payload)
+        else:
+            self._awaited.append(_Awaited(replies, future, queued))
         return future
 
     async def call(self, *words: Word) -> Any:

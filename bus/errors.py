@@ -4,6 +4,7 @@ BusError
 ├── MalformedMessage   bytes that are not an envelope: never retried
 ├── BadAddress         a bus url that cannot be understood
 ├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look what happened
+├── BusBusy            too much waits already: nothing was done, try again later
 ├── BusRefused         the server answered with an error; `code` is its first word (NOGROUP, OOM, NOAUTH, ...)
 └── NoAnswer           a request that nobody answered in time
 """
@@ -25,6 +26,10 @@ class BusUnavailable(BusError, ConnectionError):
     """The server cannot be reached, or the connection broke."""
 
 
+class BusBusy(BusError):
+    """Too much waits for the server already; nothing was sent."""
+
+
 class BusRefused(BusError):
     """The server's own error."""
 
@@ -35,4 +40,9 @@ class BusRefused(BusError):
 
 
 class NoAnswer(BusError, TimeoutError):
-    """Nobody answered a request in time."""
+    """Nobody answered a request in time; `ident` is the entry that was appended."""
+
+    def __init__(self, text: str, ident: str = "") -> None:
+        """`text` says who should have answered."""
+        super().__init__(text)
+        self.ident = ident

@@ -3,13 +3,14 @@ import re
 
 GROUP = "owner"          # the consumer group that reads a pipeline's input
 CHANGES = "memrelay:changes"   # channel: the control plane changed, look again
+ROLL = "memrelay:{workers}"    # sorted set: the workers by when they were last heard, Unix ms
 
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SWARM = re.compile(r"[^\x00-\x1f\x7f{}]{1,128}")   # what stands in a key's last part and in a line of the inbox
 
 
 def input_key(uid: str) -> str:
-    """The stream by which everything enters a pipeline: fields `swarm`, `data`, and optional `id`, `hop`, `reply`."""
+    """The stream by which everything enters a pipeline: fields `swarm` or `agent`, `data`, optional `id`, `hop`, `reply`."""
     return f"pipeline:{{{uid}}}:in"
 
 
@@ -21,3 +22,8 @@ def swarm_key(uid: str, swarm: str) -> str:
 def reply_channel(uid: str, token: str) -> str:
     """Where one caller awaits its answer."""
     return f"reply:{{{uid}}}:{token}"
+
+
+def roll_key(worker: str) -> str:
+    """What a worker said of itself last, as JSON; it expires when the worker is silent."""
+    return f"{ROLL}:{worker}"

@@ -21,6 +21,14 @@ class Station:
     send_swarm: str  # "" where what it answers is not published
 
 
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """An agent that says what comes to it from outside, such as a chat's user."""
+
+    agent: Agent
+    send_swarm: str
+
+
 class Audience:
     """The stations on one swarm that accept one sender. Their patterns are matched together."""
 
@@ -54,6 +62,8 @@ class Plan:
         self._stations = {
             agent.agent.alias: station for agent in bundle.agents if (station := _station(agent)) is not None
         }
+        self._voices = {agent.agent.alias: Voice(agent.agent, agent.send_swarm) for agent in bundle.agents
+                        if agent.block.handle is None and agent.agent.publishes}
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._stations]
         self._named = {name.removeprefix("!") for agent in self._listening for name in agent.accepts}
         self._audiences: dict[tuple[str, str], Audience] = {}
@@ -64,6 +74,14 @@ class Plan:
     def station(self, alias: str) -> Station | None:
         """The station of one agent."""
         return self._stations.get(alias)
+
+    def voice(self, alias: str) -> Voice | None:
+        """The agent of that alias, where it is one that says what others hand to it."""
+        return self._voices.get(alias)
+
+    def hears(self, alias: str) -> str:
+        """The swarm that an agent with a station listens to; "" for none."""
+        return next(agent.rec_swarm for agent in self._listening if agent.agent.alias == alias)
 
     def listeners(self, swarm: str, message: Message) -> Sequence[Station]:
         """Who hears this, in the order of the bundle."""

@@ -24,6 +24,7 @@ from worker.outcome import Letter, Outcome, Pens
 from worker.plans import PlanShelf
 from worker.settlement import Settlements
 from worker.slot import Slot
+from worker.tally import Tally
 from worker.upkeep import close_stores, end_recovery, forget_continuations, kept_continuations
 from worker.waiting import wait
 
@@ -41,6 +42,7 @@ class Surroundings:
     shelf: PlanShelf
     limits: WorkerLimits
     checkpoint: Checkpoint
+    tally: Tally
 
 
 class Group:
@@ -127,6 +129,7 @@ class Group:
         self._todo.extendleft(reversed(result.left))
         outcomes = result.outcomes + await self._follow(result.outcomes)
         await self._bury(outcomes)
+        self._shared.tally.count(outcomes)
         await self._confirm()
         self._shared.checkpoint("before sending")
         self._sent, self._unconfirmed = self._outbox.send(outcomes, self._settlements.settle), outcomes
@@ -207,5 +210,6 @@ class Group:
                    for outcome in outcomes if (letter := outcome.letter) is not None]
         if letters:
             await self._patiently(partial(self._shared.catalog.bury, letters))
+            self._shared.tally.count_dead([dead.pipeline for dead in letters])
             log.warning("messages_dead_lettered", count=len(letters), pipeline=letters[0].pipeline, message_id=letters[0].id,
                         reason=letters[0].error[:200])

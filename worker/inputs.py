@@ -3,7 +3,8 @@ from msgspec import Struct
 
 from bus.codec import decode
 from bus.errors import MalformedMessage
-from bus.message import Message
+from bus.message import Message, say
+from memory.ids import time_of
 from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
 
@@ -20,7 +21,7 @@ class Input(Struct):
     reply: str = ""       # the channel that awaits the end of the cascade
     producer_id: str = ""   # the id that its producer gave it
     heard: bool = False   # it was published on the channel already, by who said it
-    only: str = ""        # the alias of the one agent that a continuation is for
+    only: str = ""        # the alias of the one agent that it is for, said on no swarm: a webhook's, or a continuation
 
     @property
     def key(self) -> str:
@@ -52,15 +53,36 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
         if swarm is None:
             raise MalformedMessage(_unknown(entry.text(b"swarm"), plan))
         return Input(entry.id, plan, swarm, decode(fields[3], max_bytes))
-    data, swarm, hop = entry.field(b"data"), entry.text(b"swarm"), entry.text(b"hop") or "0"
-    if not data or not swarm:
-        raise MalformedMessage("an entry of the input needs the fields `swarm` and `data`")
-    if swarm not in entry.plan.swarms:
-        raise MalformedMessage(_unknown(swarm, entry.plan))
+    data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
         raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
-    return Input(entry.id, entry.plan, swarm, decode(data, max_bytes), int(hop[:9]), reply=entry.text(b"reply"),
-                 producer_id=entry.text(b"id"), heard=bool(entry.field(b"heard")))
+    work = _to_agent(entry, data, max_bytes) if entry.field(b"agent") else _to_swarm(entry, data, max_bytes)
+    work.hop, work.reply, work.producer_id = int(hop[:9]), entry.text(b"reply"), entry.text(b"id")
+    work.heard = work.heard or bool(entry.field(b"heard"))
+    return work
+
+
+def _to_swarm(entry: Entry, data: bytes, max_bytes: int) -> Input:
+    """What is said on a swarm."""
+    plan, swarm = entry.plan, entry.text(b"swarm")
+    if not data or not swarm:
+        raise MalformedMessage("an entry of the input needs the fields `data`, and `swarm` or `agent`")
+    if swarm not in plan.swarms:
+        raise MalformedMessage(_unknown(swarm, plan))
+    return Input(entry.id, plan, swarm, decode(data, max_bytes))
+
+
+def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
+    """What is handed to one agent, whatever its `agent_from`; a chat says it as its user would."""
+    plan, alias, message = entry.plan, entry.text(b"agent"), decode(data, max_bytes)
+    voice = plan.voice(alias)
+    if voice is not None:
+        agent = voice.agent
+        message = say(agent.name, alias, message.text, username=agent.username, now_ms=time_of(entry.id), kind=message.type)
+        return Input(entry.id, plan, voice.send_swarm, message)
+    if plan.station(alias) is None:
+        raise MalformedMessage(f"pipeline {plan.name} has no agent {alias[:100]!r} that takes messages")
+    return Input(entry.id, plan, plan.hears(alias), message, only=alias)
 
 
 def _unknown(swarm: str, plan: Plan) -> str:

@@ -6,9 +6,10 @@ import structlog
 from bus.codec import is_own_copy
 from bus.connection import Connection
 from bus.echo import Echo
+from bus.entry import NewEntry
 from bus.errors import BusRefused, BusUnavailable
 from bus.resp import pack
-from bus.wire import CHANGES, input_key, swarm_key
+from bus.wire import CHANGES, swarm_key
 from pipelines.plan import Plan
 
 log = structlog.get_logger()
@@ -34,7 +35,7 @@ class Listener:
         if channel not in self._places:
             return
         uid, swarm = self._places[channel]
-        future = self._writing.send(pack("XADD", input_key(uid), "*", "swarm", swarm, "data", payload, "heard", 1))
+        future = self._writing.send(NewEntry(uid, payload, swarm, heard=True).pack())
         self._appending.add(future)
         future.add_done_callback(self._appended)
 

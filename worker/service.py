@@ -22,6 +22,7 @@ from worker.limits import WorkerLimits
 from worker.ownership import own
 from worker.plans import PlanShelf
 from worker.session import Session
+from worker.tally import Tally
 from worker.waiting import wait
 
 log = structlog.get_logger()
@@ -66,7 +67,7 @@ class Worker:
                        for number in range(options.threads)]
             for thread in threads:
                 stack.push_async_callback(thread.close)
-            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint)
+            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally())
             await self._serve(threads, shared)
 
     async def _serve(self, threads: list[DatabaseThread], shared: Surroundings) -> None:

@@ -1,5 +1,8 @@
 """A session: the life of the connections to the bus. When one breaks all end, and the next one begins with what is pending."""
 import asyncio
+import os
+import socket
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
@@ -11,6 +14,7 @@ from bus.connection import Connection, Push, Skip, connect
 from bus.echo import Echo
 from bus.errors import BusUnavailable
 from bus.resp import pack
+from bus.roll import BEAT_S, call_in, sign_off
 from bus.wire import CHANGES, input_key
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
@@ -22,6 +26,8 @@ from worker.reader import Reader, claim, create_group
 from worker.slot import Slot
 
 log = structlog.get_logger()
+NAME = f"{socket.gethostname()}:{os.getpid()}"   # of this worker, among all of a bus
+STARTED_AT = time.time_ns() // 1_000_000   # Unix ms
 
 
 class Session:
@@ -59,11 +65,12 @@ class Session:
         connections = self._control, self._writing, self._blocking, self._listening
         async with self._tasks as tasks:
             beside = [tasks.create_task(self._watch(connection)) for connection in connections]
-            beside.append(tasks.create_task(self._reader.run()))
+            beside += [tasks.create_task(self._reader.run()), tasks.create_task(self._call_in())]
             await self.apply(plans)
             self._after_crash = False
             ready.set()
             await self._stopped.wait()
+            await sign_off(self._control, NAME)
             for task in beside:
                 task.cancel()
 
@@ -92,6 +99,14 @@ class Session:
             for task in self._groups.values():
                 task.cancel()
         self._stopped.set()
+
+    async def _call_in(self) -> None:
+        """Tells every few seconds what is served, so that others can say who owns what."""
+        while True:
+            uids = [uid for group in self._groups for uid in group.slots]
+            report = {"name": NAME, "started_at": STARTED_AT, "pipelines": self._shared.tally.read(uids)}
+            await call_in(self._control, NAME, report, time.time_ns() // 1_000_000)
+            await asyncio.sleep(BEAT_S)
 
     async def _begin(self, plans: Sequence[Plan], thread: DatabaseThread) -> None:
         group = Group(plans, thread, self._outbox, self._shared)

@@ -6,6 +6,7 @@ import orjson
 import typer
 
 from bus.codec import encode
+from bus.entry import NewEntry
 from bus.message import JSON
 from bus.message import say as make_message
 from bus.request import Requester
@@ -27,7 +28,7 @@ def say(pipeline: str, text: str, *, swarm: Swarm = "chat", user: User = "User",
             uid = (await pipeline_named(catalog, pipeline)).uid
         message = make_message(user, "cli", text, username=user, now_ms=time.time_ns() // 1_000_000)
         async with Requester(bus_address(settings)) as requester:
-            report = await requester.say(uid, swarm, encode(message), wait)
+            report = await requester.say(NewEntry(uid, encode(message), swarm), wait)
         _print(report, envelope)
 
     run(command)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bus.address import Address
+from bus.entry import NewEntry
 from bus.errors import NoAnswer
 from bus.request import Requester
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_memory, make_uid
@@ -33,7 +34,8 @@ def say(house: House, uid: str, *texts: str, within_s: float = 10) -> list[dict[
     """The reports of texts that are said all at once."""
     async def whole() -> list[dict[str, Any]]:
         async with Requester(Address(path=str(house.client.socket))) as requester:
-            return await asyncio.gather(*[requester.say(uid, "chat", make_envelope(text), within_s) for text in texts])
+            entries = [NewEntry(uid, make_envelope(text), "chat") for text in texts]
+            return await asyncio.gather(*[requester.say(entry, within_s) for entry in entries])
 
     return asyncio.run(whole())
 

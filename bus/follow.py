@@ -1,0 +1,104 @@
+"""Following swarms' logs live: one reading of each log, however many listen, without a gap when the server was away."""
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Self
+
+import structlog
+
+from bus.address import Address
+from bus.errors import BusError
+from bus.line import Line
+from bus.log import Said, as_said
+from bus.resp import pack
+from bus.wire import swarm_key
+
+log = structlog.get_logger()
+Deliver = Callable[[list[Said]], None]
+BLOCK_MS = 1000
+COUNT = 500      # messages of one log in one reading
+PAUSE_S = 0.5    # before the server is tried again
+
+
+class Follower:
+    """Reads the logs that somebody follows. Use it as an asynchronous context."""
+
+    def __init__(self, address: Address) -> None:
+        """Two connections, opened when they are needed: one waits at the server, the other calls it back."""
+        self._blocking, self._control = Line(address), Line(address)
+        self._listeners: dict[str, list[Deliver]] = {}
+        self._positions: dict[str, bytes | str] = {}   # log -> the last entry that was delivered
+        self._changed = asyncio.Event()
+        self._client_id: int | None = None   # of the connection whose read waits at the server
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Begins to read."""
+        await self._stack.enter_async_context(self._blocking)
+        await self._stack.enter_async_context(self._control)
+        reading = asyncio.create_task(self._run())
+        self._stack.push_async_callback(asyncio.wait, [reading])
+        self._stack.callback(reading.cancel)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stops reading."""
+        await self._stack.aclose()
+
+    async def follow(self, uid: str, swarm: str, deliver: Deliver) -> Callable[[], None]:
+        """From now on `deliver` gets what is said there, in order; call what is returned to end it. Raises BusError."""
+        key = swarm_key(uid, swarm)
+        if key not in self._positions:
+            newest: Any = await self._control.call("XREVRANGE", key, "+", "-", "COUNT", 1)
+            self._positions.setdefault(key, newest[0][0] if newest else "0-0")
+        self._listeners.setdefault(key, []).append(deliver)
+        self._wake()
+        return lambda: self._leave(key, deliver)
+
+    def _leave(self, key: str, deliver: Deliver) -> None:
+        """The log is read no more when nobody is left."""
+        listeners = self._listeners.get(key, [])
+        with suppress(ValueError):
+            listeners.remove(deliver)
+        if not listeners:
+            self._listeners.pop(key, None)
+            self._positions.pop(key, None)
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            if not self._listeners:
+                await self._changed.wait()
+                continue
+            try:
+                await self._read()
+            except BusError as error:
+                log.warning("following_paused", reason=str(error), pause_s=PAUSE_S)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _read(self) -> None:
+        connection = await self._blocking.open()
+        self._client_id = await connection.call("CLIENT", "ID")
+        keys = list(self._listeners)
+        try:
+            reply: Any = await connection.call("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *keys,
+                                               *[self._positions[key] for key in keys])
+        finally:
+            self._client_id = None
+        for key, entries in reply or ():
+            self._deliver(key.decode(), entries)
+
+    def _deliver(self, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:
+        listeners = self._listeners.get(key)
+        if listeners is None or not entries:
+            return   # the last one has left meanwhile
+        self._positions[key] = entries[-1][0]
+        said = as_said(entries)
+        for deliver in tuple(listeners):
+            deliver(said)
+
+    def _wake(self) -> None:
+        """Another log is to be read: a reading that waits at the server is cut short."""
+        self._changed.set()
+        if self._client_id is not None and self._control.ready is not None:
+            self._control.ready.send(pack("CLIENT", "UNBLOCK", self._client_id))

@@ -1,0 +1,63 @@
+"""A connection that comes back: opened when it is first needed, and again when it was lost."""
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self
+
+from bus.address import Address
+from bus.connection import Connection, Push, connect
+from bus.resp import Word
+
+
+class Line:
+    """For processes that outlive the server. What was under way when it broke fails and is never repeated here.
+
+    Use it as an asynchronous context. Everybody who needs it while it is being opened waits for the same attempt.
+    """
+
+    def __init__(self, address: Address, on_push: Push | None = None, on_loss: Callable[[], None] | None = None) -> None:
+        """`on_push` as `Connection` takes it; `on_loss` is called when a connection has broken."""
+        self._address, self._on_push, self._on_loss = address, on_push, on_loss
+        self._opening: asyncio.Task[Connection] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Nothing is opened yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Closes the connection, or gives up opening it."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return
+        opening.cancel()
+        await asyncio.wait([opening])
+        if not opening.cancelled() and opening.exception() is None:
+            await opening.result().close()
+
+    @property
+    def ready(self) -> Connection | None:
+        """The open connection; None while there is none."""
+        opening = self._opening
+        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
+            return None
+        connection = opening.result()
+        return None if connection.closed.done() else connection
+
+    async def open(self) -> Connection:
+        """An open connection. Raises BusUnavailable or BusRefused."""
+        connection = self.ready
+        if connection is not None:
+            return connection
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._connect())
+        return await asyncio.shield(self._opening)
+
+    async def call(self, *words: Word) -> Any:
+        """One command and its reply. Raises BusRefused or BusUnavailable."""
+        return await (await self.open()).call(*words)
+
+    async def _connect(self) -> Connection:
+        connection = await connect(self._address, self._on_push)
+        if self._on_loss is not None:
+            on_loss = self._on_loss
+            connection.closed.add_done_callback(lambda _: on_loss())
+        return connection
