@@ -15,9 +15,11 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 LOCKED := $(INSTALL) --require-hashes --only-binary=:all: -r
 COMPILE := pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--upgrade --custom-compile-command 'make lock' --group build
+has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
+apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 ROOMS = $(sort $(dir $(wildcard $(addsuffix /*.py,memory bus blocks pipelines worker web cli))))
 
-.PHONY: help up test check lint types bench lock clean
+.PHONY: help up test check lint types chromium bench lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 16
@@ -25,7 +27,7 @@ help:  ## list the targets
 up: .venv/.installed  ## run Memrelay: bus, worker and memory in one process
 	@exec $(BIN)/memrelay up
 
-test: check  ## all that CI runs: the checks, then every test
+test: check chromium  ## all that CI runs: the checks, then every test
 	$(BIN)/python -m pytest
 
 check: lint types  ## lint and types
@@ -35,6 +37,11 @@ lint: .venv/.installed-dev  ## ruff
 
 types: .venv/.installed-dev  ## mypy, strict on the product
 	$(BIN)/mypy $(ROOMS)
+
+chromium:  ## install the browser that the tests of the page drive
+	@$(has_chromium) || { command -v apt-get >/dev/null && $(apt_get) update && \
+	$(apt_get) install -y --no-install-recommends chromium; } || \
+	echo 'There is no Chromium, and none can be installed from here: as root, apt-get install chromium does. Its tests are skipped.'
 
 bench: .venv/.installed-dev  ## measure the hot path
 	$(BIN)/python benchmarks/run.py

@@ -5,9 +5,10 @@ from bus.message import Message
 
 
 class AddArgs(BlockArgs):
-    """`amount` is what is added."""
+    """What is added to the number."""
 
     amount: int = 1
+    """A whole number."""
 
 
 @block("add_1", AddArgs)

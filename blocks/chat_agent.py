@@ -9,8 +9,11 @@ class ChatArgs(BlockArgs):
     """How a chat is shown (contracts/kilroy.md A4)."""
 
     markdown: bool = True
+    """Kept for chat clients that show Markdown."""
     darkmode: bool = False
+    """Kept for chat clients."""
     page_mode: Literal["chat", "page"] = "chat"
+    """Kept for chat clients."""
 
 
 register(Block("chat_agent", ChatArgs, None))

@@ -90,9 +90,12 @@ class Selector:
 
 
 class BlockArgs(BaseModel):
-    """The keys of `wf_webhook_args` that a block takes. Subclass it; an unknown key is an error at deploy."""
+    """The keys of `wf_webhook_args` that a block takes. Subclass it; an unknown key is an error at deploy.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=65536)
+    The docstring below a key is its line in docs/blocks.md.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=65536, use_attribute_docstrings=True)
 
     @property
     def store(self) -> str:

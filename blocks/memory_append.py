@@ -12,7 +12,9 @@ class AppendArgs(NewRecordArgs):
     """A record is found by `guid`, else by those of `scope`, `kind` and `source` that are set; the oldest match grows."""
 
     guid: str = ""
+    """The record that grows, where there is such a one."""
     separator: str = "\n"
+    """What stands between the old text and the new; a line break by default."""
 
 
 @block("memory_append", AppendArgs)

@@ -40,6 +40,7 @@ class MemoryArgs(BlockArgs):
     """Arguments of a block that works on a store."""
 
     memory_id: MemoryId = ""
+    """The path of the store below the memory root, like `instances/${pipeline_uid}/memories`. Needed."""
 
     @property
     def store(self) -> str:
@@ -59,17 +60,24 @@ class NewRecordArgs(MemoryArgs):
     """Arguments of a block that makes records."""
 
     scope: str = ""
+    """The record's scope; by default the memory_id."""
     kind: str = ""
+    """The record's kind; by default `observation`."""
     source: str = ""
+    """The record's source; by default the name that the block publishes under."""
     tags: Tags = ()
+    """Tags of a new record: a JSON array in a string, an array, or a comma list."""
 
 
 class ListingArgs(MemoryArgs):
     """Arguments of a block that answers with records."""
 
     kind: str = ""
+    """Only records of this kind."""
     scope: str = ""
+    """Only records of this scope."""
     output_template: Template = ""
+    """Applied to each record, with nothing in between; the answer is then `text/plain`."""
 
     @cached_property
     def template(self) -> OutputTemplate | None:

@@ -12,8 +12,11 @@ class DeleteArgs(MemoryArgs):
     """A `guid` here comes first, then the text, then `kind`. `by: "kind"` deletes the kind whatever the text says."""
 
     guid: str = ""
+    """The record to delete; by default the text says which."""
     kind: str = ""
+    """Where there is neither a guid nor a text, every record of this kind is deleted."""
     by: Literal["", "guid", "kind"] = ""
+    """`kind` deletes the kind whatever the text says; `guid` never deletes a kind."""
 
     def warnings(self) -> list[str]:
         """`by` without what it names deletes nothing."""

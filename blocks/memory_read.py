@@ -12,9 +12,13 @@ class ReadArgs(ListingArgs):
     """`limit` absent is all records; a result larger than a message is an error, never cut."""
 
     source: str = ""
+    """Only records of this source."""
     order: Literal["asc", "desc"] = "asc"
+    """Oldest first, or newest first."""
     limit: Count | None = None
+    """How many records at most; by default all."""
     offset: Count = 0
+    """How many are left out before the first."""
 
 
 @block("memory_read", ReadArgs)

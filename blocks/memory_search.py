@@ -10,7 +10,9 @@ class SearchArgs(ListingArgs):
     """The filters `kind`, `scope` and `tags` (all of them) hold before `limit` counts."""
 
     tags: Tags = ()
+    """Only records with all of these tags: a JSON array in a string, an array, or a comma list."""
     limit: Count | None = None
+    """How many records at most; by default all that are found."""
 
 
 @block("memory_search", SearchArgs)

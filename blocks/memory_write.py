@@ -8,7 +8,7 @@ from memory.record import DEFAULT_KIND
 
 
 class WriteArgs(NewRecordArgs):
-    """`scope` defaults to the memory_id, `kind` to "observation", `source` to the name that the block publishes under."""
+    """What the new record is filed under."""
 
 
 @block("memory_write", WriteArgs)

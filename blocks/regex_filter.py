@@ -11,11 +11,14 @@ from bus.message import Message
 
 
 class FilterArgs(BlockArgs):
-    """`invert` lets through what does not match, as `^/` with it keeps commands away from a model."""
+    """What is let through."""
 
     pattern: str
+    """An RE2 pattern, searched for anywhere in the text."""
     flags: str = ""
+    """Of `i`, `s` and `m`, as `regex_match` has them."""
     invert: bool = False
+    """Lets through what does not match: `^/` with it keeps commands away from a model."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:

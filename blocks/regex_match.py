@@ -11,11 +11,14 @@ from bus.message import Message
 
 
 class MatchArgs(BlockArgs):
-    """`group`, a number or a name, is 1 by default where the pattern has a group, else the whole match."""
+    """What is matched, and which part of it is said."""
 
     pattern: str
+    """An RE2 pattern, searched for anywhere in the text."""
     group: int | str | None = None
+    """The number or name of the group that is said; by default 1 where the pattern has a group, else the whole match."""
     flags: str = ""
+    """Of `i` (letters of either case), `s` (a dot matches line ends) and `m` (`^` and `$` match at line ends)."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:

@@ -7,7 +7,9 @@ class ViewerArgs(BlockArgs):
     """How the view is shown."""
 
     markdown: bool = True
+    """Kept for clients that show Markdown."""
     darkmode: bool = False
+    """Kept for clients."""
 
 
 register(Block("viewer_agent", ViewerArgs, None))

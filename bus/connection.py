@@ -6,7 +6,7 @@ every use that the product has. Nothing is retried here: after a lost reply only
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import hiredis
@@ -42,6 +42,7 @@ class Connection(asyncio.Protocol):
         """
         self._reader = hiredis.Reader()
         self._awaited: deque[_Awaited] = deque()
+        self._tick: list[bytes] = []   # commands that leave at the end of this tick
         self._on_push, self._skip = on_push, skip or self._skip_queued
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -109,17 +110,26 @@ class Connection(asyncio.Protocol):
 
         `queued`: the payload is one MULTI with so many commands.
         """
+        if self._tick:
+            self._send_tick()
         future = self._expect(replies, queued)
         if not future.done() and self._transport is not None:
             self._transport.write(payload)
         return future
 
-    def send_each(self, commands: Sequence[bytes]) -> list[asyncio.Future[Any]]:
-        """Sends packed commands in one write; each future gets the reply of its own."""
-        futures = [self._expect(1, 0) for _ in commands]
-        if self._transport is not None:
-            self._transport.write(b"".join(commands))
-        return futures
+    def send_soon(self, command: bytes) -> asyncio.Future[Any]:
+        """Sends one packed command, in one write with all others of this tick of the event loop; the future gets its reply."""
+        future = self._expect(1, 0)
+        if not future.done():
+            if not self._tick:
+                self._loop.call_soon(self._send_tick)
+            self._tick.append(command)
+        return future
+
+    def _send_tick(self) -> None:
+        tick, self._tick = self._tick, []
+        if tick and self._transport is not None and not self.closed.done():
+            self._transport.write(b"".join(tick))
 
     def _expect(self, replies: int, queued: int) -> asyncio.Future[Any]:
         """The future of what is about to be sent; it has failed already where the connection is closed."""

@@ -1,12 +1,11 @@
 """What is appended to a pipeline's input: the one place where an entry is packed."""
-from dataclasses import dataclass
+from msgspec import Struct
 
-from bus.resp import Word, pack
+from bus.resp import bulk
 from bus.wire import input_key
 
 
-@dataclass(frozen=True, slots=True)
-class NewEntry:
+class NewEntry(Struct, frozen=True):
     """A message on its way in: said on `swarm`, or handed to the one `agent` of that alias."""
 
     uid: str
@@ -19,10 +18,16 @@ class NewEntry:
 
     def pack(self) -> bytes:
         """The command that appends it."""
-        words: list[Word] = ["XADD", input_key(self.uid), "*"]
-        fields = (("swarm", self.swarm), ("agent", self.agent), ("data", self.data), ("id", self.producer_id),
-                  ("reply", self.reply), ("heard", "1" if self.heard else ""))
-        for name, value in fields:
-            if value or name == "data":
-                words += (name, value)
-        return pack(*words)
+        words = [b"$4\r\nXADD\r\n", bulk(input_key(self.uid)), b"$1\r\n*\r\n"]
+        if self.swarm:
+            words += b"$5\r\nswarm\r\n", bulk(self.swarm)
+        if self.agent:
+            words += b"$5\r\nagent\r\n", bulk(self.agent)
+        words += b"$4\r\ndata\r\n", bulk(self.data)
+        if self.producer_id:
+            words += b"$2\r\nid\r\n", bulk(self.producer_id)
+        if self.reply:
+            words += b"$5\r\nreply\r\n", bulk(self.reply)
+        if self.heard:
+            words.append(b"$5\r\nheard\r\n$1\r\n1\r\n")
+        return b"*%d\r\n" % (len(words) + self.heard) + b"".join(words)

@@ -7,10 +7,11 @@ from typing import Any, Self
 import structlog
 
 from bus.address import Address
+from bus.blocking import BlockingReads
+from bus.connection import Connection
 from bus.errors import BusError
 from bus.line import Line
 from bus.log import Said, as_said
-from bus.resp import pack
 from bus.wire import swarm_key
 
 log = structlog.get_logger()
@@ -29,7 +30,8 @@ class Follower:
         self._listeners: dict[str, list[Deliver]] = {}
         self._positions: dict[str, bytes | str] = {}   # log -> the last entry that was delivered
         self._changed = asyncio.Event()
-        self._client_id: int | None = None   # of the connection whose read waits at the server
+        self._connection: Connection | None = None
+        self._reads: BlockingReads   # on that connection
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -78,27 +80,23 @@ class Follower:
 
     async def _read(self) -> None:
         connection = await self._blocking.open()
-        self._client_id = await connection.call("CLIENT", "ID")
-        keys = list(self._listeners)
-        try:
-            reply: Any = await connection.call("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *keys,
-                                               *[self._positions[key] for key in keys])
-        finally:
-            self._client_id = None
-        for key, entries in reply or ():
-            self._deliver(key.decode(), entries)
+        if connection is not self._connection:
+            self._reads, self._connection = BlockingReads(connection, await self._control.open()), connection
+        asked = {key: self._positions[key] for key in self._listeners}
+        reply = await self._reads.read("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *asked, *asked.values())
+        for name, entries in reply or ():
+            key = name.decode()
+            if self._positions.get(key) == asked[key]:   # else the last one has left meanwhile, and maybe another has come
+                self._deliver(key, entries)
 
     def _deliver(self, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:
-        listeners = self._listeners.get(key)
-        if listeners is None or not entries:
-            return   # the last one has left meanwhile
         self._positions[key] = entries[-1][0]
         said = as_said(entries)
-        for deliver in tuple(listeners):
+        for deliver in tuple(self._listeners[key]):
             deliver(said)
 
     def _wake(self) -> None:
         """Another log is to be read: a reading that waits at the server is cut short."""
         self._changed.set()
-        if self._client_id is not None and self._control.ready is not None:
-            self._control.ready.send(pack("CLIENT", "UNBLOCK", self._client_id))
+        if self._connection is not None:
+            self._reads.call_back()

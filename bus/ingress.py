@@ -1,11 +1,9 @@
 """The way in for other processes than the owner: appends to the inputs, all of one tick in one write."""
-import asyncio
-from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from bus.address import Address
 from bus.entry import NewEntry
-from bus.errors import BusBusy, BusUnavailable
+from bus.errors import BusBusy
 from bus.line import Line
 
 MOST_WAITING = 10_000   # appends that may wait for the server; past it whoever comes is turned away
@@ -19,8 +17,6 @@ class Ingress:
         self._line = Line(address)
         self._most = most_waiting
         self._waiting = 0
-        self._tick: list[tuple[bytes, asyncio.Future[str]]] = []
-        self._loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:
         """Nothing is opened yet."""
@@ -38,37 +34,10 @@ class Ingress:
         """
         if self._waiting >= self._most:
             raise BusBusy(f"{self._waiting} messages wait for the server already; try again in a second")
-        if self._line.ready is None:
-            await self._line.open()
-        if not self._tick:
-            self._loop.call_soon(self._flush)
-        future: asyncio.Future[str] = self._loop.create_future()
-        self._tick.append((entry.pack(), future))
         self._waiting += 1
         try:
-            return await future
+            connection = self._line.ready or await self._line.open()
+            ident: bytes = await connection.send_soon(entry.pack())
         finally:
             self._waiting -= 1
-
-    def _flush(self) -> None:
-        tick, self._tick = self._tick, []
-        connection = self._line.ready
-        if connection is None:
-            for _, future in tick:
-                _fail(future, BusUnavailable("the connection to the server broke"))
-            return
-        for sent, (_, future) in zip(connection.send_each([command for command, _ in tick]), tick, strict=True):
-            sent.add_done_callback(partial(_pass_on, future))
-
-
-def _pass_on(future: asyncio.Future[str], sent: asyncio.Future[Any]) -> None:
-    error = sent.exception()
-    if error is not None:
-        _fail(future, error)
-    elif not future.done():
-        future.set_result(sent.result().decode())
-
-
-def _fail(future: asyncio.Future[str], error: BaseException) -> None:
-    if not future.done():   # the caller may have given up
-        future.set_exception(error)
+        return ident.decode()

@@ -18,6 +18,7 @@ class Line:
         """`on_push` as `Connection` takes it; `on_loss` is called when a connection has broken."""
         self._address, self._on_push, self._on_loss = address, on_push, on_loss
         self._opening: asyncio.Task[Connection] | None = None
+        self._connection: Connection | None = None   # the last one that was opened
 
     async def __aenter__(self) -> Self:
         """Nothing is opened yet."""
@@ -25,22 +26,17 @@ class Line:
 
     async def __aexit__(self, *_: object) -> None:
         """Closes the connection, or gives up opening it."""
-        opening, self._opening = self._opening, None
-        if opening is None:
-            return
-        opening.cancel()
-        await asyncio.wait([opening])
-        if not opening.cancelled() and opening.exception() is None:
-            await opening.result().close()
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        if self._connection is not None:
+            await self._connection.close()
 
     @property
     def ready(self) -> Connection | None:
         """The open connection; None while there is none."""
-        opening = self._opening
-        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
-            return None
-        connection = opening.result()
-        return None if connection.closed.done() else connection
+        connection = self._connection
+        return None if connection is None or connection.closed.done() else connection
 
     async def open(self) -> Connection:
         """An open connection. Raises BusUnavailable or BusRefused."""
@@ -60,4 +56,5 @@ class Line:
         if self._on_loss is not None:
             on_loss = self._on_loss
             connection.closed.add_done_callback(lambda _: on_loss())
+        self._connection = connection
         return connection

@@ -2,10 +2,14 @@
 import re
 from typing import Any, NamedTuple
 
+import orjson
+
 from bus.line import Line
 from bus.wire import swarm_key
 
-CURSOR = re.compile(r"(\d{1,20})-(\d{1,20})")   # an entry's id: Unix ms and a number
+CURSOR = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")   # an entry's id: Unix ms and a number
+MID = re.compile(rb"[!#-\[\]-~]{1,256}")   # what needs no escape in JSON
+LARGEST = 2**63 - 1   # that either can be here: the server's own end has nothing after it, and is refused
 
 
 class Said(NamedTuple):
@@ -24,9 +28,10 @@ class Said(NamedTuple):
 def place_of(cursor: str) -> tuple[int, int]:
     """(Unix ms, number) of a cursor, such as `1780000000000-0`. Raises ValueError."""
     match = CURSOR.fullmatch(cursor)
-    if match is None:
+    place = (int(match[1]), int(match[2])) if match else (LARGEST + 1, 0)
+    if max(place) > LARGEST:
         raise ValueError("a cursor has the form 1780000000000-0")
-    return int(match[1]), int(match[2])
+    return place
 
 
 def as_said(entries: list[tuple[bytes, list[bytes]]]) -> list[Said]:
@@ -34,18 +39,42 @@ def as_said(entries: list[tuple[bytes, list[bytes]]]) -> list[Said]:
     found = []
     for ident, words in entries:
         fields = dict(zip(words[::2], words[1::2], strict=True))
-        if b"mid" in fields and b"data" in fields:
-            found.append(Said(ident.decode(), fields[b"mid"].decode(errors="replace"), fields[b"data"]))
+        mid, data = fields.get(b"mid"), fields.get(b"data", b"")
+        if mid is not None and MID.fullmatch(mid) and _is_json(data):
+            found.append(Said(ident.decode(), mid.decode(), data))
     return found
 
 
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(data), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
 async def read_log(line: Line, uid: str, swarm: str, *, after: str = "", limit: int) -> list[Said]:
-    """Up to `limit` messages that came after a cursor, oldest first; from the oldest that is kept where there is none."""
-    entries: Any = await line.call("XRANGE", swarm_key(uid, swarm), f"({after}" if after else "-", "+", "COUNT", limit)
-    return as_said(entries)
+    """The `limit` messages that came after a cursor, oldest first; from the oldest that is kept where there is none.
+
+    They are fewer only where the log ends.
+    """
+    return await _read(line, "XRANGE", (swarm_key(uid, swarm), f"({after}" if after else "-", "+"), limit)
 
 
 async def read_log_back(line: Line, uid: str, swarm: str, *, before: str = "", limit: int) -> list[Said]:
-    """Up to `limit` messages that came before a cursor, newest first; from the newest where there is none."""
-    entries: Any = await line.call("XREVRANGE", swarm_key(uid, swarm), f"({before}" if before else "+", "-", "COUNT", limit)
-    return as_said(entries)
+    """The `limit` messages that came before a cursor, newest first; from the newest where there is none."""
+    if before and place_of(before) == (0, 0):
+        return []   # the server refuses an interval that can hold nothing
+    return await _read(line, "XREVRANGE", (swarm_key(uid, swarm), f"({before}" if before else "+", "-"), limit)
+
+
+async def _read(line: Line, command: str, span: tuple[str, str, str], limit: int) -> list[Said]:
+    """Goes on where entries were left out, so that a short page always means the end."""
+    (key, start, end), found = span, list[Said]()
+    while len(found) < limit:
+        count = limit - len(found)
+        entries: Any = await line.call(command, key, start, end, "COUNT", count)
+        found += as_said(entries)
+        if len(entries) < count:
+            break
+        start = "(" + entries[-1][0].decode()
+    return found

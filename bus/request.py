@@ -2,10 +2,10 @@
 import asyncio
 import secrets
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any, Self
 
 import orjson
+from msgspec.structs import replace
 
 from bus.address import Address
 from bus.entry import NewEntry

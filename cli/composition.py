@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import orjson
 import typer
 import uvloop
 
@@ -13,13 +12,12 @@ from bus.embedded.errors import EmbeddedServerError
 from bus.embedded.socket_path import socket_of
 from bus.errors import BusError
 from cli.logs import configure_logging
-from cli.settings import Settings, SettingsError, load_settings
+from cli.output import escaped
+from cli.settings import LogFormat, Settings, SettingsError, load_settings
 from memory.catalog import Catalog, Deployed
 from memory.errors import MemoryFault
 from worker.errors import first_of
-from worker.limits import WorkerLimits
 from worker.ownership import NotTheOwner
-from worker.service import Worker, WorkerOptions
 
 Result = TypeVar("Result")
 FAULTS = (BusError, EmbeddedServerError, MemoryFault, NotTheOwner, SettingsError, OSError)
@@ -38,15 +36,15 @@ class NoBus(BusError):
 
 def fail(message: str) -> NoReturn:
     """Ends the command with a sentence instead of a traceback."""
-    typer.echo(f"memrelay: {message}", err=True)
+    typer.echo("\n".join(escaped(line) for line in f"memrelay: {message}".split("\n")), err=True)
     raise typer.Exit(1)
 
 
-def settled(command: Callable[[Settings], Result]) -> Result:
+def settled(command: Callable[[Settings], Result], log_format: LogFormat | None = None) -> Result:
     """Runs a command with the settings; faults that a user can cause end it with a sentence and exit code 1."""
     try:
         settings = load_settings()
-        configure_logging(settings.log.level, settings.log.format)
+        configure_logging(settings.log.level, log_format or settings.log.format)
         return command(settings)
     except FAULTS as fault:
         fail(_sentence(fault))
@@ -64,9 +62,9 @@ def _sentence(fault: BaseException) -> str:
     return str(fault)
 
 
-def run(command: Callable[[Settings], Coroutine[Any, Any, Result]]) -> Result:
+def run(command: Callable[[Settings], Coroutine[Any, Any, Result]], log_format: LogFormat | None = None) -> Result:
     """The same for a command that needs an event loop."""
-    return settled(lambda settings: uvloop.run(command(settings)))
+    return settled(lambda settings: uvloop.run(command(settings)), log_format)
 
 
 def bus_address(settings: Settings) -> Address:
@@ -79,13 +77,9 @@ def bus_address(settings: Settings) -> Address:
     return Address(path=str(socket))
 
 
-def make_worker(settings: Settings, address: Address) -> Worker:
-    """A worker as the settings want it."""
-    limits = WorkerLimits(
-        batch=settings.worker.batch, max_hops=settings.worker.max_hops, max_cascade=settings.worker.max_cascade,
-        message_bytes=settings.bus.max_message_bytes, log_length=settings.bus.log_length,
-        producer_id_days=settings.worker.producer_id_days, grace_s=settings.worker.grace_s)
-    return Worker(WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits))
+def bus_name(settings: Settings) -> str:
+    """The bus as a person would type it, without a password."""
+    return settings.bus.url.rpartition("@")[2] or str(socket_of(settings.bus.data) or settings.bus.data)
 
 
 async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
@@ -99,8 +93,3 @@ async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
         names = ", ".join(f"{one.name} ({one.uid})" for one in everything) or "none is deployed"
         fail(f"no pipeline {uid_or_name!r}; there are: {names}. Deploy one with `memrelay deploy FILE`")
     return found
-
-
-def print_json(value: Any) -> None:
-    """One line of JSON."""
-    typer.echo(orjson.dumps(value).decode())

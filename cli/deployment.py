@@ -1,16 +1,17 @@
 """Deploying a bundle: every fault at once, then the catalogue, then word to the workers."""
-import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import typer
 
-from bus.connection import connect
 from bus.errors import BusError
-from bus.wire import CHANGES
+from bus.line import Line
 from cli.composition import bus_address, fail
 from cli.settings import Settings
 from memory.catalog import Catalog, Deployed
 from pipelines.check import Checked, check
+from web.deployments import Deployments
 
 
 def read_bundle(file: Path, uid: str | None) -> Checked:
@@ -29,19 +30,16 @@ def read_bundle(file: Path, uid: str | None) -> Checked:
 
 async def deploy(settings: Settings, checked: Checked) -> Deployed:
     """Makes a bundle the active one of its pipeline. Workers that hear of it serve it at once, others when they start."""
-    bundle = checked.bundle
-    assert bundle is not None
-    async with Catalog(settings.memory.root) as catalog:
-        deployed = await catalog.deploy(bundle.uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000)
-    await announce(settings)
-    return deployed
+    async with deployments(settings) as service:
+        return await service.deploy(checked.accepted())
 
 
-async def announce(settings: Settings) -> None:
-    """Tells the workers to look at the catalogue. Without a bus there is nobody to tell."""
-    try:
-        connection = await connect(bus_address(settings))
-    except BusError:
-        return
-    await connection.call("PUBLISH", CHANGES, "deployed")
-    await connection.close()
+@asynccontextmanager
+async def deployments(settings: Settings) -> AsyncIterator[Deployments]:
+    """What changes the catalogue, with a bus to announce it on where one runs."""
+    async with Catalog(settings.memory.root) as catalog, AsyncExitStack() as stack:
+        try:
+            line = await stack.enter_async_context(Line(bus_address(settings)))
+        except BusError:
+            line = None
+        yield Deployments(catalog, line)

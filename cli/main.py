@@ -1,41 +1,72 @@
-"""`memrelay`: the command line. Only the command that is called is loaded, so that help is quick."""
+"""`memrelay`: the command line. Only the command that is called is loaded, so that help and completion are quick."""
 import importlib
+import io
 import sys
-from collections.abc import Sequence
+from typing import Any
 
 import typer
+from typer.completion import completion_init  # type: ignore[attr-defined]  # typer's, not named in an __all__
+from typer.core import TyperGroup
+from typer.main import get_command
 
+NAME = "memrelay"
 COMMANDS = {
-    "up": "Start the embedded bus and a worker, deploy the sample pipeline, and say what to try.",
+    "up": "Start the bus, a worker and the web server, with the sample pipeline to try.",
     "worker": "Serve the deployed pipelines until it is told to end.",
+    "web": "Serve HTTP: webhooks, the API and the page at /.",
+    "bus": "Run the embedded bus alone.",
     "deploy": "Check a bundle and put it in service.",
     "check": "Check a bundle without deploying it.",
+    "export": "Print the bundle of a pipeline in service.",
     "ls": "List the pipelines in service.",
     "rm": "Take a pipeline out of service.",
+    "chat": "Talk to a pipeline at a prompt.",
     "say": "Say something on a swarm and print the results.",
+    "send": "Say something on a swarm, or to one agent, and wait for nothing.",
+    "tail": "Print what is said on a pipeline's swarms.",
+    "status": "Say what runs: workers, pipelines, lag, dead letters, durability.",
+    "doctor": "Look for what is wrong, and say what to do about it.",
+    "completion": "Print what makes a shell complete commands and pipelines.",
 }
+# Plain help: rich's boxes would cost a tenth of a second each time.
+PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+
+
+class Commands(TyperGroup):
+    """Knows each command by name and summary, and loads the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """typer's call, also for completion: (name, command, its arguments); a name that is none gets a suggestion."""
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, None if known is None or name is None else _load(name), rest
 
 
 def main() -> None:
     """The entry point of `memrelay`."""
-    make_app(sys.argv[1:])()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")   # what a terminal's encoding lacks is no reason to end
+    completion_init()
+    make_app()(prog_name=NAME)
 
 
-def make_app(arguments: Sequence[str]) -> typer.Typer:
-    """The application, with the function of the one command that `arguments` call for; the others have a name and a help."""
-    app = typer.Typer(name="memrelay", help="Memory for agents, on a message bus.", no_args_is_help=True,
-                      add_completion=False, pretty_exceptions_enable=False)
-    wanted = next((word for word in arguments if not word.startswith("-")), "")
+def make_app() -> typer.Typer:
+    """The application; its commands have a name and a summary until they are called."""
+    app = typer.Typer(name=NAME, cls=Commands, help="Memory for agents, on a message bus.", no_args_is_help=True, **PLAIN)
     for name, summary in COMMANDS.items():
-        if name == wanted:
-            app.command(name)(getattr(importlib.import_module(f"cli.commands.{name}"), name))
-        else:
-            app.command(name, help=summary)(_not_called)
+        app.command(name, short_help=summary)(_not_called)
     return app
 
 
+def _load(name: str) -> Any:
+    """The command, from the function of its name in the file of its name."""
+    app = typer.Typer(**PLAIN)
+    app.command(name)(getattr(importlib.import_module(f"cli.commands.{name}"), name))
+    return get_command(app)
+
+
 def _not_called() -> None:
-    """Stands for the commands that this call does not name."""
+    """Stands for a command that is not loaded."""
 
 
 if __name__ == "__main__":

@@ -1,20 +1,48 @@
-"""A process that serves: the embedded server where none is configured, and a worker, until a signal ends both in order."""
+"""A process that serves: the embedded bus, a worker, the web server, or all of them, until a signal ends them in order."""
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol
 
+from bus.address import Address
+from bus.connection import connect
 from bus.embedded.launcher import EmbeddedServer
-from cli.composition import bus_address, make_worker, run, settled
-from cli.settings import Settings
+from bus.errors import BusError
+from cli.composition import NoBus, bus_address, run, settled
+from cli.handles import raise_handle_limit
+from cli.services import make_web, make_worker
+from cli.settings import LogFormat, Settings
+from web.service import WebServer
+from worker.footprint import settle_down
 
-Prepare = Callable[[Settings], Awaitable[None]]
+Role = Literal["bus", "worker", "web"]
+BUS_COMES_WITHIN_S = 30.0   # when all processes of a Procfile start at once
+LEAVE_WITHIN_S = 4.0        # what those who use the bus may take to end; process managers kill after 5
+LOOK_S = 0.05
 
 
-def serve(prepare: Prepare | None = None) -> None:
-    """Serves until SIGTERM or SIGINT. `prepare` runs as soon as the worker is ready."""
-    server = settled(_start_server)
+class Service(Protocol):
+    """Something that serves."""
+
+    ready: asyncio.Event
+
+    async def run(self) -> None:
+        """Serves until `stop`."""
+
+    def stop(self) -> None:
+        """Asks it to end."""
+
+
+Prepare = Callable[[Settings, str], Awaitable[None]]   # gets the web server's url
+
+
+def serve(*roles: Role, prepare: Prepare | None = None, as_json: bool = False) -> None:
+    """Serves until SIGTERM or SIGINT. `prepare` runs as soon as everything is ready. `as_json` is how the log is written."""
+    log_format: LogFormat | None = "json" if as_json else None
+    raise_handle_limit()
+    server = settled(_start_server, log_format) if "bus" in roles else None
     try:
-        run(lambda settings: _serve(settings, server, prepare))
+        run(lambda settings: _serve(settings, server, roles, prepare), log_format)
     finally:
         if server is not None:
             server.stop()
@@ -29,19 +57,56 @@ def _start_server(settings: Settings) -> EmbeddedServer | None:
     return server
 
 
-async def _serve(settings: Settings, server: EmbeddedServer | None, prepare: Prepare | None) -> None:
-    worker = make_worker(settings, bus_address(settings))
+async def _serve(settings: Settings, server: EmbeddedServer | None, roles: tuple[Role, ...], prepare: Prepare | None) -> None:
+    told_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+        asyncio.get_running_loop().add_signal_handler(number, told_to_stop.set)
+    address = await _bus(settings, told_to_stop)
+    # In this order they end: what still waits for an answer over HTTP gets it from the worker.
+    services: list[Service] = [make(settings, address) for role, make in (("web", make_web), ("worker", make_worker))
+                               if role in roles]
+    settle_down()
     async with asyncio.TaskGroup() as tasks:
+        running = [(service, tasks.create_task(service.run())) for service in services]
         beside = [tasks.create_task(server.supervise())] if server else []
         if prepare is not None:
-            beside.append(tasks.create_task(_prepare(worker.ready, settings, prepare)))
-        await worker.run()
+            beside.append(tasks.create_task(_prepare(settings, services, prepare)))
+        await told_to_stop.wait()
+        for service, task in running:
+            service.stop()
+            await task
+        if server is not None and not services:
+            await _let_others_leave(address)
         for task in beside:
             task.cancel()
 
 
-async def _prepare(ready: asyncio.Event, settings: Settings, prepare: Prepare) -> None:
-    await ready.wait()
-    await prepare(settings)
+async def _prepare(settings: Settings, services: list[Service], prepare: Prepare) -> None:
+    for service in services:
+        await service.ready.wait()
+    await prepare(settings, next((service.url for service in services if isinstance(service, WebServer)), ""))
+
+
+async def _bus(settings: Settings, told_to_stop: asyncio.Event) -> Address:
+    """Where the bus is; waits for it to be started. Raises NoBus."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + BUS_COMES_WITHIN_S
+    while True:
+        try:
+            return bus_address(settings)
+        except NoBus:
+            if loop.time() > deadline or told_to_stop.is_set():
+                raise
+        await asyncio.sleep(LOOK_S)
+
+
+async def _let_others_leave(address: Address) -> None:
+    """The bus ends last: who uses it is told to end by the same signal, and still has something to send."""
+    try:
+        async with asyncio.timeout(LEAVE_WITHIN_S):
+            connection = await connect(address)
+            while b"\r\nconnected_clients:1\r\n" not in await connection.call("INFO", "clients"):
+                await asyncio.sleep(LOOK_S)
+            await connection.close()
+    except (TimeoutError, BusError):
+        return

@@ -86,6 +86,14 @@ class WorkerSettings(_Section):
     grace_s: Count = 10
 
 
+class WebSettings(_Section):
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8765
+    hosts: str = ""
+    max_wait_s: Count = 60
+    listener_backlog: Count = 1_000
+
+
 class LogSettings(_Section):
     level: LogLevel = "info"
     format: LogFormat = "console"
@@ -99,6 +107,7 @@ class Settings(BaseModel):
     memory: MemorySettings = Field(default_factory=MemorySettings)
     bus: BusSettings = Field(default_factory=BusSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    web: WebSettings = Field(default_factory=WebSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 
 
@@ -116,6 +125,19 @@ def default_config_file(environ: Mapping[str, str] = os.environ) -> Path:
         return Path(named)
     here = Path("config.yaml")
     return here if here.is_file() else CHECKOUT_FILE
+
+
+def read_secret(reference: str, environ: Mapping[str, str] = os.environ) -> str:
+    """What `env:NAME` or `file:PATH` stands for; a file's last line break is none of it. Raises LookupError."""
+    kind, _, name = reference.partition(":")
+    if kind == "env" and name in environ:
+        return environ[name]
+    if kind == "file":
+        try:
+            return Path(name).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeError) as error:
+            raise LookupError(f"{reference} cannot be read") from error
+    raise LookupError(f"{reference} is not set")
 
 
 def load_settings(config_file: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

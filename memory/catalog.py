@@ -2,7 +2,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -50,13 +50,23 @@ class Catalog:
             sqlite3.connect(self._path).close()   # fails here, since aiosqlite's thread outlives what it cannot open
         except (OSError, sqlite3.Error) as error:
             raise StoreBroken(f"{self._path} cannot be opened: {error}") from error
+        opening = asyncio.create_task(self._open())
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:   # its thread may not outlive the loop
+            with suppress(StoreBroken):
+                await opening
+                await self._database.close()
+            raise
+        return self
+
+    async def _open(self) -> None:
         self._database = await aiosqlite.connect(self._path, isolation_level=None)
         try:
             await system.prepare(self._database)
         except (aiosqlite.DatabaseError, StoreBroken) as error:
             await self._database.close()
             raise StoreBroken(f"{self._path} cannot be used: {error}") from error
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         """Closes the file."""
@@ -101,6 +111,11 @@ class Catalog:
         with self._told():
             return [DeadLetter._make(row) for row in await system.dead_letters(self._database, uid)]
 
+    async def count_dead_letters(self) -> dict[str, int]:
+        """How many dead letters each pipeline has that has any."""
+        with self._told():
+            return {uid: int(count) for uid, count in await system.count_dead_letters(self._database)}
+
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[None]:
         with self._told():
@@ -113,3 +128,7 @@ class Catalog:
             yield
         except sqlite3.OperationalError as error:
             raise StoreBusy(f"{self._path}: {error}; it is tried again") from error
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise
+            raise StoreBroken(f"{self._path} is damaged: {error}") from error

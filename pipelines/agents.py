@@ -1,5 +1,7 @@
 """One agent's checks: its class, its block with the arguments, and what it publishes."""
 
+import re
+
 from pydantic import ConfigDict
 
 from blocks.contract import Agent, Block, BlockArgs
@@ -9,6 +11,8 @@ from pipelines.bundle import CLASSES, AgentSpec
 from pipelines.checked import CheckedAgent
 from pipelines.faults import Place, quoted
 from pipelines.report import Report
+
+SECRET = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:[^\x00-\x1f]+)")
 
 
 class _AnyArgs(BlockArgs):
@@ -21,6 +25,9 @@ NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # of an agent that calls none
 def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> CheckedAgent | None:
     """The agent; None after telling why it cannot work."""
     _check_publishing(spec, place, report)
+    if spec.wf_webhook_token and not SECRET.fullmatch(spec.wf_webhook_token):
+        rule = "a token stands in the environment or in a file, and a bundle says where"
+        report.error((*place, "wf_webhook_token"), rule, "write env:NAME or file:PATH")
     if spec.wf_interval_secs > 0:
         report.warn((*place, "wf_interval_secs"), "timers are not served by this version", "set 0")
     block, values = _block_of(spec, place, report), parse_args(spec.wf_webhook_args, _args(place), report)
@@ -37,6 +44,7 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
         block=block,
         args=args,
         calls=block.handle is not None and spec.wf_call_webhook is not False,
+        token=spec.wf_webhook_token,
     )
 
 

@@ -97,6 +97,8 @@ class AgentSpec(Part):
     """Is the block's result said on agent_send_swarm?"""
     wf_webhook_args: Args = ""
     """The block's arguments: an object, or a string that holds one as JSON."""
+    wf_webhook_token: str = ""
+    """Where the token is kept that webhooks to this agent must bring: `env:NAME` or `file:PATH`."""
     wf_interval_secs: Seconds = 0
     """Timers are not served by this version: 0."""
 

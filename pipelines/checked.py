@@ -18,6 +18,7 @@ class CheckedAgent:
     block: Block
     args: BlockArgs
     calls: bool  # is the block called for what the agent hears?
+    token: str = ""  # where its webhooks' token is kept; "" where they need none
 
 
 @dataclass(frozen=True, slots=True)

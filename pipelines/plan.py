@@ -20,6 +20,11 @@ class Station:
     store: str  # memory_id of the store that its block works on, "" for none
     send_swarm: str  # "" where what it answers is not published
 
+    def wants(self, text: str) -> bool:
+        """Whether its block takes this text; an `Audience` asks for all of a swarm's at once."""
+        selector = self.args.selector
+        return selector is None or (selector.pattern.capture(text, 0) is not None) != selector.invert
+
 
 @dataclass(frozen=True, slots=True)
 class Voice:

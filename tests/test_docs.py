@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from blocks.reference import PAGE, fill
 from blocks.registry import all_blocks
 from cli.main import COMMANDS
+from cli.settings import load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,6 +44,21 @@ def test_the_readme_names_each_command_and_the_blocks_page_each_block() -> None:
 
     assert [name for name in COMMANDS if f"`memrelay {name}" not in readme] == []
     assert [name for name in all_blocks() if f"`{name}`" not in blocks] == []
+
+
+def test_the_blocks_page_is_that_of_the_blocks() -> None:
+    assert PAGE.read_text() == fill(PAGE.read_text())
+
+
+def test_the_configuration_page_has_each_setting_with_its_default() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    told = dict(re.findall(r"^\| `(\w+\.\w+)` \| (?:`(.*?)`)? *\|", page, re.MULTILINE))
+
+    settings = load_settings(ROOT / "config.yaml", {})
+
+    sections = {name: getattr(settings, name) for name in type(settings).model_fields}
+    expected = {f"{name}.{key}": value for name, section in sections.items() for key, value in section}
+    assert told == {name: str(value or "").removeprefix(f"{ROOT}/") for name, value in expected.items()}
 
 
 def test_the_block_shown_is_the_block_there_is() -> None:

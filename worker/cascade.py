@@ -59,9 +59,9 @@ class Cascade:
         return outcome
 
     def _resume(self, work: Input) -> None:
-        """A continuation: its message was said before, and one agent still has to hear it."""
+        """One agent alone is to hear it: what a webhook brought, or a continuation, whose message was said before."""
         station = work.plan.station(work.only)
-        if station is not None:
+        if station is not None and station.wants(work.message.text):
             self._deliver(station, work.swarm, work.message, work.hop)
 
     def _deliver(self, station: Station, swarm: str, message: Message, hop: int) -> None:

@@ -3,9 +3,9 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
+from bus.blocking import BlockingReads
 from bus.connection import Connection
 from bus.errors import BusRefused
-from bus.resp import pack
 from bus.wire import GROUP, input_key
 from worker.inputs import Entry
 from worker.limits import WorkerLimits
@@ -21,14 +21,13 @@ class Reader:
 
     def __init__(self, blocking: Connection, control: Connection, limits: WorkerLimits) -> None:
         """`blocking` serves the reads alone; everything rare goes over `control`."""
-        self._blocking, self._control, self._limits = blocking, control, limits
+        self._reads, self._control, self._limits = BlockingReads(blocking, control), control, limits
         self._slots: dict[bytes, Slot] = {}
         self._asked: frozenset[bytes] = frozenset()   # by the read that waits at the server
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._parked = True
-        self._client_id = 0
 
     async def park(self) -> None:
         """Stops reading; when this returns, no read is under way and the slots hold all that was read."""
@@ -41,8 +40,6 @@ class Reader:
         self._slots = {input_key(slot.plan.uid).encode(): slot for slot in slots}
         for key, slot in self._slots.items():
             slot.on_free = partial(self._wake, key)
-        if not self._client_id:
-            self._client_id = await self._blocking.call("CLIENT", "ID")
         self._parked = False
         self._changed.set()
 
@@ -62,8 +59,8 @@ class Reader:
         count = max(min(self._limits.batch, MANY // len(keys)), 1)
         self._asked = frozenset(keys)
         try:
-            reply = await self._blocking.call("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT", count, "BLOCK", BLOCK_MS,
-                                              "STREAMS", *keys, *[">"] * len(keys))
+            reply = await self._reads.read("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT", count, "BLOCK", BLOCK_MS,
+                                           "STREAMS", *keys, *[">"] * len(keys))
         except BusRefused as error:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
@@ -84,8 +81,7 @@ class Reader:
 
     def _interrupt(self) -> None:
         self._changed.set()
-        if self._asked:
-            self._control.send(pack("CLIENT", "UNBLOCK", self._client_id))
+        self._reads.call_back()
 
 
 async def create_group(control: Connection, key: bytes | str) -> None:

@@ -24,6 +24,7 @@ from worker.listener import Listener
 from worker.outbox import Outbox
 from worker.reader import Reader, claim, create_group
 from worker.slot import Slot
+from worker.waiting import wait
 
 log = structlog.get_logger()
 NAME = f"{socket.gethostname()}:{os.getpid()}"   # of this worker, among all of a bus
@@ -42,6 +43,7 @@ class Session:
         self._stack = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
         self._stopped = asyncio.Event()
+        self._applied = asyncio.Event()   # other pipelines are served than before
 
     async def __aenter__(self) -> Self:
         """Connects. Raises BusUnavailable or BusRefused."""
@@ -86,6 +88,7 @@ class Session:
         for number, (key, members) in enumerate(wanted.items()):
             if key not in running:
                 await self._begin(members, self._threads[number % len(self._threads)])
+        self._applied.set()
         await self._reader.serve(slot for group in self._groups for slot in group.slots.values())
 
     async def stop(self, grace_s: float) -> None:
@@ -106,7 +109,8 @@ class Session:
             uids = [uid for group in self._groups for uid in group.slots]
             report = {"name": NAME, "started_at": STARTED_AT, "pipelines": self._shared.tally.read(uids)}
             await call_in(self._control, NAME, report, time.time_ns() // 1_000_000)
-            await asyncio.sleep(BEAT_S)
+            await wait(self._applied, BEAT_S)
+            self._applied.clear()
 
     async def _begin(self, plans: Sequence[Plan], thread: DatabaseThread) -> None:
         group = Group(plans, thread, self._outbox, self._shared)

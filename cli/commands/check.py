@@ -1,11 +1,10 @@
 """`memrelay check FILE`: what a deploy would say, without doing it."""
-from pathlib import Path
-
-from cli.composition import print_json
 from cli.deployment import read_bundle
+from cli.options import BundleFile, JsonAnyway
+from cli.output import print_json
 
 
-def check(file: Path) -> None:
+def check(file: BundleFile, *, as_json: JsonAnyway = False) -> None:
     """Check a bundle without deploying it; prints every fault and warning at once."""
     checked = read_bundle(file, None)
     bundle = checked.bundle

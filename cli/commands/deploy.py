@@ -1,18 +1,20 @@
 """`memrelay deploy FILE`: checks a bundle and puts it in service."""
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.composition import print_json, run
+from cli.composition import run
 from cli.deployment import deploy as put_in_service
 from cli.deployment import read_bundle
+from cli.options import BundleFile, JsonAnyway
+from cli.output import print_json
 from cli.settings import Settings
 
-Uid = Annotated[str | None, typer.Option(help="Deploy as this pipeline; without, the bundle's pipeline_uid, else a new one.")]
+Uid = Annotated[str | None, typer.Option(metavar="UID", help="Deploy as this pipeline; without, the bundle's pipeline_uid, "
+                                                             "else a new one.")]
 
 
-def deploy(file: Path, uid: Uid = None) -> None:
+def deploy(file: BundleFile, *, uid: Uid = None, as_json: JsonAnyway = False) -> None:
     """Check a bundle and put it in service; prints {pipeline_uid, name, hash, version}."""
     checked = read_bundle(file, uid)
 

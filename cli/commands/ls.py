@@ -1,15 +1,33 @@
 """`memrelay ls`: the pipelines in service."""
-from cli.composition import print_json, run
+import sys
+
+from cli.composition import run
+from cli.options import Json
+from cli.output import print_json, print_line
+from cli.readable import moment, table
 from cli.settings import Settings
-from memory.catalog import Catalog
+from memory.catalog import Catalog, Deployed
 
 
-def ls() -> None:
-    """List the pipelines in service, a JSON line each."""
+def ls(*, as_json: Json = False) -> None:
+    """List the pipelines in service: a table on a terminal, else a JSON line each."""
     async def command(settings: Settings) -> None:
         async with Catalog(settings.memory.root) as catalog:
-            for one in await catalog.active():
+            everything = await catalog.active()
+        if as_json or not sys.stdout.isatty():
+            for one in everything:
                 print_json({"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version,
                             "deployed_at": one.deployed_at})
+        else:
+            _print_table(everything)
 
     run(command)
+
+
+def _print_table(everything: list[Deployed]) -> None:
+    if not everything:
+        print_line("No pipeline is in service; deploy one with `memrelay deploy FILE`.")
+        return
+    rows = [(one.name, one.uid, str(one.version), moment(one.deployed_at)) for one in everything]
+    for line in table([("NAME", "UID", "VERSION", "DEPLOYED"), *rows]):
+        print_line(line)

@@ -1,11 +1,14 @@
 """`memrelay up`: everything in one process, with the sample pipeline to try."""
+from functools import partial
 from pathlib import Path
 
 import typer
 
-from bus.embedded.socket_path import socket_of
 from bus.wire import swarm_key
+from cli.composition import bus_name
 from cli.deployment import deploy, read_bundle
+from cli.options import JsonLog
+from cli.output import print_json
 from cli.process import serve
 from cli.settings import Settings
 from memory.catalog import Catalog
@@ -13,11 +16,13 @@ from memory.catalog import Catalog
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "pipelines" / "memory_test.json"
 
 WELCOME = """
-Memrelay serves the pipeline memory_test ({uid}). In a second terminal, from this folder:
+Memrelay serves the pipeline memory_test ({uid}). Open {url} in a browser, or from a second terminal in this folder:
 
+  .venv/bin/memrelay chat memory_test
   .venv/bin/memrelay say memory_test "/write The meeting is at 3pm"
   .venv/bin/memrelay say memory_test "/search meeting"
-  .venv/bin/memrelay say memory_test "/read"
+
+  curl '{url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5' -d '{{"text": "/read"}}'
 
 or with any Redis client on {bus}:
 
@@ -28,14 +33,17 @@ Ctrl-C ends it; what was said and stored is kept.
 """
 
 
-def up() -> None:
-    """Start the embedded bus and a worker, deploy the sample pipeline, and say what to try."""
-    serve(_deploy_sample)
+def up(*, as_json: JsonLog = False) -> None:
+    """Start the embedded bus, a worker and the web server, deploy the sample pipeline, and say what to try."""
+    serve("bus", "worker", "web", prepare=partial(_deploy_sample, as_json=as_json), as_json=as_json)
 
 
-async def _deploy_sample(settings: Settings) -> None:
+async def _deploy_sample(settings: Settings, url: str, *, as_json: bool) -> None:
     async with Catalog(settings.memory.root) as catalog:
         there = await catalog.find("memory_test")
     deployed = await deploy(settings, read_bundle(SAMPLE, there.uid if there else None))
-    bus = settings.bus.url.rpartition("@")[2] or socket_of(settings.bus.data)
-    typer.echo(WELCOME.format(uid=deployed.uid, bus=bus, channel=swarm_key(deployed.uid, "chat")))
+    channel = swarm_key(deployed.uid, "chat")
+    if as_json:
+        print_json({"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)})
+        return
+    typer.echo(WELCOME.format(uid=deployed.uid, bus=bus_name(settings), channel=channel, url=url))

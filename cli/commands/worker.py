@@ -1,7 +1,8 @@
-"""`memrelay worker`: serves the deployed pipelines, on the configured bus or on one that it starts."""
+"""`memrelay worker`: serves the deployed pipelines, on the configured bus or the embedded one that runs."""
+from cli.options import JsonLog
 from cli.process import serve
 
 
-def worker() -> None:
+def worker(*, as_json: JsonLog = False) -> None:
     """Serve the deployed pipelines until it is told to end (SIGTERM, Ctrl-C)."""
-    serve()
+    serve("worker", as_json=as_json)

@@ -92,3 +92,8 @@ async def bury(database: aiosqlite.Connection, letters: Iterable[Row]) -> None:
 async def dead_letters(database: aiosqlite.Connection, uid: str) -> Iterable[Row]:
     """Rows of DeadLetter."""
     return await database.execute_fetchall("SELECT * FROM dead_letters WHERE pipeline = ? ORDER BY buried_at, rowid", (uid,))
+
+
+async def count_dead_letters(database: aiosqlite.Connection) -> Iterable[Row]:
+    """(pipeline, how many)."""
+    return await database.execute_fetchall("SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline")

@@ -10,7 +10,6 @@ from tests.support.bundles import make_agent, make_bundle
 from tests.support.program import Program
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
-COMMANDS = ("up", "worker", "deploy", "check", "ls", "rm", "say")
 
 
 @pytest.fixture
@@ -32,21 +31,6 @@ def make_faulty() -> dict[str, Any]:
     misspelt = make_agent("two", "add_1") | {"agent_form": "User"}
     refused = make_agent("three", "regex_match", {"pattern": "(a"})
     return make_bundle("a3d8f1b2", unknown, misspelt, refused, make_agent("dispatch_write", "add_1", hears="dispatch_wirte"))
-
-
-def test_without_a_command_the_commands_are_listed(program: Program) -> None:
-    ended = program.run("--help")
-
-    assert ended.code == 0
-    assert all(command in ended.out for command in COMMANDS)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_says_how_it_is_used(program: Program, command: str) -> None:
-    ended = program.run(command, "--help")
-
-    assert (ended.code, ended.err) == (0, "")
-    assert "Usage:" in ended.out
 
 
 @pytest.mark.parametrize("command", ["check", "deploy"])

@@ -63,7 +63,7 @@ def test_other_programs_variables_are_let_be(config: Path) -> None:
         ("memory: {root: 7}", "memory.root: must be a path"),
         ("memory: 7", "memory: must hold settings, each on a line of its own"),
         ("log: {level: loud}", "log.level: must be 'debug', 'info', 'warning', 'error' or 'critical'"),
-        ("- memory", "must hold sections (memory, bus, worker, log), each with its settings"),
+        ("- memory", "must hold sections (memory, bus, worker, web, log), each with its settings"),
         ("memory: {\n", "line 2: not YAML: expected the node content, but found '<stream end>'"),
     ],
 )

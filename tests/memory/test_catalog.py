@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,17 @@ def test_a_foreign_database_is_refused_and_left_alone(tmp_path: Path) -> None:
         deploy(tmp_path)
 
     assert (tmp_path / "system.db").read_bytes() == before
+
+
+def test_an_opening_that_is_given_up_leaves_no_thread_behind(tmp_path: Path) -> None:
+    async def give_up() -> None:
+        opening = asyncio.create_task(Catalog(tmp_path).__aenter__())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+
+    before = threading.active_count()
+    asyncio.run(give_up())
+
+    assert threading.active_count() == before

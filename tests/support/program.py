@@ -43,7 +43,8 @@ class Program:
         """A folder to live in."""
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="memrelay-test-")))
         self.root, self.bus, self._said = self.folder / "memory", self.folder / "bus", self.folder / "up.log"
-        ours = {"MEMRELAY_MEMORY__ROOT": str(self.root), "MEMRELAY_BUS__DATA": str(self.bus), "PYTHONPATH": str(CHECKOUT)}
+        ours = {"MEMRELAY_MEMORY__ROOT": str(self.root), "MEMRELAY_BUS__DATA": str(self.bus), "PYTHONPATH": str(CHECKOUT),
+                "MEMRELAY_WEB__PORT": "0"}
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")} | ours
         return self
 

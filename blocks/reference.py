@@ -1,0 +1,61 @@
+"""The reference of the blocks, made from the blocks. `python -m blocks.reference` writes it into docs/blocks.md."""
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from blocks.contract import Block, BlockArgs
+from blocks.registry import all_blocks
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
+BEGIN, END = "<!-- from here on: python -m blocks.reference -->\n", "<!-- to here -->\n"
+SOURCE = re.compile(r" \(seed 000[^)]*\)")   # where a rule is from: for who reads the code
+
+
+def rendered() -> str:
+    """One heading a block, in the order of the names."""
+    return "\n".join(_section(block) for block in all_blocks().values())
+
+
+def fill(page: str) -> str:
+    """The page with the reference of today."""
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n{rendered()}\n{END}{rest.split(END)[1]}"
+
+
+def _section(block: Block) -> str:
+    about = SOURCE.sub("", _line(sys.modules[block.args.__module__].__doc__).partition(": ")[2])
+    answer = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
+    arguments = [_argument(block.args, name) for name in block.args.model_fields]
+    table = ["", "| argument | values | default | |", "|---|---|---|---|", *arguments] if arguments else []
+    return "\n".join([f"### `{block.name}`", "", f"{about[:1].upper()}{about[1:]}{answer}", *table, ""])
+
+
+def _argument(args: type[BlockArgs], name: str) -> str:
+    field = args.model_fields[name]
+    default = "" if field.is_required() or field.default in (None, "", ()) else _code(field.default)
+    values = _values(args.model_json_schema()["properties"][name])
+    needed = "Needed. " if field.is_required() else ""
+    return f"| `{name}` | {values} | {default} | {needed}{_line(field.description)} |"
+
+
+def _values(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " or ".join(_code(value) for value in schema["enum"] if value != "")
+    if "anyOf" in schema:
+        return " or ".join(_values(one) for one in schema["anyOf"] if one != {"type": "null"})
+    return {"string": "text", "integer": "number", "boolean": "true or false", "array": "list"}[schema["type"]]
+
+
+def _code(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "`" + text.replace("\n", "\\n") + "`"
+
+
+def _line(text: str | None) -> str:
+    """A docstring on one line, its vertical bars kept from ending a cell."""
+    return re.sub(r"\s+", " ", text or "").strip().replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(fill(PAGE.read_text()))

@@ -1,0 +1,39 @@
+"""`memrelay export PIPELINE`: the bundle in service, for a file that deploys as the same."""
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from cli.composition import fail, pipeline_named, run
+from cli.options import Pipeline
+from cli.output import print_json
+from cli.settings import Settings
+from memory.catalog import Catalog
+from pipelines.json_text import MOST_BYTES
+
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")]
+OneLine = Annotated[bool, typer.Option("--json", help="On one line instead of indented.")]
+
+
+def export(pipeline: Pipeline, *, output: Output = None, as_json: OneLine = False) -> None:
+    """Print the bundle of a pipeline in service; to deploy it again changes nothing, its hash is the same."""
+    async def command(settings: Settings) -> None:
+        async with Catalog(settings.memory.root) as catalog:
+            deployed = await pipeline_named(catalog, pipeline)
+            source = await catalog.source(deployed.hash)
+        if source is None:
+            fail(f"the bundle of {deployed.name} ({deployed.uid}) is gone from {settings.memory.root / 'system.db'}; "
+                 "put it in service again with `memrelay deploy FILE`")
+        if output is None:
+            print_json(orjson.loads(source), indent=not as_json)
+        else:
+            output.write_bytes(_written(source, as_json))
+
+    run(command)
+
+
+def _written(source: bytes, on_one_line: bool) -> bytes:
+    """Indented, unless that makes it larger than a bundle may be."""
+    indented = orjson.dumps(orjson.loads(source), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return source + b"\n" if on_one_line or len(indented) > MOST_BYTES else indented

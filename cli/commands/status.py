@@ -1,0 +1,44 @@
+"""`memrelay status`: what runs."""
+from typing import Any
+
+from bus.line import Line
+from cli.composition import bus_address, bus_name, run
+from cli.options import Json
+from cli.output import print_json, print_line
+from cli.settings import Settings
+from memory.catalog import Catalog
+from web.status import read_status
+
+
+def status(*, as_json: Json = False) -> None:
+    """Say what runs: workers, pipelines, lag, dead letters, durability."""
+    async def command(settings: Settings) -> None:
+        async with Catalog(settings.memory.root) as catalog, Line(bus_address(settings)) as line:
+            found = {"bus": bus_name(settings)} | await read_status(catalog, line)
+        if as_json:
+            print_json(found)
+        else:
+            _print(found)
+
+    run(command)
+
+
+def _print(found: dict[str, Any]) -> None:
+    durability = found["durability"]
+    print_line(f"bus        {found['bus']}")
+    print_line(f"           append-only {durability['appendonly']}, synced {durability['appendfsync']}")
+    print_line(f"           {durability['meaning']}")
+    for worker in found["workers"]:
+        print_line(f"worker     {worker['name']}, {len(worker['pipelines'])} pipelines")
+    if not found["workers"]:
+        print_line("worker     none: what is said waits until `memrelay worker` or `memrelay up` runs")
+    for one in found["pipelines"]:
+        print_line(f"pipeline   {one['name']} ({one['pipeline_uid']}): {_condition(one)}")
+    if not found["pipelines"]:
+        print_line("pipeline   none: deploy one with `memrelay deploy FILE`")
+
+
+def _condition(one: dict[str, Any]) -> str:
+    served = "served" if one["owner"] else "not served"
+    lag = f"{one['lag']} waiting, the oldest for {one['oldest_s']:.0f} s" if one["lag"] else "nothing waiting"
+    return f"{served}, {one['rate']:g} a second, {lag}, {one['dead_letters']} dead letters"

@@ -1,0 +1,8 @@
+"""`memrelay web`: webhooks, the API and the page, on the configured bus or the embedded one that runs."""
+from cli.options import JsonLog
+from cli.process import serve
+
+
+def web(*, as_json: JsonLog = False) -> None:
+    """Serve HTTP: webhooks, the API and the page at /."""
+    serve("web", as_json=as_json)

@@ -1,0 +1,48 @@
+"""A finding: what was looked at, whether it is well, and what to do where it is not."""
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from bus.line import Line
+from cli.settings import Settings
+
+Level = Literal["ok", "warning", "fault"]
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    check: str
+    level: Level
+    text: str
+    remedy: str = ""   # what to do; "" where all is well
+
+
+class Patient(NamedTuple):
+    """What is looked at where a bus answers."""
+
+    settings: Settings
+    line: Line
+
+
+Check = Callable[[Settings], Awaitable[list[Finding]]]
+BusCheck = Callable[[Patient], Awaitable[list[Finding]]]
+
+
+def ok(check: str, text: str) -> Finding:
+    """All is well."""
+    return Finding(check, "ok", text)
+
+
+def warning(check: str, text: str, remedy: str) -> Finding:
+    """It works, but something may be lost, or will not work for long."""
+    return Finding(check, "warning", text, remedy)
+
+
+def fault(check: str, text: str, remedy: str) -> Finding:
+    """It does not work, or what is acknowledged may be lost."""
+    return Finding(check, "fault", text, remedy)
+
+
+def untold(check: str, what: str, command: str) -> Finding:
+    """Managed servers and ACLs refuse some commands, so it is no fault."""
+    return warning(check, f"the server does not tell {what}", f"allow {command} to this user, or look where the server is run")

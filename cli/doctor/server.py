@@ -1,0 +1,87 @@
+"""The bus's server: how new it is, whether it keeps what it acknowledges, and its clock."""
+import time
+
+from bus.embedded.binary import MINIMUM_VERSION
+from bus.errors import BusRefused
+from bus.line import Line
+from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
+from web.status import DURABILITIES, NOT_PERSISTENT
+
+OFF_S, FAR_OFF_S = 1.0, 60.0
+KEEP_IT = "and the same in its configuration file, or CONFIG REWRITE"
+
+
+async def check_version(patient: Patient) -> list[Finding]:
+    """Commands that Memrelay uses came with version 7."""
+    told = await _info(patient.line, "server")
+    name, version = told.get("server_name", "redis"), told.get("valkey_version") or told.get("redis_version", "")
+    if not version:
+        return [untold("version", "its version", "INFO")]
+    if int(version.split(".")[0]) < MINIMUM_VERSION[0]:
+        return [fault("version", f"the server is {name} {version}", "run Redis or Valkey 7 or newer, or leave bus.url empty")]
+    return [ok("version", f"{name} {version}")]
+
+
+async def check_durability(patient: Patient) -> list[Finding]:
+    """Whether what is acknowledged is on disk."""
+    enabled, sync = await _config(patient.line, "appendonly"), await _config(patient.line, "appendfsync")
+    if enabled is None or sync is None:
+        return [untold("durability", "whether it keeps what it acknowledges", "CONFIG GET")]
+    text = f"appendonly {enabled}, appendfsync {sync}: {DURABILITIES.get((enabled, sync), NOT_PERSISTENT)}"
+    found = []
+    if enabled != "yes":
+        found.append(fault("durability", text, f"CONFIG SET appendonly yes, appendfsync always, {KEEP_IT}"))
+    elif sync == "always":
+        found.append(ok("durability", text))
+    else:
+        judged = warning if sync == "everysec" else fault
+        found.append(judged("durability", text, f"CONFIG SET appendfsync always, {KEEP_IT}"))
+    if (await _info(patient.line, "persistence")).get("aof_last_write_status", "ok") != "ok":
+        found.append(fault("durability", "the last write to the append-only file failed", "look at the server's log and disk"))
+    return found
+
+
+async def check_eviction(patient: Patient) -> list[Finding]:
+    """A server that evicts may take an input for a cache."""
+    policy, limit = await _config(patient.line, "maxmemory-policy"), await _config(patient.line, "maxmemory")
+    if policy is None or limit is None:
+        return [untold("eviction", "whether it evicts", "CONFIG GET")]
+    text, remedy = f"maxmemory-policy {policy}, maxmemory {limit}", f"CONFIG SET maxmemory-policy noeviction, {KEEP_IT}"
+    if policy == "noeviction":
+        return [ok("eviction", f"{text}: nothing is evicted")]
+    if limit == "0":
+        return [warning("eviction", f"{text}: as soon as a limit is set, what waits may be evicted", remedy)]
+    return [fault("eviction", f"{text}: what waits may be evicted", remedy)]
+
+
+async def check_clock(patient: Patient) -> list[Finding]:
+    """Ids and times are the server's, leases and expiry are told by both."""
+    before = time.time()
+    try:
+        seconds, micros = map(int, await patient.line.call("TIME"))
+    except BusRefused:
+        return [untold("clock", "its time", "TIME")]
+    off_s = seconds + micros / 1e6 - (before + time.time()) / 2
+    text, remedy = f"the server's clock is {abs(off_s):.3f} s {'ahead' if off_s > 0 else 'behind'}", "keep both by NTP"
+    if abs(off_s) >= FAR_OFF_S:
+        return [fault("clock", text, remedy)]
+    return [warning("clock", text, remedy) if abs(off_s) >= OFF_S else ok("clock", text)]
+
+
+async def _info(line: Line, section: str) -> dict[str, str]:
+    """A section of INFO; empty where the server refuses to tell."""
+    try:
+        text = (await line.call("INFO", section)).decode(errors="replace")
+    except BusRefused:
+        return {}
+    return dict(row.split(":", 1) for row in text.splitlines() if ":" in row)
+
+
+async def _config(line: Line, name: str) -> str | None:
+    """A value of the server's configuration; None where it refuses to tell."""
+    try:
+        words: list[bytes] = await line.call("CONFIG", "GET", name)
+    except BusRefused:
+        return None
+    return words[1].decode(errors="replace") if len(words) == 2 else None
+

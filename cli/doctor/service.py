@@ -1,0 +1,54 @@
+"""What is in service and who serves it."""
+import os
+import sqlite3
+
+from bus.errors import BusRefused
+from bus.roll import read_roll
+from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
+from cli.readable import counted
+from cli.settings import Settings
+from memory.catalog import Catalog, Deployed
+from memory.errors import MemoryFault
+
+SOME = 5   # that are named
+DEPLOY = "put one in service with `memrelay deploy FILE`"
+
+
+async def check_catalogue(settings: Settings) -> list[Finding]:
+    """The file in which bundles are kept."""
+    file = settings.memory.root / "system.db"
+    if not os.path.exists(file):   # unlike Path.exists, False where it may not be looked at
+        return [warning("catalogue", f"{file} is not there: no pipeline is in service", DEPLOY)]
+    try:
+        deployed = await _deployed(settings)
+    except (MemoryFault, sqlite3.Error) as error:
+        return [fault("catalogue", str(error), f"put back {file} from a copy, or move it away and deploy again")]
+    if not deployed:
+        return [warning("catalogue", f"{file} has no pipeline in service", DEPLOY)]
+    return [ok("catalogue", f"{file} has {counted(len(deployed), 'pipeline')} in service")]
+
+
+async def check_workers(patient: Patient) -> list[Finding]:
+    """Who has called in during the last seconds, and which pipelines nobody serves."""
+    try:
+        workers = await read_roll(patient.line)
+    except BusRefused:
+        return [untold("workers", "who serves it", "ZRANGE and MGET")]
+    if not workers:
+        return [warning("workers", "no worker serves this bus: what is said waits", "start one with `memrelay worker`")]
+    served = {uid for worker in workers for uid in worker["pipelines"]}
+    try:
+        left = [one.name for one in await _deployed(patient.settings) if one.uid not in served]
+    except (MemoryFault, sqlite3.Error):
+        left = []   # told above
+    if left:
+        return [warning("workers", f"nobody serves {', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}",
+                        "look into the worker's log; `memrelay status` lists who serves what")]
+    return [ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")]
+
+
+async def _deployed(settings: Settings) -> list[Deployed]:
+    if not os.path.exists(settings.memory.root / "system.db"):
+        return []   # to open it would make it
+    async with Catalog(settings.memory.root) as catalog:
+        return await catalog.active()

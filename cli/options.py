@@ -1,0 +1,41 @@
+"""What several commands take: the pipeline, the swarm, the speaker, JSON."""
+import asyncio
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.settings import Settings, SettingsError, load_settings
+from memory.catalog import Catalog
+from memory.errors import MemoryFault
+
+PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)   # a shell takes it for one word and nothing else
+
+
+def known_pipelines(incomplete: str) -> list[str]:
+    """The pipelines in service for a shell's completion: names, and uids where a name is no plain word."""
+    try:
+        names = asyncio.run(_names(load_settings()))
+    except (MemoryFault, OSError, SettingsError):
+        return []   # the command itself says why
+    return [name for name in names if name.startswith(incomplete)]
+
+
+async def _names(settings: Settings) -> list[str]:
+    if not (settings.memory.root / "system.db").is_file():
+        return []   # which opening it would make
+    async with Catalog(settings.memory.root) as catalog:
+        return sorted({one.name if PLAIN.fullmatch(one.name) else one.uid for one in await catalog.active()})
+
+
+Pipeline = Annotated[str, typer.Argument(metavar="PIPELINE", help="Its uid, or its name where only one has it.",
+                                         show_default=False, autocompletion=known_pipelines)]
+BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A bundle: JSON.", show_default=False)]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say.", show_default=False)]
+Swarm = Annotated[str, typer.Option(metavar="NAME", help="The swarm to say it on.")]
+User = Annotated[str, typer.Option("--as", metavar="NAME", help="The name to say it under.")]
+Wait = Annotated[float, typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the end of the cascade.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line.")]
+JsonLog = Annotated[bool, typer.Option("--json", help="Log JSON, one event a line (log.format).")]
+JsonAnyway = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, as without it.")]

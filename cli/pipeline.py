@@ -1,0 +1,69 @@
+"""A deployed pipeline as a person speaks to it: its swarms, the agents that take messages, its commands."""
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from cli.composition import fail, pipeline_named
+from cli.settings import Settings
+from memory.catalog import Catalog
+from pipelines.check import CheckedBundle, check
+from pipelines.plan import Plan
+
+COMMAND = re.compile(r"\^\\?(/[\w-]+)(?![\w?*{-])")   # what a pattern begins with that picks out a command: ^/write\s+(.*)
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What can be said to a pipeline, and where."""
+
+    uid: str
+    name: str
+    swarms: tuple[str, ...]
+    aliases: tuple[str, ...]      # of the agents that take what is handed to them
+    blocks: frozenset[str]        # the names under which blocks answer
+    commands: dict[str, str]      # "/write" -> what it does
+
+    def check_swarm(self, swarm: str) -> None:
+        """Ends the command where the pipeline has no such swarm."""
+        if swarm not in self.swarms:
+            fail(f"pipeline {self.name} has no swarm {swarm!r}; say which with --swarm: {_listed(self.swarms)}")
+
+    def check_agent(self, alias: str) -> None:
+        """Ends the command where no such agent takes messages."""
+        if alias not in self.aliases:
+            fail(f"pipeline {self.name} has no agent {alias!r} that takes messages; "
+                 f"say which by its alias with --agent: {_listed(self.aliases)}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "there is none"
+
+
+async def look_up(settings: Settings, uid_or_name: str) -> Spoken:
+    """The pipeline of that uid or name. Ends the command where there is none."""
+    async with Catalog(settings.memory.root) as catalog:
+        deployed = await pipeline_named(catalog, uid_or_name)
+        source = await catalog.source(deployed.hash)
+    checked = check(source or b"")
+    if checked.bundle is None:
+        fail(f"the bundle of {deployed.name} ({deployed.uid}) is none for this version: {checked.faults[0].rule}; "
+             "correct what `memrelay export` prints, and `memrelay deploy` it")
+    return _spoken(checked.bundle)
+
+
+def _spoken(bundle: CheckedBundle) -> Spoken:
+    plan = Plan(bundle)
+    agents = [agent.agent for agent in bundle.agents]
+    taking = [agent.alias for agent in agents if plan.station(agent.alias) or plan.voice(agent.alias)]
+    blocks = [agent.name for agent in agents if plan.station(agent.alias)]
+    return Spoken(bundle.uid, bundle.name, plan.swarms, tuple(taking), frozenset(blocks), _commands(bundle))
+
+
+def _commands(bundle: CheckedBundle) -> dict[str, str]:
+    """What its relays pick out; described by the agent whose description begins with the command."""
+    relays = [agent.args.model_dump() for agent in bundle.agents if agent.block.name == "regex_match"]
+    words = sorted({match[1] for args in relays if (match := COMMAND.match(args["pattern"]))})
+    told = [str(agent.get("agent_desc") or "") for agent in orjson.loads(bundle.source)["agents"]]
+    return {word: next((text for text in told if text.split(" ", 1)[0] == word), "") for word in words}

@@ -1,0 +1,27 @@
+"""What serves, made from the settings: the part of the composition root that only serving commands load."""
+from bus.address import Address
+from cli.composition import bus_name
+from cli.settings import Settings, read_secret
+from web.parts import WebOptions
+from web.service import WebServer
+from worker.limits import WorkerLimits
+from worker.service import Worker, WorkerOptions
+
+
+def make_worker(settings: Settings, address: Address) -> Worker:
+    """A worker as the settings want it."""
+    limits = WorkerLimits(
+        batch=settings.worker.batch, max_hops=settings.worker.max_hops, max_cascade=settings.worker.max_cascade,
+        message_bytes=settings.bus.max_message_bytes, log_length=settings.bus.log_length,
+        producer_id_days=settings.worker.producer_id_days, grace_s=settings.worker.grace_s)
+    return Worker(WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits))
+
+
+def make_web(settings: Settings, address: Address) -> WebServer:
+    """A web server as the settings want it."""
+    web = settings.web
+    options = WebOptions(
+        host=web.host, port=web.port, hosts=tuple(name.strip() for name in web.hosts.split(",") if name.strip()),
+        message_bytes=settings.bus.max_message_bytes, max_wait_s=web.max_wait_s, listener_backlog=web.listener_backlog,
+        bus_name=bus_name(settings))
+    return WebServer(address, settings.memory.root, options, read_secret)

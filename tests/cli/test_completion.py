@@ -1,0 +1,79 @@
+"""Completion by the shells: what their scripts ask for and what they get."""
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from tests.support.bundles import make_agent, make_bundle
+from tests.support.program import Program
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with Program() as program:
+        yield program
+
+
+def deploy(program: Program, uid: str, name: str) -> None:
+    file = program.folder / f"{uid}.json"
+    file.write_bytes(orjson.dumps(make_bundle(uid, make_agent("plus", "add_1"), name=name)))
+    assert program.run("deploy", file).code == 0
+
+
+def complete(program: Program, *words: str) -> list[str]:
+    """What bash offers for the last word."""
+    command = program.folder / "bin" / "memrelay"
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m cli.main "$@"\n')
+    command.chmod(0o755)
+    script = (f'eval "$(memrelay completion bash)"; COMP_WORDS=({" ".join(words)!s}); COMP_CWORD={len(words) - 1}; '
+              '_memrelay_completion memrelay; printf "%s\\n" "${COMPREPLY[@]}"')
+    path = f"{command.parent}{os.pathsep}{program.environment.get('PATH', '')}"
+    done = subprocess.run(["bash", "-c", script], env=program.environment | {"PATH": path}, cwd=program.folder,
+                          capture_output=True, text=True, timeout=40, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.parametrize(("words", "offered"), [(("memrelay", "s"), ["say", "send", "status"]),
+                                                (("memrelay", "send", "x", "y", "--sw"), ["--swarm"]),
+                                                (("memrelay", "completion", "z"), ["zsh"])])
+def test_bash_completes_commands_options_and_choices(program: Program, words: tuple[str, ...], offered: list[str]) -> None:
+    assert complete(program, *words) == offered
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes_pipelines_and_no_name_that_a_shell_would_execute(program: Program) -> None:
+    deploy(program, "a1", "tea.party-2")
+    deploy(program, "b2", '$(touch pwned)"; `rm`')
+
+    assert complete(program, "memrelay", "say", "''") == ["b2", "tea.party-2"]
+    assert complete(program, "memrelay", "tail", "tea") == ["tea.party-2"]
+    assert not (program.folder / "pwned").exists()
+
+
+@pytest.mark.parametrize("damage", ["nothing", "settings", "catalogue"])
+def test_completion_is_silent_where_there_is_nothing_to_offer(program: Program, damage: str) -> None:
+    if damage == "catalogue":
+        program.root.mkdir()
+        (program.root / "system.db").write_bytes(b"no database at all" * 100)
+    asked = {"COMP_WORDS": "memrelay rm ", "COMP_CWORD": "2", "_MEMRELAY_COMPLETE": "complete_bash"}
+
+    ended = program.run(**asked | ({"MEMRELAY_NO": "setting"} if damage == "settings" else {}))
+
+    assert (ended.out.strip(), ended.err) == ("", "")
+    assert program.root.exists() == (damage == "catalogue")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script(program: Program, shell: str) -> None:
+    ended = program.run("completion", shell)
+
+    assert (ended.code, ended.err) == (0, "")
+    assert f"_MEMRELAY_COMPLETE=complete_{shell}" in ended.out
+    assert program.run("completion", shell, "--json").lines == [{"shell": shell, "script": ended.out.rstrip("\n")}]

@@ -1,0 +1,168 @@
+"""`memrelay doctor`: each thing that can be wrong is found, with its remedy; what is well is no fault."""
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.embedded.launcher import EmbeddedServer
+from tests.cli.serving import serving
+from tests.support.client import Client
+from tests.support.program import Ended, Program
+
+SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+REFUSE_ALL_BUT = ("+auth", "+ping", "+select", "+subscribe", "+xadd")
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Program]:
+    with serving() as program:
+        yield program
+
+
+@pytest.fixture
+def alone() -> Iterator[Program]:
+    """The program, with nothing deployed and no bus."""
+    with Program() as program:
+        yield program
+
+
+@pytest.fixture
+def client(program: Program) -> Iterator[Client]:
+    """The server's configuration is as it was at the end."""
+    client = program.client()
+    yield client
+    for name, value in (("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction"), ("maxmemory", 0)):
+        client.redis.config_set(name, value)
+
+
+def found(ended: Ended) -> dict[str, dict[str, str]]:
+    """The worst finding of each check."""
+    worst: dict[str, dict[str, str]] = {}
+    for one in sorted(ended.lines, key=lambda one: ("ok", "warning", "fault").index(one["level"])):
+        worst[one["check"]] = one
+    return worst
+
+
+def examine(program: Program, **environment: str) -> dict[str, dict[str, str]]:
+    return found(program.run("doctor", "--json", **environment))
+
+
+def test_what_make_up_starts_is_well(program: Program) -> None:
+    ended = program.run("doctor")
+
+    *findings, summary = ended.out.splitlines()
+    assert (ended.code, ended.err, summary) == (0, "", "0 faults, 0 warnings")
+    assert all(line.startswith("ok ") for line in findings)
+
+
+def test_json_has_a_line_for_each_finding(program: Program) -> None:
+    lines = program.run("doctor", "--json").lines
+
+    assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
+    assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "bus", "version", "durability", "eviction",
+            "clock", "workers"} == {line["check"] for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("check", "level", "config"),
+    [
+        ("durability", "warning", {"appendfsync": "everysec"}),
+        ("durability", "fault", {"appendfsync": "no"}),
+        ("durability", "fault", {"appendonly": "no"}),
+        ("eviction", "warning", {"maxmemory-policy": "allkeys-lru"}),
+        ("eviction", "fault", {"maxmemory-policy": "allkeys-lru", "maxmemory": 1 << 30}),
+    ],
+)
+def test_a_server_that_may_lose_something_is_found(program: Program, client: Client, check: str, level: str,
+                                                   config: dict[str, Any]) -> None:
+    for name, value in config.items():
+        client.redis.config_set(name, value)
+
+    ended = program.run("doctor", "--json")
+
+    assert found(ended)[check]["level"] == level and "CONFIG SET" in found(ended)[check]["remedy"]
+    assert ended.code == (level == "fault")
+
+
+def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    client.redis.config_set("port", port)
+    client.redis.execute_command("ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "-@all", *REFUSE_ALL_BUT)
+
+    ended = program.run("doctor", "--json", MEMRELAY_BUS__URL=f"redis://limited:secret@127.0.0.1:{port}/0")
+    refused = program.run("doctor", "--json", MEMRELAY_BUS__URL=f"redis://limited:wrong@127.0.0.1:{port}/0")
+
+    untold = {check for check, one in found(ended).items() if one["level"] == "warning"}
+    assert (ended.code, untold) == (0, {"version", "durability", "eviction", "clock", "workers"})
+    assert found(refused)["bus"]["level"] == "fault" and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
+    assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
+
+
+def test_a_server_that_is_stuck_is_not_waited_for(program: Program, client: Client) -> None:
+    client.redis.execute_command("CLIENT", "PAUSE", "7000", "ALL")
+
+    bus = examine(program)["bus"]
+
+    assert bus["level"] == "fault" and "does not answer within 5 s" in bus["text"]
+
+
+def test_where_nobody_serves_the_next_command_is_named(alone: Program) -> None:
+    alone.run("deploy", SAMPLE)
+    server = EmbeddedServer(alone.bus)
+    server.start()
+    try:
+        workers = examine(alone)["workers"]
+        said = alone.run("say", "memory_test", "/read", "--wait", "0.2")
+    finally:
+        server.stop()
+
+    assert workers["level"] == "warning" and "memrelay worker" in workers["remedy"]
+    assert said.code == 1 and "memrelay worker" in said.err
+
+
+def test_without_a_bus_the_rest_is_looked_at(alone: Program) -> None:
+    ended = alone.run("doctor", "--json")
+
+    assert ended.code == 1
+    assert "no bus runs" in found(ended)["bus"]["text"] and "memrelay up" in found(ended)["bus"]["remedy"]
+    assert "memrelay deploy FILE" in found(ended)["catalogue"]["remedy"]
+    assert not alone.root.exists() and not alone.bus.exists()
+
+
+def test_a_bus_that_is_not_there_is_named(alone: Program) -> None:
+    bus = examine(alone, MEMRELAY_BUS__URL="redis://127.0.0.1:1")["bus"]
+
+    assert bus["level"] == "fault" and "redis://127.0.0.1:1" in bus["text"]
+
+
+def test_wrong_settings_are_all_named_and_nothing_else_is_looked_at(alone: Program) -> None:
+    ended = alone.run("doctor", "--json", MEMRELAY_BUS__URLL="x", MEMRELAY_WORKER__BATCH="tea")
+
+    assert ended.code == 1
+    assert [one["level"] for one in ended.lines] == ["fault", "fault"]
+    assert "MEMRELAY_BUS__URLL" in ended.out and "MEMRELAY_WORKER__BATCH" in ended.out
+
+
+@pytest.mark.parametrize(("mode", "level"), [(0o700, "ok"), (0o750, "warning"), (0o777, "fault")])
+def test_a_folder_that_others_reach_is_found(alone: Program, mode: int, level: str) -> None:
+    alone.root.mkdir()
+    alone.root.chmod(mode)
+
+    assert examine(alone)["memory.root"]["level"] == level
+
+
+def test_a_folder_that_is_a_file_is_found(alone: Program) -> None:
+    alone.root.write_text("a file stands here")
+
+    assert examine(alone)["memory.root"]["level"] == "fault"
+
+
+def test_a_damaged_catalogue_is_found(alone: Program) -> None:
+    alone.root.mkdir(mode=0o700)
+    (alone.root / "system.db").write_bytes(b"no database at all" * 100)
+
+    assert examine(alone)["catalogue"]["level"] == "fault"

@@ -1,0 +1,67 @@
+"""`memrelay export`: what it prints deploys as the same."""
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.bundles import make_agent, make_bundle
+from tests.support.program import Program
+
+SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with Program() as program:
+        yield program
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_is_printed_deploys_as_the_same(program: Program, options: tuple[str, ...]) -> None:
+    (deployed,) = program.run("deploy", SAMPLE).lines
+    file = program.folder / "exported.json"
+
+    file.write_text(program.run("export", "memory_test", *options).out)
+    (again,) = program.run("deploy", file).lines
+
+    assert again == deployed
+    assert file.read_text().count("\n") == 1 if options else file.read_text().startswith("{\n  ")
+
+
+def test_it_is_written_to_a_file_on_demand(program: Program) -> None:
+    odd = make_bundle("a3d8f1b2", make_agent("plus", "add_1"), name="\u202eodd \x9b ☕") | {"more": [1.10, None, "\x7f"]}
+    (program.folder / "odd.json").write_bytes(orjson.dumps(odd))
+    (deployed,) = program.run("deploy", "odd.json").lines
+
+    ended = program.run("export", "a3d8f1b2", "-o", "out.json")
+
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert program.run("deploy", "out.json").lines == [deployed]
+    assert program.run("export", "a3d8f1b2").out.replace("\n", "").isprintable()
+
+
+def test_a_bundle_that_is_too_large_when_indented_is_written_on_one_line(program: Program) -> None:
+    large = make_bundle("a3d8f1b2") | {"more": [0] * 200_000}
+    (program.folder / "large.json").write_bytes(orjson.dumps(large))
+    (deployed,) = program.run("deploy", "large.json").lines
+
+    program.run("export", "a3d8f1b2", "--output", "out.json")
+
+    assert program.run("deploy", "out.json").lines == [deployed]
+
+
+def test_a_file_that_cannot_be_written_is_named(program: Program) -> None:
+    program.run("deploy", SAMPLE)
+
+    ended = program.run("export", "memory_test", "--output", "nowhere/out.json")
+
+    assert ended.code == 1
+    assert ended.err == "memrelay: nowhere/out.json: No such file or directory\n"
+
+
+def test_a_pipeline_that_is_not_there_names_the_next_command(program: Program) -> None:
+    ended = program.run("export", "memory_test")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "memrelay deploy FILE" in ended.err

@@ -1,0 +1,130 @@
+"""The front door: what `memrelay` alone does, and how much of the house it wakes."""
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import COMMANDS, NAME, make_app
+from tests.cli.terminal import Terminal
+from tests.support.program import COMMAND, Program
+
+HEAVY = {"pydantic", "yaml", "aiohttp", "apsw", "aiosqlite", "asyncio", "uvloop", "prompt_toolkit", "rich", "structlog", "re2",
+         "jinja2", "msgspec", "orjson", "hiredis"}
+LOADED = """
+import sys
+from cli.main import main
+sys.argv = ["memrelay", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    print(" ".join(sys.modules))
+"""
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with Program() as program:
+        yield program
+
+
+def loaded_by(program: Program, *arguments: str, **environment: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], env=program.environment | environment,
+                          capture_output=True, text=True, check=True, timeout=40)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def invoke(*arguments: str) -> Result:
+    """The same program in this process, where nothing is started that would last."""
+    return CliRunner().invoke(make_app(), arguments, prog_name=NAME)
+
+
+def test_help_lists_each_command_and_what_it_is_for(program: Program) -> None:
+    ended = program.run("--help")
+
+    assert ended.code == 0
+    assert all(f"  {name} " in ended.out and summary in ended.out for name, summary in COMMANDS.items() if len(summary) < 60)
+
+
+def test_summaries_are_short_enough_for_a_shell_to_show_beside_the_name() -> None:
+    assert [name for name, summary in COMMANDS.items() if len(summary) > 80 or not summary.endswith(".")] == []
+
+
+def test_help_loads_no_part_that_a_command_needs(program: Program) -> None:
+    loaded = loaded_by(program, "--help")
+
+    assert loaded & HEAVY == set()
+    assert {name for name in loaded if name.startswith(("bus.", "memory.", "worker.", "web.", "cli.commands."))} == set()
+
+
+def test_completing_a_command_loads_no_part_that_a_command_needs(program: Program) -> None:
+    loaded = loaded_by(program, COMP_WORDS="memrelay s", COMP_CWORD="1", _MEMRELAY_COMPLETE="complete_bash")
+
+    assert loaded & HEAVY <= {"pydantic"}   # with which typer reads options
+
+
+def test_each_command_is_in_the_file_of_its_name() -> None:
+    assert all(callable(getattr(importlib.import_module(f"cli.commands.{name}"), name)) for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_says_how_it_is_used_and_those_that_answer_take_json(name: str) -> None:
+    ended = invoke(name, "--help")
+
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert f"Usage: memrelay {name} [OPTIONS]" in ended.stdout
+    assert "--json" in ended.stdout
+
+
+@pytest.mark.parametrize(("misspelt", "meant"), [("depoly", "deploy"), ("tial", "tail"), ("docter", "doctor")])
+def test_a_misspelt_command_gets_a_suggestion(misspelt: str, meant: str) -> None:
+    ended = invoke(misspelt, "memory_test")
+
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert f"No such command '{misspelt}'. Did you mean '{meant}'?" in ended.stderr
+
+
+def test_without_a_command_help_is_printed_and_the_usage_was_wrong(program: Program) -> None:
+    ended = program.run()
+
+    assert ended.code == 2
+    assert "Commands:" in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("say", "memory_test"),
+        ("rm",),
+        ("ls", "--jsn"),
+        ("say", "x", "y", "--wait", "soon"),
+        ("say", "x", "y", "--wait", "nan"),
+        ("completion", "tcsh"),
+        ("tail", "x", "--since", "y"),
+        ("send", "x", "y", "--swarm", "chat", "--agent", "z"),
+        ("send", "x", "y", "--id", ""),
+    ],
+)
+def test_wrong_usage_is_code_2_and_says_where_help_is(arguments: tuple[str, ...]) -> None:
+    ended = invoke(*arguments)
+
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert f"Try 'memrelay {arguments[0]} --help' for help." in ended.stderr
+
+
+def test_a_reader_that_leaves_is_no_failure(program: Program) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, "doctor"], env=program.environment, stdout=pipe, stderr=pipe) as command:
+        assert command.stdout is not None and command.stderr is not None
+        command.stdout.close()
+
+        assert (command.stderr.read(), command.wait(20)) == (b"", 0)
+
+
+def test_on_a_terminal_ls_is_a_table(program: Program) -> None:
+    with Terminal(program, "ls") as terminal:
+        assert terminal.end() == 0
+
+    assert "No pipeline is in service; deploy one with `memrelay deploy FILE`." in terminal.seen

@@ -1,0 +1,82 @@
+"""What a person reads: answers as sentences, records as lines, and nothing that acts on the terminal."""
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from cli.output import UNSAFE, as_it_came, escaped
+from cli.readable import MOST_CHARACTERS, moment, table, text_lines, value_lines
+
+GUID = "01a200a0-9980-7000-8018-9f7019b48c30"
+
+
+def make_record(content: str = "The meeting is at 3pm", **keys: Any) -> dict[str, Any]:
+    return {"guid": GUID, "kind": "observation", "content": content, "created_at": 1795306765698} | keys
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ({"guid": GUID}, f"Written as {GUID}"),
+        ({"guid": GUID, "created": True}, f"Written as {GUID}"),
+        ({"guid": GUID, "appended": True}, f"Appended to {GUID}"),
+        ({"deleted": 1}, "Deleted 1 record."),
+        ({"deleted": 12}, "Deleted 12 records."),
+        ({"deleted": 0}, "Nothing was deleted: no record has this guid."),
+        ({"deleted": "all"}, '{"deleted":"all"}'),
+        ({"skipped": "no query"}, "Nothing was done: no query"),
+        ({"error": "no content"}, "Error: no content"),
+        ([], "Nothing found."),
+        ("hello", "hello"),
+        ("", ""),
+        (None, "null"),
+        ([1, {"a": 2}], '[1,{"a":2}]'),
+    ],
+)
+def test_an_answer_is_a_sentence(value: Any, line: str) -> None:
+    assert value_lines(value) == [line]
+
+
+def test_a_record_is_a_line_with_the_rest_of_its_content_below() -> None:
+    first, second = value_lines([make_record("one\ntwo")])
+
+    assert first == f"{moment(1795306765698)}  observation  01a200a0-9980…  one"
+    assert second == " " * first.index("one") + "two"
+
+
+@pytest.mark.parametrize("created_at", [None, "noon", 10**30, -(10**30), float("nan"), [], True])
+def test_a_record_with_a_time_that_is_none_is_shown_all_the_same(created_at: Any) -> None:
+    (line,) = value_lines(make_record("tea", created_at=created_at))
+
+    assert line.endswith("tea")
+
+
+def test_a_very_long_text_is_cut_and_says_so() -> None:
+    lines = text_lines("x" * 1_000_000)
+
+    assert lines == ["x" * MOST_CHARACTERS, "… (1000000 characters; --json prints all of them)"]
+
+
+def test_columns_stand_below_each_other() -> None:
+    assert list(table([("NAME", "UID"), ("a", "1"), ("longer", "22")])) == ["NAME    UID", "a       1", "longer  22"]
+
+
+@pytest.mark.parametrize(("text", "shown"), [("\x1b[2J", "\\u001b[2J"), ("\x9b", "\\u009b"), ("a\u202eb", "a\\u202eb"),
+                                             ("\U000e0041", "\\udb40\\udc41"), ("Ärger 茶 👩\u200d🚀", "Ärger 茶 👩\u200d🚀")])
+def test_what_could_act_on_a_terminal_is_shown_instead(text: str, shown: str) -> None:
+    assert escaped(text) == shown
+
+
+@given(some.text())
+def test_escaping_leaves_nothing_unsafe_and_json_as_it_was(text: str) -> None:
+    told = escaped(orjson.dumps(text).decode())
+
+    assert not UNSAFE.search(told)
+    assert orjson.loads(told) == text
+
+
+@pytest.mark.parametrize("text", [b"123456789012345678901234567890", b'{ "a":\n\t1.10 }', b'"\\n"'])
+def test_json_is_repeated_digit_for_digit_on_one_line(text: bytes) -> None:
+    assert orjson.dumps(as_it_came(text)) == text.replace(b"\n", b" ").replace(b"\t", b" ")

@@ -1,0 +1,72 @@
+"""HTTP as a stranger would speak it, on the standard library: it knows none of our code."""
+import json
+import socket
+from collections.abc import Mapping
+from http.client import HTTPConnection
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+
+class Answer(NamedTuple):
+    """What came back; the names of headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.body)
+
+    @property
+    def problem(self) -> tuple[int, str]:
+        """(status, detail) of a problem (RFC 9457), which is checked."""
+        assert self.headers["content-type"].startswith("application/problem+json"), self
+        told = self.json
+        assert told["status"] == self.status, self
+        assert told["type"] and told["title"], self
+        return self.status, told["detail"]
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the results."""
+        assert self.status == 200, self
+        return [result["args"][0]["text"] for result in self.json["results"]]
+
+
+def ask(url: str, method: str, path: str, body: bytes | dict[str, Any] | str = b"", headers: Mapping[str, str] | None = None,
+        ) -> Answer:
+    """One request on a connection of its own. An underscore in a header's name stands for a hyphen."""
+    data = json.dumps(body).encode() if isinstance(body, dict) else body.encode() if isinstance(body, str) else body
+    named = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=40)
+    try:
+        connection.request(method, path, body=data or None, headers=named)
+        got = connection.getresponse()
+        return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+    finally:
+        connection.close()
+
+
+def send_raw(url: str, request: bytes) -> Answer:
+    """Bytes as they are, and what is answered until the server closes, or all of one answer with a length."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+        connection.sendall(request)
+        return read_answer(connection)[0]
+
+
+def read_answer(connection: socket.socket) -> tuple[Answer, bytes]:
+    """One answer, and what came after it."""
+    got = b""
+    while b"\r\n\r\n" not in got and (chunk := connection.recv(65536)):
+        got += chunk
+    head, _, body = got.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    assert first.startswith("HTTP/1."), got
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    wanted = int(headers.get("content-length", 0))
+    while len(body) < wanted and (chunk := connection.recv(65536)):
+        body += chunk
+    return Answer(int(first.split(" ")[1]), headers, body[:wanted]), body[wanted:]

@@ -1,0 +1,122 @@
+"""The sessions that the documents show: commands and what they print, run as a reader would, in their order."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from tests.support.waiting import wait_for
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+UID, GUID = "3f9c2a71", re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# What differs from run to run: guids, times and ids of entries, digests, rates.
+CHANGING = ((GUID, "GUID"), (re.compile(r"\b\d{13}(-\d+)?"), "TIME"), (re.compile(r"~[0-9a-f]{8}"), "~DIGEST"),
+            (re.compile(r"\b[0-9.]+ a second"), "RATE"))
+
+
+class Step(NamedTuple):
+    """One command of a page, and what it is said to print; "" where the page does not show it."""
+
+    command: str
+    shown: str
+
+
+def fences(page: Path) -> list[tuple[str, str]]:
+    """(language, text) of each block of a page."""
+    return FENCE.findall(page.read_text())
+
+
+def steps(page: Path) -> Iterator[Step]:
+    """The commands of its console blocks."""
+    for language, text in fences(page):
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:] if language == "console" else ():
+            command, _, shown = part.partition("\n")
+            yield Step(command, shown)
+
+
+class Reader:
+    """Someone at a checkout, who types what a page says. Use it as a context: at its end nothing runs."""
+
+    def __enter__(self) -> Self:
+        """A folder that looks like a checkout, with its own data."""
+        self._folder = tempfile.TemporaryDirectory(prefix="memrelay-test-")
+        self.folder = Path(self._folder.name)
+        self.log_file = (self.folder / "log").open("ab")
+        self._running: list[subprocess.Popen[bytes]] = []
+        for name in ("pipelines", "Procfile", "config.yaml"):
+            (self.folder / name).symlink_to(CHECKOUT / name)
+        (self.folder / ".venv").symlink_to(Path(sys.prefix))
+        ours = {"MEMRELAY_MEMORY__ROOT": "data/memory", "MEMRELAY_BUS__DATA": "data/bus", "MEMRELAY_WEB__PORT": "0"}
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")} | ours
+        self._changed = {UID: UID}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Ends what was started, the last first."""
+        for process in reversed(self._running):
+            process.terminate()
+            process.wait(20)
+        self.log_file.close()
+        self._folder.cleanup()
+
+    @property
+    def log(self) -> str:
+        """What the processes in the background have said."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def start(self, command: str, mark: str) -> subprocess.Popen[bytes]:
+        """Starts a command that serves, and waits until it says `mark`."""
+        began = len(self.log)
+        process = subprocess.Popen(["bash", "-c", f"exec {self.adapted(command)}"], cwd=self.folder, env=self.environment,
+                                   stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file)
+        self._running.append(process)
+        wait_for(lambda: mark in self.log[began:] or process.poll() is not None, f"{command}: {mark}", 30)
+        assert process.poll() is None, self.log[began:]
+        if url := re.search(r"web_ready +url=(\S+)", self.log[began:]):
+            self._changed["http://127.0.0.1:8765"] = url[1]
+        return process
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGKILL to one that was started."""
+        process.kill()
+        process.wait()
+        self._running.remove(process)
+
+    def up(self) -> None:
+        """`memrelay up`, as make does it; the page's uid is that of its sample from now on."""
+        self.start(".venv/bin/memrelay up", "Ctrl-C ends it")
+        uid = re.search(r"pipeline memory_test \((\w+)\)", self.log)
+        assert uid is not None
+        self._changed[UID] = uid[1]
+
+    def type(self, command: str) -> str:
+        """Runs a command and returns what it prints, both to stdout and stderr."""
+        done = subprocess.run(["bash", "-c", self.adapted(command)], cwd=self.folder, env=self.environment, timeout=40,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
+        if guid := GUID.search(done.stdout):
+            self._changed.setdefault("guid", guid[0])
+        return done.stdout
+
+    def adapted(self, text: str) -> str:
+        """A page's text, with this run's uid, url and guid."""
+        for was, now in self._changed.items():
+            text = GUID.sub(now, text) if was == "guid" else text.replace(was, now)
+        return text
+
+
+def looks_like(shown: str, printed: str) -> bool:
+    """Whether what is printed is what is shown, but for what differs from run to run; `...` stands for anything."""
+    pattern = ".*".join(re.escape(part) for part in _steady(shown).strip().split("..."))
+    return re.fullmatch(pattern, _steady(printed).strip(), re.DOTALL) is not None
+
+
+def _steady(text: str) -> str:
+    for changing, name in CHANGING:
+        text = changing.sub(name, text)
+    return text

@@ -1,0 +1,17 @@
+"""The house that the tests of one file share, with its web server: each test has pipelines of its own in it."""
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.served import Served
+
+SECRETS = {"HOOK_TOKEN": "tea-with-milk", "EMPTY_TOKEN": ""}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """A server, a memory root, a worker and a web server, which live through the file and end in order."""
+    with Served(secrets=SECRETS, WEB__MAX_WAIT_S="20") as served:
+        yield served
+        assert served.web.stop() == 0
+        assert not [event for event in served.web.events if event["event"] == "request_failed"]

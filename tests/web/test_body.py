@@ -1,0 +1,122 @@
+"""A body becomes an envelope: JSON first, whatever its Content-Type; what is no JSON is plain text."""
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.codec import decode
+from web.body import to_envelope
+from web.errors import BadRequest, Problem, TooLarge, Unprocessable
+
+MOST = 1 << 20
+ENVELOPE = {"from": "Ann", "id": "x", "args": [{"text": "hello", "mood": "good"}, {"text": "and more"}]}
+NESTED = {depth: b"[" * depth + b"]" * depth for depth in (300, 2000)}
+
+
+def read(body: bytes, most: int = MOST) -> dict[str, Any]:
+    """The envelope of a body, which a worker can read too."""
+    envelope = to_envelope(body, sender="webhook", now_ms=1_780_000_000_000, max_bytes=most)
+    decode(envelope, MOST)
+    made: dict[str, Any] = orjson.loads(envelope)
+    return made
+
+
+def part(body: bytes) -> dict[str, Any]:
+    """The only part of what a body becomes."""
+    (only,) = read(body)["args"]
+    return only
+
+
+def refusal(body: bytes, most: int = MOST) -> Problem:
+    with pytest.raises(Problem) as caught:
+        read(body, most)
+    return caught.value
+
+
+def test_an_envelope_stays_as_it_is_with_keys_that_nobody_knows() -> None:
+    assert read(orjson.dumps(ENVELOPE)) == ENVELOPE
+
+
+@pytest.mark.parametrize("nobody", [{}, {"from": None}, {"from": ""}])
+def test_an_envelope_that_names_nobody_was_said_by_the_caller(nobody: dict[str, Any]) -> None:
+    made = read(orjson.dumps({"args": [{"text": "hello"}]} | nobody))
+
+    assert (made["from"], made["id"]) == ("webhook", "")
+
+
+def test_a_text_is_the_only_part_with_whatever_else_it_holds() -> None:
+    assert part(b'{"text": "hello", "mood": {"is": "good"}}') == {
+        "text": "hello", "mood": {"is": "good"}, "username": "webhook", "timestamp": 1_780_000_000_000, "type": "text/plain"}
+
+
+def test_a_text_may_say_who_says_it_and_of_what_type_it_is() -> None:
+    made = read(b'{"text": "{}", "from": "Ann", "id": "x", "type": "application/json", "username": "ann"}')
+
+    assert (made["from"], made["id"]) == ("Ann", "x")
+    assert (made["args"][0]["type"], made["args"][0]["username"]) == ("application/json", "ann")
+
+
+@pytest.mark.parametrize("body", [b"null", b"5", b'"hello"', b"[1, 2]", b'{"event": "push"}', b'{"text": 5}', b'{"args": {}}',
+                                  b'{"text": "x", "username": 5}', b'{"text": null}', NESTED[300]])
+def test_any_other_json_is_the_text(body: bytes) -> None:
+    assert (part(body)["text"], part(body)["type"]) == (body.decode(), "application/json")
+
+
+@pytest.mark.parametrize("body", [b"hello", b"a=b&c=d", b"{", b"NaN", b"--x\r\nContent-Type: text/plain"])
+def test_what_is_no_json_is_plain_text(body: bytes) -> None:
+    assert (part(body)["text"], part(body)["type"]) == (body.decode(), "text/plain")
+
+
+def test_the_line_break_at_the_end_is_none_of_the_text() -> None:
+    assert part(b"hello\n")["text"] == "hello"
+    assert part(b'{"event": 1}\n')["text"] == '{"event": 1}'
+
+
+def test_nothing_at_all_is_an_empty_text() -> None:
+    assert (part(b"")["text"], part(b"")["type"]) == ("", "text/plain")
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b'{"text": "\xc3"', b"caf\xe9"])
+def test_what_is_no_text_is_refused(body: bytes) -> None:
+    assert isinstance(refusal(body), BadRequest)
+
+
+@pytest.mark.parametrize("body", [b'{"args": []}', b'{"args": ["hello"]}', b'{"args": [{"text": 5}]}',
+                                  b'{"args": [{"text": "x"}], "from": 5}', b'{"text": "x", "from": 5}',
+                                  b'{"text": "x", "id": []}'])
+def test_a_message_that_nobody_could_read_is_refused(body: bytes) -> None:
+    assert isinstance(refusal(body), Unprocessable)
+
+
+@pytest.mark.parametrize("body", [NESTED[2000], b'{"text": "x", "more": %s}' % NESTED[300],
+                                  b'{"args": [{"text": "x", "more": %s}]}' % NESTED[300], b'{"args": [%s]}' % NESTED[2000]],
+                         ids=["any", "text", "envelope", "very deep"])
+def test_what_is_nested_too_deeply_is_refused(body: bytes) -> None:
+    assert "too deeply" in refusal(body).detail
+
+
+@pytest.mark.parametrize("body", [b"x" * 1000, b"\x01" * 200, b'{"text": "%s"}' % (b"x" * 980),
+                                  b'{"args": [{"text": "%s"}]}' % (b"x" * 970)],
+                         ids=["text", "control characters", "text in JSON", "envelope"])
+def test_what_becomes_too_long_as_an_envelope_is_refused_at_once(body: bytes) -> None:
+    fault = refusal(body, 1000)
+
+    assert isinstance(fault, TooLarge)
+    assert "bus.max_message_bytes allows 1000" in fault.detail
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2**63, 2**64 - 1) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["text", "args", "from", "id", "type", "username", "x"]), inner, max_size=5))
+
+
+@given(st.binary(max_size=200) | JSON_VALUES.map(orjson.dumps))
+def test_every_body_becomes_an_envelope_that_a_worker_reads_or_is_refused_with_a_reason(body: bytes) -> None:
+    try:
+        read(body)
+    except Problem as fault:
+        assert fault.status in (400, 422)
+        assert fault.detail

@@ -1,0 +1,249 @@
+"""The pages as they come from the server: complete without a script, escaped, and readable where something is missing."""
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
+from tests.support.client import make_envelope
+from tests.support.http import Answer, ask
+from tests.support.pages import lines_to_try, put, text_of
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+from tests.support.worker import CHECKOUT
+
+HTMX = "htmx-2.0.11.min.js"
+HTMX_SHA256 = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"   # as npm has it, unchanged
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
+SAMPLE = "pipelines/memory_test.json"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served() as found:
+        yield found
+
+
+def room(served: Served, uid: str, query: str = "") -> Answer:
+    return served.get(f"/pipelines/{uid}{query}")
+
+
+def said(served: Served, uid: str, swarm: str = "chat") -> Answer:
+    return served.get(f"/pipelines/{uid}/said?swarm={swarm}")
+
+
+def assert_is_still(page: Answer) -> None:
+    """Nothing in it runs or is fetched but the server's own files, and the browser is told to see to it."""
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff" and page.headers["cache-control"] == "no-store"
+    assert not re.search(r'<script(?! src="/static/)|<style|\sstyle=|\son\w+=|javascript:|https?://(?!127)', page.body.decode())
+
+
+def test_the_first_page_of_a_house_with_one_pipeline_has_everything() -> None:
+    with Served() as house:
+        uid = house.deploy(*make_commands(), pipeline_name="tea")
+
+        page = house.get("/")
+
+        text = text_of(page)
+        assert page.status == 200 and len(lines_to_try(page)) == 8
+        assert all(told in text for told in ("tea", uid, "Rate", "Waiting", "Dead letters", "Chat with tea", "dispatch_write"))
+        assert page.body.count(b"<svg") == 1
+        assert_is_still(page)
+
+
+def test_a_house_without_pipelines_says_how_to_deploy_one() -> None:
+    with Served() as house:
+        page = house.get("/")
+
+        assert page.status == 200
+        assert f"memrelay deploy {SAMPLE}" in text_of(page) and (CHECKOUT / SAMPLE).exists()
+
+
+def test_a_pipelines_room_shows_figures_graph_table_and_log(served: Served) -> None:
+    uid = served.deploy(*make_commands(), pipeline_name="room", pipeline_desc="Where tea is kept.")
+    served.say(uid, {"text": "/write tea"}, query="?wait=5")
+
+    page = room(served, uid)
+
+    text = text_of(page)
+    assert page.status == 200
+    assert all(told in text for told in ("Where tea is kept.", "/write tea", "memory_write", "Served by", "From whom"))
+    assert "memory_write listens to dispatch_write on chat." in text
+
+
+def test_what_is_shown_to_try_works(served: Served) -> None:
+    uid = served.deploy(*make_commands())
+    say, last, *_, publish, add = map(shlex.split, lines_to_try(room(served, uid)))
+
+    answer = ask(served.url, "POST", say[1].removeprefix(served.url), say[3])
+    for words in (publish, add):
+        assert words[:3] == ["redis-cli", "-s", str(served.house.client.socket)]
+        served.house.client.redis.execute_command(*words[3:])
+    served.house.client.await_quiet(uid)
+
+    assert answer.status == 200
+    log = ask(served.url, "GET", last[1].removeprefix(served.url)).json["items"]
+    assert [item["message"]["args"][0]["text"] for item in log] == ["hello"] * 3
+
+
+def test_names_that_a_shell_would_read_are_quoted_in_what_is_shown_to_try(served: Served) -> None:
+    swarm = "a'b \"c\" $(d)/é"
+    uid = served.deploy(make_agent("x", "add_1", on=swarm, to=""))
+
+    curl, *_, publish, _ = map(shlex.split, lines_to_try(room(served, uid)))
+
+    assert urlsplit(curl[1]).netloc == urlsplit(served.url).netloc
+    assert ask(served.url, "POST", curl[1].removeprefix(served.url), curl[3]).status == 200
+    assert publish[4] == f"swarm:{{{uid}}}:{swarm}"
+
+
+def test_whatever_is_named_or_said_is_shown_as_text(served: Served) -> None:
+    agent = make_agent(HOSTILE, "add_1", hears=[HOSTILE], on=HOSTILE, to=HOSTILE)
+    uid = served.deploy(agent, pipeline_name=HOSTILE, pipeline_desc=HOSTILE)
+    served.house.client.enter(uid, HOSTILE, sender=HOSTILE, swarm=HOSTILE)
+    served.house.client.await_quiet(uid)
+
+    pages = [served.get("/"), room(served, uid), served.get(f"/pipelines/{uid}/fares"), served.get("/fragments/overview")]
+
+    for page in pages:
+        assert page.status == 200
+        assert b"<script>" not in page.body and b"<img src=x" not in page.body
+    assert HOSTILE in text_of(pages[1])
+
+
+@pytest.mark.parametrize("data", [b'{"args": []}', b'{"text": "<b>"}', b'{"from": "", "args": [{"text": ""}, 1, null]}'])
+def test_a_log_may_hold_anything(served: Served, data: bytes) -> None:
+    uid = served.deploy()
+    served.house.client.redis.xadd(f"swarm:{{{uid}}}:chat", {"mid": "x", "data": data})
+
+    page = said(served, uid)
+
+    assert page.status == 200 and page.body.count(b"<li>") == 1
+    assert b"<b>" not in page.body
+
+
+def test_the_log_shows_the_newest_messages_first_and_is_bounded(served: Served) -> None:
+    uid = served.deploy()
+    served.house.client.enter_together(uid, [f"number {number}" for number in range(70)])
+    served.house.client.await_quiet(uid)
+    served.house.client.redis.xadd(f"swarm:{{{uid}}}:chat", {"mid": "x", "data": make_envelope("long " * 10_000)})
+
+    page = said(served, uid)
+
+    assert page.body.count(b"<li>") == 50 and len(page.body) < 20_000
+    assert page.body.index(b"long ") < page.body.index(b"number 69") < page.body.index(b"number 21")
+    assert "and 49,600 more characters" in text_of(page) and b"number 20<" not in page.body
+
+
+@pytest.mark.parametrize("count", [0, 1, 60])
+def test_pipelines_of_any_size_have_a_page(served: Served, count: int) -> None:
+    agents = [make_agent(f"agent_{number}", "add_1", hears=f"agent_{number * 7 % 60}") for number in range(count)]
+    uid = put(served.url, make_bundle(make_uid()) | {"agents": agents})
+
+    page = room(served, uid)
+
+    assert page.status == 200 and page.body.count(b'<g class="box') == count
+    assert ("This pipeline has no agents." in text_of(page)) == (count == 0)
+
+
+def test_a_second_page_lists_what_the_first_has_no_place_for() -> None:
+    with Served(worker=False) as house:
+        uids = [put(house.url, make_bundle(f"p{number:03}", name=f"pipeline {number:03}")) for number in range(23)]
+
+        pages = [house.get("/"), house.get("/?page=2"), house.get("/?page=99"), house.get("/?page=%E2%91%A0")]
+
+        rows = [re.findall(r'id="to-(\w+)"', page.body.decode()) for page in pages]
+        assert rows == [uids[:20], uids[20:], uids[20:], uids[:20]]
+        assert b"/?page=2" in pages[0].body and b"/?page=1" in pages[1].body
+
+
+def test_who_serves_nothing_and_a_bus_that_keeps_nothing_are_named_loudly() -> None:
+    with Served(worker=False) as house:
+        uid = put(house.url, make_bundle(make_uid()))
+        house.house.client.redis.config_set("appendonly", "no")
+
+        for page in (room(house, uid), house.get("/")):
+            assert "No worker runs: what is said waits on the bus until one does." in text_of(page)
+            assert "NOT PERSISTENT" in text_of(page)
+
+
+@pytest.mark.parametrize("path", ["/pipelines/nothing", "/pipelines/%3Cscript%3E", "/pipelines/{uid}?swarm=nothing"])
+def test_what_is_not_there_has_a_readable_page(served: Served, path: str) -> None:
+    uid = served.deploy()
+
+    page = served.get(path.format(uid=uid))
+
+    assert page.status == 404 and b"<script>" not in page.body
+    assert "There is no such thing" in text_of(page) and "All pipelines" in text_of(page)
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/static/nothing.js", "/static/..%2fpages.py", "/pipelines/nothing/fares"])
+def test_parts_and_other_paths_tell_problems_as_the_api_does(served: Served, path: str) -> None:
+    status, detail = served.get(path).problem
+
+    assert status == 404 and detail
+
+
+def test_while_the_bus_is_away_the_frame_says_so_and_comes_back_with_it() -> None:
+    with Served() as house:
+        uid = house.deploy(pipeline_name="tea")
+        house.house.server.stop(grace_s=5)
+
+        away = wait_for(lambda: _if_status(house.get("/"), 503), "the page tells that the bus is away")
+        for page in (away, room(house, uid)):
+            assert page.status == 503 and page.headers["retry-after"] == "1"
+            assert "The bus does not answer" in text_of(page) and b'http-equiv="refresh"' in page.body
+        assert house.get(f"/pipelines/{uid}/fares").problem[0] == 503
+
+        house.house.server.start()
+        wait_for(lambda: _if_status(room(house, uid), 200), "the page is back")
+
+
+def test_a_page_knows_when_other_versions_are_in_service(served: Served) -> None:
+    uid = served.deploy(pipeline_name="first")
+    fares = re.search(rf'hx-get="(/pipelines/{uid}/fares\?seen=\w+)"', room(served, uid).body.decode())
+    assert fares is not None
+    before = text_of(served.get(fares[1]))
+
+    put(served.url, make_bundle(uid, name="second"))
+
+    assert "Another version" not in before
+    assert "Another version is in service by now." in text_of(served.get(fares[1]))
+
+
+def test_no_page_holds_a_script_or_a_style_of_its_own(served: Served) -> None:
+    uid = served.deploy()
+
+    for page in (room(served, uid), served.get("/pipelines/nothing")):
+        assert_is_still(page)
+
+
+def test_files_are_kept_by_the_browser_until_they_change(served: Served) -> None:
+    page = served.get("/").body.decode()
+    urls = sorted(set(re.findall(r'"(/static/[^"]+)"', page)))
+
+    for url in urls:
+        found = served.get(url)
+        assert found.status == 200 and "immutable" in found.headers["cache-control"]
+        again = served.get(url, If_None_Match=found.headers["etag"])
+        assert (again.status, again.body) == (304, b"")
+        assert served.get(url.partition("?")[0]).headers["cache-control"] == "no-cache"
+    assert len(urls) == 7
+
+
+def test_htmx_is_the_published_one_with_its_licence_beside_it(served: Served) -> None:
+    script = served.get(f"/static/{HTMX}")
+
+    licence = served.get(f"/static/{HTMX.removesuffix('.min.js')}.licence.txt")
+
+    assert hashlib.sha256(script.body).hexdigest() == HTMX_SHA256
+    assert licence.body.startswith(b"Zero-Clause BSD")
+
+
+def _if_status(answer: Answer, status: int) -> Answer | None:
+    return answer if answer.status == status else None

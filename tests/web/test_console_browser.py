@@ -1,0 +1,322 @@
+"""The console in Chromium, with a real worker behind it: chat, looks, keyboard, phone, dark, and what it costs over time."""
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browser import chromium
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_commands, make_uid
+from tests.support.http import ask
+from tests.support.pages import put
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+HOSTILE = '"><script>document.title = "taken"</script><img src=x onerror="document.title = \'taken\'">'
+DARK = "#14171a"
+LOOKS = 200
+WARM = 20   # looks until the browser has compiled and kept what it will
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser(served: Served) -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def uid(served: Served) -> Iterator[str]:
+    deployed = put(served.url, make_bundle(make_uid(), make_person(), *make_commands(), name="tea"))
+    yield deployed
+    ask(served.url, "DELETE", f"/v1/pipelines/{deployed}")
+
+
+def make_person(name: str = "User", swarm: str = "chat") -> Json:
+    return {"agent_class": "chat_agent", "agent_alias": "person", "agent_name": name, "agent_rec_swarm": swarm,
+            "agent_send_swarm": swarm, "wf_publish_results": True}
+
+
+@contextmanager
+def opened(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
+    """A page of its own, on which no script fails and nothing is asked of anybody else."""
+    context = browser.new_context(**how)
+    page, faults, asked = context.new_page(), list[str](), list[str]()
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: asked.append(request.url))
+    try:
+        page.goto(served.url + path)
+        yield page
+        assert [url for url in asked if not url.startswith(served.url)] == []
+        assert [fault for fault in faults if not fault.startswith(("Failed to load resource", "htmx:"))] == []   # of a request
+    finally:
+        context.close()
+
+
+def say(page: Page, text: str) -> Any:
+    """Says something in the chat, and returns the exchange with its answers."""
+    page.locator("#text").fill(text)
+    page.locator("#text").press("Enter")
+    exchange = page.locator("#exchanges > li").last
+    expect(exchange.locator(".what").first).to_have_text(text)
+    expect(exchange).to_have_attribute("aria-busy", "false", timeout=10_000)
+    return exchange
+
+
+def overflow(page: Page) -> int:
+    """By how many px the page is wider than the window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+def test_what_is_written_in_the_chat_is_found_in_it(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        written = say(page, "/write The meeting is at 3pm")
+        expect(written.locator(".answer")).to_have_text(re.compile("Written as [0-9a-f-]{36}"))
+        guid = written.locator("code").inner_text()
+
+        found = say(page, "/search meeting")
+        expect(found.locator("tbody tr")).to_have_count(1)
+        expect(found.locator("tbody")).to_contain_text("The meeting is at 3pm")
+        expect(found.locator("tbody")).to_contain_text(guid)
+
+        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text("Deleted 1 record.")
+        expect(say(page, "/read").locator(".answer")).to_contain_text("Nothing found.")
+        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text("Nothing was deleted")
+
+
+def test_what_has_no_answer_says_why(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        expect(say(page, "hello")).to_contain_text("No answer: nothing in the pipeline answers to this.")
+
+
+def test_the_chat_keeps_so_many_exchanges_and_no_more(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        for number in range(23):
+            say(page, f"/write number {number}")
+
+        expect(page.locator("#exchanges > li")).to_have_count(20)
+        expect(page.locator("#exchanges > li").first).to_contain_text("number 3")
+
+
+def test_what_others_say_appears(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        served.house.client.enter(uid, "/write from elsewhere", sender="Anna")
+
+        expect(page.locator(".said")).to_contain_text("Anna", timeout=10_000)
+        expect(page.locator(".said")).to_contain_text("/write from elsewhere")
+        expect(page.locator(".strip")).to_contain_text(re.compile(r"Done\s*[1-9]"), timeout=10_000)
+
+
+def test_one_can_speak_under_another_name(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        page.locator("#from").fill("Anna")
+        say(page, "hello")
+
+    assert served.house.client.log(uid)[0].sender == "Anna"
+
+
+def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: Served) -> None:
+    on = {"on": HOSTILE, "to": HOSTILE}
+    write = make_agent("write", "memory_write", {"memory_id": STORE}, hears=HOSTILE, **on)
+    read = make_agent("read", "memory_read", {"memory_id": STORE}, hears="write", **on)
+    uid = put(served.url, make_bundle(make_uid(), make_person(HOSTILE, HOSTILE), write, read, name=HOSTILE))
+
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        exchange = say(page, HOSTILE)
+
+        expect(exchange.locator("tbody")).to_contain_text(HOSTILE)
+        expect(page.locator(".said")).to_contain_text(HOSTILE)
+        expect(page.locator("h1")).to_contain_text('"><script>')
+        assert page.locator("script:not([src]), img[src=x]").count() == 0 and page.title() != "taken"
+
+
+def test_without_a_script_everything_can_be_read(browser: Browser, served: Served, uid: str) -> None:
+    served.say(uid, {"text": "/write tea"}, query="?wait=5")
+
+    with opened(browser, served, f"/pipelines/{uid}", java_script_enabled=False) as page:
+        expect(page.locator("#say")).to_be_hidden()
+        expect(page.get_by_text("The chat needs JavaScript.")).to_be_visible()
+        expect(page.locator(".chat pre")).to_contain_text(f"curl '{served.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'")
+        for told in (".strip", ".said", "svg .box", ".agents", ".try pre"):
+            expect(page.locator(told).first).to_be_visible()
+        expect(page.locator(".copy")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/", "/pipelines/{uid}", "/pipelines/nothing"])
+def test_a_phone_shows_no_page_wider_than_itself(browser: Browser, served: Served, uid: str, path: str) -> None:
+    phone = {"width": 360, "height": 740}
+
+    with opened(browser, served, path.format(uid=uid), viewport=phone, has_touch=True) as page:
+        if "{uid}" in path:
+            say(page, "/write " + "verylongword" * 50)
+            say(page, "/read")
+            expect(page.locator(".said")).to_contain_text("verylongword")
+        assert overflow(page) <= 0
+
+
+def test_dark_where_the_system_is_dark(browser: Browser, served: Served, uid: str) -> None:
+    papers = []
+    for scheme in ("light", "dark"):
+        with opened(browser, served, f"/pipelines/{uid}", color_scheme=scheme) as page:
+            papers.append(page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip())
+            assert lowest_contrast(page) >= 4.5
+
+    assert papers[1] == DARK != papers[0]
+
+
+def lowest_contrast(page: Page) -> float:
+    """Of the texts with what is behind them, as WCAG 2 computes it."""
+    return float(page.evaluate((Path(__file__).parent / "contrast.js").read_text()))
+
+
+def test_the_keyboard_is_enough(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, "/") as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        tab_to(page, f"document.activeElement.id === 'to-{uid}'")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/pipelines/{uid}")
+
+        tab_to(page, "document.activeElement.id === 'text'")
+        page.keyboard.type("/write one")
+        page.keyboard.press("Shift+Enter")
+        page.keyboard.type("two")
+        page.keyboard.press("Enter")
+
+        expect(page.locator("#exchanges > li .what").first).to_have_text("/write one\ntwo")
+        expect(page.locator(".answer")).to_contain_text("Written as")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def tab_to(page: Page, arrived: str) -> None:
+    for _ in range(80):
+        if page.evaluate(arrived):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"no way by Tab to where {arrived}")
+
+
+def test_the_focus_stays_where_it_is_when_the_page_looks_again(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, "/") as page:
+        link = page.locator(f"#to-{uid}")
+        link.focus()
+        before = link.element_handle()
+        served.say(uid, {"text": "/write tea"}, query="?wait=5")
+
+        page.wait_for_function("old => !old.isConnected", arg=before, timeout=15_000)
+        expect(link).to_be_focused()
+
+
+def test_a_line_is_copied(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.locator(".copy").first.click()
+
+        expect(page.locator(".copy").first).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()") == page.locator("[data-copy]").first.inner_text()
+
+
+def test_a_server_that_is_away_is_told_quietly_and_asked_ever_less_often(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        page.clock.install()
+        page.clock.run_for(2000)
+        failed: list[str] = []
+        page.on("requestfailed", lambda request: failed.append(request.url))
+        page.route("**/pipelines/**", lambda route: route.abort())
+
+        look(page, lambda: len(failed) >= 4)
+        silence = page.locator("#silence")
+        expect(silence).to_have_text(re.compile(r"^No answer from the server since \d\d:\d\d:\d\d\.$"))
+        seen = len(failed)
+        for _ in range(15):
+            page.clock.run_for(1000)
+        expect(page.locator(".said")).to_be_visible()
+        assert len(failed) - seen <= 4
+
+        page.unroute("**/pipelines/**")
+        for _ in range(40):
+            page.clock.run_for(1000)
+        expect(silence).to_be_hidden()
+
+
+def test_a_hidden_page_does_not_look(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        page.evaluate("Object.defineProperty(document, 'hidden', {get: () => window.away === true})")
+        page.evaluate("window.away = true")
+        page.wait_for_timeout(2000)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.wait_for_timeout(3500)
+        assert asked == []
+
+        page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
+        page.wait_for_timeout(1000)
+        assert len(asked) == 2
+
+
+def look(page: Page, done: Callable[[], object]) -> None:
+    """Lets the page's time run until something holds."""
+    def holds() -> object:
+        page.clock.run_for(1500)
+        return done()
+
+    wait_for(holds, "the page has looked", 50)
+
+
+@pytest.mark.timeout(120)
+def test_a_page_that_is_open_for_long_neither_grows_nor_leaves_anything(browser: Browser, served: Served, uid: str) -> None:
+    sockets = count_sockets(served.web.pid)
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        session, answers = page.context.new_cdp_session(page), list[int]()
+        page.on("response", lambda response: answers.append(response.status))
+        page.clock.install()
+
+        def load_and_look(looks: int) -> dict[str, int]:
+            for _ in range(looks):
+                served.house.client.enter_together(uid, ["/write number one", "/search number", "x" * 500] * 5)
+                seen = len(answers)
+                look(page, lambda seen=seen: len(answers) >= seen + 2)
+            return weigh(page, session)
+
+        before = load_and_look(WARM)
+        after = load_and_look(LOOKS)
+
+        print(f"after {WARM} looks {before}, after {WARM + LOOKS} looks {after}, {len(answers)} answers")
+        assert set(answers) == {200}
+        assert after["nodes"] <= before["nodes"] + 20 and after["listeners"] <= before["listeners"] + 24   # of two requests
+        assert after["heap"] <= before["heap"] + 500_000
+
+    wait_for(lambda: count_sockets(served.web.pid) <= sockets, "the server keeps nothing of the page", 20)
+    assert served.get("/status").json["listeners"] == 0
+
+
+def weigh(page: Page, session: Any) -> dict[str, int]:
+    """What the page holds after collections of garbage, of which one may come in the middle of a swap."""
+    found = []
+    for _ in range(4):
+        page.wait_for_timeout(50)
+        session.send("HeapProfiler.collectGarbage")
+        counted, heap = session.send("Memory.getDOMCounters"), session.send("Runtime.getHeapUsage")
+        found.append((counted["nodes"], counted["jsEventListeners"], int(heap["usedSize"])))
+    return dict(zip(("nodes", "listeners", "heap"), map(min, zip(*found, strict=True)), strict=True))
+
+
+def count_sockets(pid: int) -> int:
+    """How many sockets a process has open; 0 where the system does not tell."""
+    folder = Path(f"/proc/{pid}/fd")
+    return sum(1 for link in folder.iterdir() if _target(link).startswith("socket:")) if folder.exists() else 0
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:   # closed meanwhile
+        return ""

@@ -1,0 +1,92 @@
+"""What pages cost the server: one look at the bus a second, however many are open, and nothing once they are closed."""
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from aiohttp import ClientSession
+
+from bus.address import Address
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+from web.parts import WebOptions
+from web.service import WebServer
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served() as found:
+        yield found
+
+
+def test_many_open_pages_cost_the_bus_one_look_a_second(served: Served) -> None:
+    uid = served.deploy()
+    before = looks(served)
+
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: served.get(f"/pipelines/{uid}/fares").status, range(100)))
+
+    assert set(answers) == {200}
+    assert 1 <= looks(served) - before <= 10   # a look a second, were the machine ever so busy
+
+
+def looks(served: Served) -> int:
+    """How often the roll of workers was read, which each look does once."""
+    return int(served.house.client.redis.info("commandstats").get("cmdstat_zrange", {"calls": 0})["calls"])
+
+
+def test_a_pipeline_is_shown_as_soon_as_it_is_deployed(served: Served) -> None:
+    for _ in range(5):
+        uid = served.deploy()
+
+        assert served.get(f"/pipelines/{uid}").status == 200
+
+
+def test_a_slow_look_is_shared_and_a_failed_one_is_tried_again(served: Served) -> None:
+    uid = served.deploy()
+    served.house.client.redis.execute_command("CLIENT", "PAUSE", 1500, "ALL")
+    with ThreadPoolExecutor(10) as pool:
+        assert set(pool.map(lambda _: served.get(f"/pipelines/{uid}").status, range(10))) == {200}
+
+    served.house.server.stop(grace_s=5)
+    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 503, "the page tells that the bus is away")
+    served.house.server.start()
+
+    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 200, "the page is back")
+
+
+def test_a_page_that_was_closed_leaves_no_task_behind(served: Served) -> None:
+    uid = served.deploy()
+    paths = ["/", "/fragments/overview", *[f"/pipelines/{uid}{part}" for part in ("", "/fares", "/said?swarm=chat")]]
+
+    before, after = asyncio.run(count_tasks(served, paths))
+
+    assert after <= before
+
+
+async def count_tasks(served: Served, paths: list[str]) -> tuple[int, int]:
+    """The tasks of a web server of its own: when it has answered once, and after many looks."""
+    server = WebServer(Address(path=str(served.house.client.socket)), served.house.root, WebOptions(port=0), str)
+    running = asyncio.create_task(server.run())
+    await server.ready.wait()
+    await look(server.url, paths, 1)
+    before = await settled_tasks()
+    await look(server.url, paths, 100)
+    after = await settled_tasks()
+    server.stop()
+    await running
+    return before, after
+
+
+async def look(url: str, paths: list[str], times: int) -> None:
+    async with ClientSession(url) as session:
+        for _ in range(times):
+            for answer in await asyncio.gather(*map(session.get, paths)):
+                assert answer.status == 200
+                await answer.read()
+
+
+async def settled_tasks() -> int:
+    """How many there are when connections that were closed are gone."""
+    await asyncio.sleep(0.3)
+    return len(asyncio.all_tasks())

@@ -1,0 +1,136 @@
+"""Whatever is wrong with a request: a problem (RFC 9457) that says what, never a traceback, and the server lives on."""
+import gzip
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.http import Answer, ask, send_raw
+from tests.support.served import Served
+
+MOST = 1 << 20   # bus.max_message_bytes
+
+
+@pytest.fixture(autouse=True)
+def still_serving(served: Served) -> Iterator[None]:
+    yield
+    assert served.get("/live").json == {"live": True}
+
+
+@pytest.fixture(scope="module")
+def uid(served: Served) -> str:
+    return served.deploy()
+
+
+def raw(served: Served, request: bytes) -> Answer:
+    return send_raw(served.url, request)
+
+
+def post(served: Served, uid: str, *lines: bytes, body: bytes = b"") -> Answer:
+    """A POST with the headers as they are given."""
+    head = [f"POST /webhooks/{uid}/memory_write_ HTTP/1.1".encode(), b"Host: localhost", *lines]
+    return raw(served, b"\r\n".join(head) + b"\r\n\r\n" + body)
+
+
+@pytest.mark.parametrize(("method", "path", "allowed"), [
+    ("DELETE", "/v1/pipelines/{uid}/swarms/chat/messages", "GET,HEAD,POST"),
+    ("GET", "/webhooks/{uid}/memory_write_", "POST"), ("PATCH", "/v1/pipelines/{uid}", "DELETE,GET,HEAD,PUT"),
+    ("POST", "/live", "GET,HEAD"), ("PUT", "/v1/pipelines", "GET,HEAD,POST"), ("OPTIONS", "/status", "GET,HEAD"),
+    ("GET", "/api/v1/pd/webhook/t/a/b", "POST"), ("PROPFIND", "/v1/pipelines", "GET,HEAD,POST")])
+def test_a_wrong_method_is_told_with_those_that_are_right(served: Served, uid: str, method: str, path: str,
+                                                          allowed: str) -> None:
+    answer = ask(served.url, method, path.format(uid=uid))
+
+    assert answer.problem[0] == 405
+    assert answer.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/v1/pipelines/", "/webhooks/a", "/webhooks/a/b/c", "/../../live", "/%2e%2e/live",
+                                  "/v1//pipelines", "//evil.example/live", "/live;x", "/v1/pipelines/a/../../../live/x",
+                                  "/webhooks/..%2f..%2flive", "/static/..%2f..%2fapp.py"])
+def test_an_unknown_path_is_told_and_none_leads_out(served: Served, path: str) -> None:
+    assert raw(served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()).problem[0] == 404
+
+
+def test_head_of_an_unknown_path_has_no_body(served: Served) -> None:
+    answer = ask(served.url, "HEAD", "/nowhere")
+
+    assert (answer.status, answer.body) == (404, b"")
+
+
+@pytest.mark.parametrize("uid", ["a%00b", "a%0d%0aX-Injected:%20yes", "%ff", "..", "%2e%2e%2f", "a" * 4000, "%F0%9F%8D%B5"])
+def test_an_odd_uid_is_one_that_is_not_there(served: Served, uid: str) -> None:
+    answer = raw(served, f"GET /v1/pipelines/{uid} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+
+    assert answer.problem[0] == 404
+    assert "x-injected" not in answer.headers
+    assert len(answer.body) < 1000
+
+
+@pytest.mark.parametrize("request_", [
+    b"GET /li\0ve HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n",
+    b"GET /live HTTP/1.1\nHost: localhost\n\n", b"\x16\x03\x01 hello\r\n\r\n", b"GET /live HTTP/1.1\r\n\r\n",
+    b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: secret\x01\r\n\r\n", b"GET /live HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"FOO /live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
+    b"GET /live HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 3000 + b"\r\n",
+    b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+    b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"])
+def test_what_is_no_http_is_refused_without_a_traceback(served: Served, request_: bytes) -> None:
+    answer = raw(served, request_)
+
+    assert answer.status == 400
+    assert b"Traceback" not in answer.body
+    assert "Traceback" not in served.web.said
+    assert "secret" not in served.web.said
+
+
+@pytest.mark.parametrize(("lines", "body"), [
+    ([b"Content-Encoding: gzip", b"Content-Length: 8"], b"not gzip"),
+    ([b"Content-Encoding: deflate", b"Content-Length: 8"], b"\xff" * 8)])
+def test_a_body_that_cannot_be_unpacked_is_told(served: Served, uid: str, lines: list[bytes], body: bytes) -> None:
+    assert post(served, uid, *lines, body=body).problem[0] == 400
+
+
+def test_a_body_in_broken_chunks_is_refused(served: Served, uid: str) -> None:
+    assert post(served, uid, b"Transfer-Encoding: chunked", body=b"zz\r\nx\r\n0\r\n\r\n").status == 400
+
+
+def test_a_body_in_chunks_is_taken_whole(served: Served) -> None:
+    uid = served.deploy()
+
+    taken = post(served, uid, b"Transfer-Encoding: chunked", body=b"2\r\nte\r\n1\r\na\r\n0\r\n\r\n")
+
+    served.house.client.await_quiet(uid)
+    assert taken.status == 202
+    assert served.house.contents(uid) == ["tea"]
+
+
+def test_a_body_that_is_too_long_is_refused(served: Served, uid: str) -> None:
+    declared = post(served, uid, b"Content-Length: %d" % (1 << 40), body=b"x" * (MOST + 1))
+    chunked = post(served, uid, b"Transfer-Encoding: chunked", body=b"%x\r\n" % (2 * MOST) + b"x" * (MOST + 1))
+
+    assert [answer.problem[0] for answer in (declared, chunked)] == [413, 413]
+    assert "bus.max_message_bytes" in declared.problem[1]
+
+
+def test_a_body_that_becomes_too_long_as_an_envelope_is_refused_and_no_dead_letter(served: Served) -> None:
+    uid = served.deploy()
+
+    assert served.webhook(uid, "memory_write_", b"x" * MOST).problem[0] == 413
+    assert served.webhook(uid, "memory_write_", b"x" * (MOST - 500), query="?wait=20").status == 200
+    assert served.house.dead_letters(uid) == []
+
+
+def test_a_bomb_in_gzip_is_no_more_than_a_long_body(served: Served, uid: str) -> None:
+    bomb = gzip.compress(bytes(64 << 20))
+
+    assert post(served, uid, b"Content-Encoding: gzip", b"Content-Length: %d" % len(bomb), body=bomb).problem[0] == 413
+
+
+def test_every_key_of_a_problem_is_there(served: Served) -> None:
+    told = served.get("/nowhere")
+
+    assert told.headers["content-type"].startswith("application/problem+json")
+    assert told.json == {"type": "about:blank", "title": "Not Found", "status": 404,
+                         "detail": "no such path; docs/http.md lists them"}

@@ -1,0 +1,123 @@
+"""/live, /ready, /status and /metrics, with everything there, and with the bus away."""
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.bundles import make_agent
+from tests.support.listener import Listener
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+
+def samples(served: Served) -> dict[str, float]:
+    """What /metrics says, by sample."""
+    page = served.get("/metrics")
+    assert page.status == 200
+    assert page.headers["content-type"].startswith("text/plain; version=")
+    lines = [line for line in page.body.decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def told(served: Served, uid: str) -> dict[str, object]:
+    """What /status says of a pipeline."""
+    (one,) = [one for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid]
+    return one
+
+
+def test_with_everything_there_it_is_live_and_ready(served: Served) -> None:
+    assert served.get("/live").json == {"live": True}
+    assert served.get("/ready").json == {"ready": True, "checks": {"bus": "ok", "catalogue": "ok"}}
+
+
+def test_the_status_says_which_durability_is_in_force(served: Served) -> None:
+    status = served.get("/status").json
+
+    assert status["durability"] == {"appendonly": "yes", "appendfsync": "always", "meaning": "what is acknowledged is on disk"}
+    assert status["bus"].endswith("server.sock")
+
+
+@pytest.mark.parametrize(("key", "value", "meaning"), [("appendonly", "no", "NOT PERSISTENT"),
+                                                       ("appendfsync", "everysec", "up to two seconds")])
+def test_a_bus_that_keeps_less_is_named_as_such(served: Served, key: str, value: str, meaning: str) -> None:
+    redis = served.house.client.redis
+    before = redis.config_get(key)
+    redis.config_set(key, value)
+
+    durability = served.get("/status").json["durability"]
+
+    redis.config_set(key, before[key])
+    assert durability[key] == value
+    assert meaning in durability["meaning"]
+
+
+def test_the_status_has_the_owner_the_count_and_the_rate_of_a_pipeline(served: Served) -> None:
+    uid = served.deploy()
+    for _ in range(3):
+        served.say(uid, {"text": "/write tea"}, query="?wait=10")
+
+    wait_for(lambda: told(served, uid)["done"] == 3, "the worker has told", 8)
+
+    status = served.get("/status").json
+    assert told(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]
+    assert {key: told(served, uid)[key] for key in ("lag", "oldest_s", "dead_letters", "version")} == {
+        "lag": 0, "oldest_s": 0.0, "dead_letters": 0, "version": 1}
+
+
+def test_a_dead_letter_is_counted(served: Served) -> None:
+    uid = served.deploy(make_agent("plus", "add_1"))
+
+    served.say(uid, "1", query="?wait=10")
+
+    assert told(served, uid)["dead_letters"] == 1
+    assert samples(served)[f'memrelay_dead_letters{{name="test",pipeline="{uid}"}}'] == 1
+
+
+def test_metrics_have_answers_by_status_and_the_state_of_pipelines(served: Served) -> None:
+    uid = served.deploy()
+    before = samples(served).get('memrelay_http_answers_total{status="404"}', 0)
+
+    served.get("/nowhere")
+
+    found = samples(served)
+    assert found['memrelay_http_answers_total{status="404"}'] == before + 1
+    assert found[f'memrelay_input_lag{{name="test",pipeline="{uid}"}}'] == 0
+    assert (found["memrelay_bus_up"], found["memrelay_workers"]) == (1, 1)
+
+
+def test_listeners_are_counted_as_they_come_and_go(served: Served) -> None:
+    uid = served.deploy()
+
+    with Listener(served.url, uid), Listener(served.url, uid):
+        assert samples(served)["memrelay_listeners"] == served.get("/status").json["listeners"] == 2
+
+    wait_for(lambda: samples(served)["memrelay_listeners"] == 0, "both are gone")
+
+
+@pytest.fixture
+def alone() -> Iterator[Served]:
+    """A web server whose bus is dead and whose pipelines nobody serves."""
+    with Served(worker=False) as served:
+        served.house.server.stop()
+        yield served
+
+
+def test_without_a_bus_it_is_live_but_not_ready_and_says_so(alone: Served) -> None:
+    ready, status = alone.get("/ready"), alone.get("/status")
+
+    assert alone.get("/live").status == 200
+    assert (ready.status, ready.json["ready"], ready.json["checks"]["catalogue"]) == (503, False, "ok")
+    assert "no server answers" in ready.json["checks"]["bus"]
+    assert (status.problem[0], status.headers["retry-after"]) == (503, "1")
+    assert samples(alone)["memrelay_bus_up"] == 0
+
+
+def test_a_full_bus_is_not_ready(served: Served) -> None:
+    redis = served.house.client.redis
+    redis.config_set("maxmemory", 1)
+
+    ready, said = served.get("/ready"), served.say(served.deploy_unserved(), "x")
+
+    redis.config_set("maxmemory", 0)
+    assert ready.status == 503
+    assert (said.problem[0], said.headers["retry-after"]) == (503, "1")
+    assert served.get("/ready").status == 200

@@ -1,0 +1,141 @@
+"""A thousand listeners, one of which stops reading: it is dropped with a reason, and the others hear everything."""
+import os
+import resource
+import selectors
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.listener import Listener, split_frame
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+MANY, MESSAGES, BACKLOG = 1000, 200, 40
+FILLER = "x" * 6_000   # fills what the system keeps for one who does not read
+BUFFER = 32_768        # of that one
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    with Served(WEB__LISTENER_BACKLOG=str(BACKLOG)) as served:
+        yield served
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def listen(served: Served, uid: str, count: int, stack: ExitStack) -> list[Listener]:
+    return [stack.enter_context(Listener(served.url, uid)) for _ in range(count)]
+
+
+def hear_all(listeners: list[Listener], count: int) -> list[list[bytes]]:
+    """The payloads of the next `count` frames of each; all are read as they come, by one thread."""
+    heard: dict[int, list[bytes]] = {listener.socket.fileno(): [] for listener in listeners}
+    left = dict.fromkeys(heard, b"")
+    with selectors.DefaultSelector() as selector:
+        for listener in listeners:
+            selector.register(listener.socket, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(timeout=20)
+            assert ready, f"nothing comes; heard by now: {sorted(map(len, heard.values()))[:5]}"
+            for key, _ in ready:
+                left[key.fd] = take_frames(left[key.fd] + os.read(key.fd, 1 << 18), heard[key.fd])
+                if len(heard[key.fd]) >= count:
+                    selector.unregister(key.fileobj)
+    return list(heard.values())
+
+
+def take_frames(data: bytes, into: list[bytes]) -> bytes:
+    """Appends the payloads of whole frames; what is left."""
+    while (whole := split_frame(data)) is not None:
+        into.append(whole[1])
+        data = whole[2]
+    return data
+
+
+def handles(served: Served) -> int:
+    return len(os.listdir(f"/proc/{served.web.pid}/fd"))
+
+
+def memory_mb(served: Served) -> float:
+    lines = Path(f"/proc/{served.web.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def dropped(served: Served) -> bool:
+    return b"memrelay_listeners_dropped_total 1.0" in served.get("/metrics").body
+
+
+def say_all(served: Served, uid: str) -> None:
+    """A batch at a time, each of less than a listener may be behind, so that who reads is never dropped."""
+    for start in range(0, MESSAGES, BACKLOG // 2):
+        served.house.client.enter_together(uid, [f"{number} {FILLER}" for number in range(start, start + BACKLOG // 2)])
+
+
+@pytest.mark.timeout(120)
+def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_others_hear_everything(served: Served) -> None:
+    uid = served.deploy()
+    with ExitStack() as stack:
+        stopped = stack.enter_context(Listener(served.url, uid, buffer_bytes=BUFFER))
+        others = listen(served, uid, MANY - 1, stack)
+        say_all(served, uid)
+        heard = hear_all(others, MESSAGES)
+        wait_for(lambda: dropped(served), "the one that does not read is dropped")
+        closed = stopped.close_frame()
+
+    logged = [b'{"cursor":"%s","mid":"%s","message":%s}' % (ident, fields[b"mid"], fields[b"data"])
+              for ident, fields in served.house.client.redis.xrange(f"swarm:{{{uid}}}:chat")]
+    assert len(logged) == MESSAGES
+    assert all(one == logged for one in heard)
+    assert closed.code == 1013
+    assert closed.reason.startswith(f"too slow: more than {BACKLOG} messages behind; come again with ?after=")
+    assert served.web.await_event("listener_dropped")["reason"] == "too slow"
+
+
+@pytest.mark.timeout(120)
+def test_listeners_that_have_left_leave_nothing_behind(served: Served) -> None:
+    uid = served.deploy()
+    for _ in range(2):   # the first round fills what the runtime keeps for the next
+        before = handles(served), memory_mb(served)
+        with ExitStack() as stack:
+            hear = listen(served, uid, MANY, stack)
+            served.house.client.enter_together(uid, ["hello"] * 10)
+            hear_all(hear, 10)
+        wait_for(lambda: served.get("/status").json["listeners"] == 0, "nobody listens")
+
+    wait_for(lambda: handles(served) <= before[0] + 2, f"the handles are back: {before[0]}, and now {handles(served)}")
+    assert memory_mb(served) < before[1] + 10
+
+
+def test_one_that_is_dropped_and_never_reads_again_keeps_no_handle(served: Served) -> None:
+    uid = served.deploy()
+    before = handles(served)
+
+    with Listener(served.url, uid, buffer_bytes=BUFFER):
+        say_all(served, uid)
+        wait_for(lambda: handles(served) <= before, "its handle is back, though it is still connected", 20)
+    assert served.get("/status").json["listeners"] == 0
+
+
+def test_one_that_was_dropped_comes_again_where_it_was(served: Served) -> None:
+    uid = served.deploy()
+    with Listener(served.url, uid, buffer_bytes=BUFFER) as slow:
+        say_all(served, uid)
+        served.house.client.await_quiet(uid)
+        first, closed = slow.rest()
+
+    with Listener(served.url, uid, "?after=" + closed.reason.rpartition("=")[2]) as again:
+        rest = again.texts(MESSAGES - len(first))
+
+    assert 0 < len(first) < MESSAGES
+    assert first + rest == [f"{number} {FILLER}" for number in range(MESSAGES)]
+
+
+def test_the_web_server_may_have_as_many_handles_as_the_system_allows(served: Served) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    soft, _ = resource.prlimit(served.web.pid, resource.RLIMIT_NOFILE)
+
+    assert soft == min(hard, 65_536)

@@ -1,0 +1,194 @@
+"""A WebSocket follows a swarm's log: from a cursor on, then live, with no gap and nothing twice."""
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.support.client import make_envelope, swarm_of
+from tests.support.listener import PING, PONG, TEXT, Listener
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+
+def say_many(served: Served, uid: str, start: int, end: int) -> list[str]:
+    """Says numbered messages that lead to nothing, in one batch; their texts."""
+    texts = [f"said {number}" for number in range(start, end)]
+    served.house.client.enter_together(uid, texts)
+    return texts
+
+
+def after(served: Served, uid: str, text: str) -> str:
+    """The query for what came after a message."""
+    entries = served.house.client.redis.xrange(swarm_of(uid, "chat"))
+    (cursor,) = [ident.decode() for ident, fields in entries if b'"%s"' % text.encode() in fields[b"data"]]
+    return f"?after={cursor}"
+
+
+def place(heard: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(map(int, heard["cursor"].split("-")))
+
+
+def test_a_listener_hears_what_is_said_from_now_on(served: Served) -> None:
+    uid = served.deploy()
+    served.say(uid, "before", query="?wait=10")
+
+    with Listener(served.url, uid) as listener:
+        answer = served.say(uid, {"text": "/write tea"}, query="?wait=10")
+        heard = [listener.hear() for _ in range(3)]
+
+    assert [one["message"]["from"] for one in heard] == ["User", "dispatch_write", "memory_write"]
+    assert heard[2]["message"] == answer.json["results"][0]
+    assert heard[0]["mid"].startswith(answer.json["message_id"])
+
+
+def test_what_is_heard_is_what_the_log_has(served: Served) -> None:
+    uid = served.deploy()
+
+    with Listener(served.url, uid) as listener:
+        say_many(served, uid, 0, 20)
+        heard = [listener.hear() for _ in range(20)]
+
+    assert heard == served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]
+
+
+def test_listeners_of_several_swarms_hear_their_own(served: Served) -> None:
+    uids = [served.deploy() for _ in range(3)]
+
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(Listener(served.url, uid)) for uid in uids * 2]
+        for uid in uids:
+            served.say(uid, f"for {uid}")
+        heard = [listener.texts(1) for listener in listeners]
+
+    assert heard == [[f"for {uid}"] for uid in uids * 2]
+
+
+def test_a_listener_that_says_goodbye_is_answered(served: Served) -> None:
+    with Listener(served.url, served.deploy()) as listener:
+        listener.leave()
+
+        assert listener.socket.recv(1) == b""
+
+
+def test_a_listener_from_a_cursor_gets_the_rest_of_the_log_first(served: Served) -> None:
+    uid = served.deploy()
+    texts = say_many(served, uid, 0, 10)
+    served.house.client.await_quiet(uid)
+
+    with Listener(served.url, uid, after(served, uid, "said 3")) as listener:
+        texts += say_many(served, uid, 10, 12)
+        assert listener.texts(8) == texts[4:]
+
+
+def test_catching_up_with_2000_while_others_speak_has_no_gap_and_nothing_twice(served: Served) -> None:
+    uid = served.deploy()
+    texts = say_many(served, uid, 0, 2000)
+    served.house.client.await_quiet(uid)
+
+    with ThreadPoolExecutor(1) as pool, Listener(served.url, uid, after(served, uid, "said 0")) as listener:
+        speaking = pool.submit(lambda: [text for at in range(2000, 3000, 5) for text in say_many(served, uid, at, at + 5)])
+        heard = [listener.hear() for _ in range(2999)]
+
+    assert [one["message"]["args"][0]["text"] for one in heard] == texts[1:] + speaking.result()
+    assert all(place(earlier) < place(later) for earlier, later in pairwise(heard))
+
+
+def test_what_others_put_into_the_log_makes_no_gap(served: Served) -> None:
+    uid, log = served.deploy(), served.house.client.redis
+    for number in range(1500):
+        ours = {"mid": f"m{number}", "data": make_envelope(f"said {number}")}
+        log.xadd(swarm_of(uid, "chat"), ours if number % 5 else {"note": "not ours"})
+
+    with Listener(served.url, uid, "?after=0-1") as listener:
+        heard = listener.texts(1200)
+
+    assert heard == [f"said {number}" for number in range(1500) if number % 5]
+
+
+@pytest.mark.parametrize("query", ["?after=x", "?after=99999999999999999999-0", "?after=%D9%A5-0", "?since=0-1", "?cursor=1-1"])
+def test_a_place_that_cannot_be_is_refused(served: Served, query: str) -> None:
+    with Listener(served.url, served.deploy(), query) as listener:
+        assert listener.refusal.problem[0] == 400
+
+
+def test_an_unknown_swarm_is_refused(served: Served) -> None:
+    with Listener(served.url, served.deploy(), swarm="caht") as listener:
+        assert listener.refusal.problem[0] == 404
+
+
+@pytest.mark.parametrize("headers", [{"Sec-WebSocket-Version": "1"}, {"Sec-WebSocket-Key": "short"}, {"Connection": "close"}])
+def test_a_handshake_that_is_none_is_refused_and_leaves_nothing_behind(served: Served, headers: dict[str, str]) -> None:
+    with Listener(served.url, served.deploy(), **headers) as listener:
+        assert listener.refusal.problem[0] == 400
+
+    wait_for(lambda: served.get("/status").json["listeners"] == 0, "nobody listens")
+
+
+def test_an_upgrade_to_something_else_is_not_taken(served: Served) -> None:
+    path = f"/v1/pipelines/{served.deploy()}/swarms/chat/messages"
+
+    plain = served.get(path, Upgrade="h2c", Connection="Upgrade, HTTP2-Settings", HTTP2_Settings="AAMAAABk")
+
+    assert (plain.status, plain.json["items"]) == (200, [])
+
+
+def test_what_a_listener_says_is_not_heard_and_harms_nobody(served: Served) -> None:
+    uid = served.deploy()
+
+    with Listener(served.url, uid) as listener:
+        for _ in range(100):
+            listener.send(TEXT, make_envelope("/write tea"))
+        served.say(uid, "hello", query="?wait=10")
+        assert listener.texts(1) == ["hello"]
+
+    assert [said.text for said in served.house.client.log(uid)] == ["hello"]
+
+
+def test_a_ping_is_answered(served: Served) -> None:
+    with Listener(served.url, served.deploy()) as listener:
+        listener.send(PING, b"there?")
+
+        assert listener.frame() == (PONG, b"there?")
+
+
+def test_a_frame_that_is_too_long_closes_the_connection(served: Served) -> None:
+    uid = served.deploy()
+
+    with Listener(served.url, uid) as listener, Listener(served.url, uid) as other:
+        listener.send(TEXT, b"x" * 2000)
+
+        assert listener.close_frame().code == 1009
+        served.say(uid, "hello")
+        assert other.texts(1) == ["hello"]
+
+
+def test_bytes_that_are_no_frames_close_the_connection(served: Served) -> None:
+    with Listener(served.url, served.deploy()) as listener:
+        listener.socket.sendall(b"\xff" * 100)
+
+        assert listener.close_frame().code == 1002
+
+
+def test_listeners_that_come_and_go_while_others_speak_hear_each_message_once(served: Served) -> None:
+    uid, done = served.deploy(), threading.Event()
+
+    def come_and_go(_: int) -> int:
+        visits = 0
+        while not done.is_set():
+            with Listener(served.url, uid) as guest:
+                first = [place(guest.hear()) for _ in range(3)]
+            assert first == sorted(set(first))
+            visits += 1
+        return visits
+
+    with ThreadPoolExecutor(4) as pool, Listener(served.url, uid) as listener:
+        guests = [pool.submit(come_and_go, number) for number in range(4)]
+        texts = [text for at in range(0, 1500, 3) for text in say_many(served, uid, at, at + 3)]
+        assert listener.texts(1500) == texts
+        done.set()
+        wait_for(lambda: [say_many(served, uid, 0, 3)] and all(guest.done() for guest in guests), "the guests are gone")
+
+    assert all(guest.result() for guest in guests)

@@ -1,0 +1,201 @@
+"""Webhooks: a POST that is handed to one agent, under our own path and under Kilroy's, with the agent's token."""
+from pathlib import Path
+
+import pytest
+
+from tests.support.bundles import Json, make_agent, make_commands, make_memory
+from tests.support.http import Answer, send_raw
+from tests.support.served import Served
+
+TOKEN = "tea-with-milk"   # HOOK_TOKEN of the web server's environment
+
+
+def make_hook(token: str = "env:HOOK_TOKEN", **keys: object) -> Json:
+    """An agent that writes, listens to nobody on the swarm, and takes webhooks with a token."""
+    return make_memory("write", hears="nobody") | {"wf_webhook_token": token} | keys
+
+
+def make_chat(**keys: object) -> Json:
+    talk = {"agent_name": "Ann", "wf_username": "ann", "agent_rec_swarm": "chat", "agent_send_swarm": "chat"}
+    return {"agent_class": "chat_agent", "agent_alias": "ann"} | talk | keys
+
+
+def kilroy(served: Served, alias: str, trigger: str = "memory_write", token: str = TOKEN, body: str = "tea") -> Answer:
+    return served.post(f"/api/v1/pd/webhook/{token}/{alias}/{trigger}?wait=10", body)
+
+
+def test_a_webhook_reaches_its_agent_whatever_its_agent_from(served: Served) -> None:
+    uid = served.deploy(make_memory("write", hears="nobody at all"))
+
+    answer = served.webhook(uid, "memory_write_", {"text": "tea", "from": "somebody"}, query="?wait=10")
+
+    assert "guid" in answer.texts[0]
+    assert served.house.contents(uid) == ["tea"]
+
+
+def test_a_webhook_reaches_no_other_agent(served: Served) -> None:
+    uid = served.deploy(*[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")])
+
+    answer = served.webhook(uid, "one_", {"text": "tea", "from": "User"}, query="?wait=10")
+
+    assert [result["from"] for result in answer.json["results"]] == ["one"]
+    assert served.house.contents(uid) == ["tea"]
+
+
+def test_a_webhook_to_a_chat_is_said_as_its_user(served: Served) -> None:
+    uid = served.deploy(make_chat(), *[agent | {"agent_from": "Ann"} if agent["wf_agent_name"].startswith("dispatch") else agent
+                                       for agent in make_commands()])
+
+    answer = served.webhook(uid, "ann", {"text": "/write tea", "from": "Mallory"}, query="?wait=10")
+
+    assert "guid" in answer.texts[0]
+    said = served.house.client.log(uid)[0]
+    assert (said.sender, said.envelope["id"], said.envelope["args"][0]["username"]) == ("Ann", "ann", "ann")
+
+
+@pytest.mark.parametrize(("body", "content"), [
+    ({"text": "tea"}, "tea"), ({"from": "x", "args": [{"text": "tea"}]}, "tea"), ({"event": "push"}, '{"event": "push"}'),
+    ("tea", "tea"), ("a=b", "a=b"), ("5", "5")])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/x-www-form-urlencoded", "nonsense", ""])
+def test_the_body_decides_whatever_the_content_type(served: Served, body: Json | str, content: str, kind: str) -> None:
+    uid = served.deploy(make_hook(""))
+
+    answer = served.webhook(uid, "memory_write_", body, query="?wait=10", Content_Type=kind)
+
+    assert answer.status == 200
+    assert served.house.contents(uid) == [content]
+
+
+@pytest.mark.parametrize("agent", [make_chat(agent_send_swarm=""), make_chat(agent_class="viewer_agent"),
+                                   make_agent("off", "add_1") | {"wf_call_webhook": False}], ids=["mute chat", "viewer", "off"])
+def test_an_agent_that_takes_no_messages_is_none_to_send_to(served: Served, agent: Json) -> None:
+    status, detail = served.webhook(served.deploy(agent), agent["agent_alias"], "tea").problem
+
+    assert status == 404
+    assert "takes no messages" in detail
+
+
+def test_an_unknown_pipeline_or_alias_is_told(served: Served) -> None:
+    uid = served.deploy()
+
+    assert "no pipeline 'nobody' is in service" in served.webhook("nobody", "memory_write_", "x").problem[1]
+    assert "has no agent 'memory_wirte'; it has dispatch_write_, " in served.webhook(uid, "memory_wirte", "x").problem[1]
+
+
+def test_an_alias_with_a_slash_can_be_sent_to(served: Served) -> None:
+    uid = served.deploy(make_hook("") | {"agent_alias": "a/b ü"})
+
+    assert served.webhook(uid, "a%2Fb%20%C3%BC", "tea", query="?wait=10").status == 200
+    assert served.webhook(uid, "a/b%20%C3%BC", "tea").problem[0] == 404
+
+
+def test_the_same_webhook_id_counts_for_each_agent_alone(served: Served) -> None:
+    uid = served.deploy(make_memory("write", alias="one"), make_memory("write", alias="other"))
+
+    for alias in ("one_", "other_", "one_"):
+        assert served.webhook(uid, alias, alias, query="?wait=10", webhook_id="msg_1").json["message_id"] == "msg_1"
+
+    assert served.house.contents(uid) == ["one_", "other_"]
+
+
+@pytest.mark.parametrize("header", [b"\xff", b"a\xc3", b"x" * 257, b"\xe2\x80\xae"])
+def test_a_webhook_id_that_is_none_is_refused(served: Served, header: bytes) -> None:
+    path = f"/webhooks/{served.deploy()}/memory_write_"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nwebhook-id: ".encode()
+
+    assert send_raw(served.url, head + header + b"\r\n\r\nx").problem[0] == 400
+
+
+def test_an_agent_with_a_token_takes_only_who_sends_it(served: Served) -> None:
+    uid = served.deploy(make_hook())
+
+    right = served.webhook(uid, "memory_write_", "tea", query="?wait=10", Authorization=f"Bearer {TOKEN}")
+    wrong = [served.webhook(uid, "memory_write_", "milk", Authorization=given)
+             for given in ("Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", "Bearer \xff", TOKEN)]
+
+    assert right.status == 200
+    assert [answer.problem[0] for answer in wrong] == [401] * 6
+    assert served.webhook(uid, "memory_write_", "milk").headers["www-authenticate"] == "Bearer"
+    assert served.house.contents(uid) == ["tea"]
+
+
+def test_a_token_may_stand_in_a_file_and_change_there(served: Served) -> None:
+    file = Path(served.house.folder, "token")
+    file.write_text("first\n")
+    uid = served.deploy(make_hook(f"file:{file}"))
+
+    first = served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first")
+    file.write_text("second\n")
+
+    assert first.status == 202
+    assert served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first").problem[0] == 401
+    assert served.webhook(uid, "memory_write_", "tea", Authorization="Bearer second").status == 202
+
+
+@pytest.mark.parametrize("reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:/nowhere/token"])
+def test_a_reference_to_nothing_lets_nobody_in(served: Served, reference: str) -> None:
+    uid = served.deploy(make_hook(reference, agent_alias=f"hook {reference[-12:-6]}"))
+
+    for given in ("Bearer ", "Bearer x", f"Bearer {reference}"):
+        assert served.webhook(uid, f"hook%20{reference[-12:-6]}", "tea", Authorization=given).problem[0] == 401
+
+
+def test_the_kilroy_path_has_the_same_effect(served: Served) -> None:
+    uid = served.deploy(make_hook(agent_alias="kilroy_was_here"))
+
+    answer = kilroy(served, "kilroy_was_here")
+
+    assert "guid" in answer.texts[0]
+    assert served.house.contents(uid) == ["tea"]
+
+
+def test_on_the_kilroy_path_a_wrong_token_is_refused_and_not_ignored(served: Served) -> None:
+    uid = served.deploy(make_hook(agent_alias="guarded"))
+
+    refused = [kilroy(served, "guarded", token=token) for token in ("wrong", "API_TOKEN", "%ff", "%00", TOKEN + "%20")]
+
+    assert [answer.problem[0] for answer in refused] == [401] * 5
+    assert served.house.contents(uid) == []
+
+
+def test_on_the_kilroy_path_an_agent_without_a_token_takes_nobody(served: Served) -> None:
+    served.deploy(make_hook("", agent_alias="open"))
+
+    status, detail = kilroy(served, "open").problem
+
+    assert status == 401
+    assert "wf_webhook_token" in detail
+
+
+def test_an_unknown_alias_is_refused_like_a_wrong_token(served: Served) -> None:
+    served.deploy(make_hook(agent_alias="known"))
+
+    unknown, wrong = kilroy(served, "unknown"), kilroy(served, "known", token="wrong")
+
+    assert unknown.problem[1].replace("unknown", "known") == wrong.problem[1]
+    assert (unknown.status, wrong.status) == (401, 401)
+
+
+def test_an_alias_of_several_pipelines_is_told_with_the_way_out(served: Served) -> None:
+    uids = [served.deploy(make_hook(agent_alias="twin")) for _ in range(2)]
+
+    status, detail = kilroy(served, "twin").problem
+
+    assert status == 409
+    assert all(uid in detail for uid in uids)
+    assert served.webhook(uids[0], "twin", "tea", Authorization=f"Bearer {TOKEN}").status == 202
+
+
+def test_a_wrong_trigger_is_told(served: Served) -> None:
+    served.deploy(make_hook(agent_alias="triggered"))
+
+    status, detail = kilroy(served, "triggered", trigger="memory_read").problem
+
+    assert (status, detail) == (404, "agent triggered has the trigger 'memory_write', not 'memory_read'")
+
+
+def test_a_chat_on_the_kilroy_path_has_any_trigger(served: Served) -> None:
+    uid = served.deploy(make_chat(agent_alias="telegram", wf_webhook_token="env:HOOK_TOKEN"))
+
+    assert kilroy(served, "telegram", trigger="swarm_hook", body="hello").status == 200
+    assert [said.text for said in served.house.client.log(uid)] == ["hello"]

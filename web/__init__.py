@@ -1,0 +1,1 @@
+"""The HTTP faces: pipelines, messages, webhooks, live logs, health, and the console."""

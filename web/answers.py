@@ -1,0 +1,30 @@
+"""Answers in JSON, and what queries share."""
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from web.errors import BadRequest
+
+MOST_ITEMS = 1000
+
+
+def json_response(value: Any, status: int = 200, **headers: str) -> web.Response:
+    """An answer in JSON."""
+    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json", headers=headers or None)
+
+
+def limit_of(request: web.Request, default: int) -> int:
+    """How many items are wanted. Raises BadRequest."""
+    given = request.query.get("limit", str(default))
+    limit = int(given) if given.isascii() and given.isdecimal() and len(given) < 5 else 0
+    if not 1 <= limit <= MOST_ITEMS:
+        raise BadRequest(f"`limit` is a number from 1 to {MOST_ITEMS}, not {given[:20]!r}")
+    return limit
+
+
+def refuse_unknown(request: web.Request, known: tuple[str, ...]) -> None:
+    """A misspelt parameter is told, not ignored. Raises BadRequest."""
+    for name in request.query:
+        if name not in known:
+            raise BadRequest(f"there is no parameter {name[:50]!r} here; there are {', '.join(known)}")

@@ -1,0 +1,149 @@
+"""The pages: what runs, at `/`, and a room for each pipeline; with the parts of them that change, which htmx fetches anew.
+
+Nothing grows with the time that a page is open: each look replaces a part by one of bounded size, and between two looks the
+server knows nothing of the page.
+"""
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from aiohttp import web
+
+from bus.log import read_log_back
+from web.console.assets import asset_response
+from web.console.frame import as_page, show
+from web.console.glance import GLANCE
+from web.console.graph import draw
+from web.console.hints import Place, hints_for
+from web.console.said import shown
+from web.console.stations import commands_of, stations_of, swarms_heard
+from web.directory import Served
+from web.errors import NotFound
+from web.parts import parts_of
+from web.status import NOT_PERSISTENT
+
+routes = web.RouteTableDef()
+ON_A_PAGE = 20        # pipelines
+MOST_SAID = 50        # messages of a log
+ROOM = "/pipelines/{uid}"
+
+
+@routes.get("/")
+@as_page
+async def overview(request: web.Request) -> web.Response:
+    """What runs: a table and a picture of each pipeline. Where there is but one, also its chat and what to try."""
+    values = await _house(request)
+    pictures = [(served, draw(stations_of(served.bundle))) for served in values["served"]]
+    only = await _room(request, pictures[0][0]) if values["total"] == len(pictures) == 1 else None
+    return show("overview.html", **values, pictures=pictures, only=only)
+
+
+@routes.get("/fragments/overview")
+async def overview_fragment(request: web.Request) -> web.Response:
+    """The table alone."""
+    return show("fragments/overview.html", **await _house(request))
+
+
+@routes.get(ROOM)
+@as_page
+async def room(request: web.Request) -> web.Response:
+    """A pipeline: how it fares, a chat with it, its picture, and what to try."""
+    served = await _served(request)
+    stations = stations_of(served.bundle)
+    return show("room.html", **await _fares(request, served), **await _room(request, served), stations=stations,
+                graph=draw(stations))
+
+
+@routes.get(ROOM + "/fares")
+async def fares_fragment(request: web.Request) -> web.Response:
+    """Its figures."""
+    return show("fragments/fares.html", **await _fares(request, await _served(request)))
+
+
+@routes.get(ROOM + "/said")
+async def said_fragment(request: web.Request) -> web.Response:
+    """What was said last on `swarm`."""
+    return show("fragments/said.html", **await _said(request, await _served(request)))
+
+
+@routes.get("/static/{name}")
+async def static(request: web.Request) -> web.Response:
+    """A file that pages are made with."""
+    return asset_response(request, request.match_info["name"])
+
+
+async def _house(request: web.Request) -> dict[str, Any]:
+    """What the overview shows: a page of the pipelines, by name."""
+    status, everything = await request.config_dict[GLANCE].status(), await parts_of(request).directory.all()
+    pipelines = status["pipelines"]
+    number = _page_number(request, len(pipelines))
+    rows = pipelines[(number - 1) * ON_A_PAGE:number * ON_A_PAGE]
+    known = {served.deployed.uid: served for served in everything}
+    return {"rows": rows, "served": [known[row["pipeline_uid"]] for row in rows if row["pipeline_uid"] in known],
+            "known": known, "total": len(pipelines), "workers": len(status["workers"]), "number": number,
+            "more": number * ON_A_PAGE < len(pipelines), "durability": _durability(status),
+            **_seen(request, [(row["pipeline_uid"], row["hash"]) for row in rows])}
+
+
+def _page_number(request: web.Request, total: int) -> int:
+    """Which page of the pipelines; the nearest where there is none of that number."""
+    given = request.query.get("page", "1")
+    wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 6 else 1
+    return max(1, min(wanted, -(-total // ON_A_PAGE)))
+
+
+def _seen(request: web.Request, versions: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """A page knows by a digest which bundles it was made from; `is_old` says that there are others by now."""
+    digest = sha256(repr(versions).encode()).hexdigest()[:16]
+    return {"digest": digest, "is_old": request.query.get("seen", digest) != digest}
+
+
+def _durability(status: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = status["durability"]
+    return told | {"is_lacking": told["meaning"] == NOT_PERSISTENT}
+
+
+async def _served(request: web.Request) -> Served:
+    """The pipeline of the path. Raises NotFound."""
+    uid = request.match_info["uid"]
+    try:
+        return await parts_of(request).directory.find(uid)
+    except NotFound as fault:
+        raise NotFound(f"No pipeline {uid[:100]!r} is in service.") from fault
+
+
+async def _fares(request: web.Request, served: Served) -> dict[str, Any]:
+    """How one pipeline fares."""
+    glance, uid = request.config_dict[GLANCE], served.deployed.uid
+    status = await glance.status()
+    if not (rows := _rows(status, uid)):
+        status = await glance.status(anew=True)   # it has just been deployed
+        rows = _rows(status, uid)
+    if not rows:
+        raise NotFound(f"No pipeline {uid!r} is in service.")
+    return {"fares": rows[0], "workers": len(status["workers"]), "durability": _durability(status),
+            **_seen(request, [(uid, served.deployed.hash)])}
+
+
+def _rows(status: dict[str, Any], uid: str) -> list[dict[str, Any]]:
+    return [row for row in status["pipelines"] if row["pipeline_uid"] == uid]
+
+
+async def _room(request: web.Request, served: Served) -> dict[str, Any]:
+    """A chat with a pipeline on one of its swarms, and what to try from elsewhere."""
+    stations, options = stations_of(served.bundle), parts_of(request).options
+    values, commands = await _said(request, served), commands_of(stations)
+    place = Place(f"{request.scheme}://{request.host}", options.bus_name, served.deployed.uid, values["swarm"])
+    voice = next((one.name for one in stations if one.block == "chat_agent" and one.says_on == values["swarm"]), "User")
+    return values | {"uid": served.deployed.uid, "name": served.deployed.name, "description": served.bundle.description,
+                     "deployed": served.deployed, "swarms": swarms_heard(stations), "commands": commands, "place": place,
+                     "voice": voice, "hints": hints_for(place, commands), "wait_s": min(30.0, options.max_wait_s)}
+
+
+async def _said(request: web.Request, served: Served) -> dict[str, Any]:
+    """The end of a swarm's log, newest first; of the swarm where people talk if none is named. Raises NotFound."""
+    swarm = request.query.get("swarm") or next(iter(swarms_heard(stations_of(served.bundle))), "")
+    if swarm and swarm not in served.swarms:
+        raise NotFound(f"Pipeline {served.deployed.name} has no swarm {swarm[:100]!r}; it has {', '.join(served.swarms)}.")
+    said = await read_log_back(parts_of(request).line, served.deployed.uid, swarm, limit=MOST_SAID) if swarm else []
+    return {"swarm": swarm, "said": shown(said), "most_said": MOST_SAID}

@@ -1,0 +1,190 @@
+"""What an HTTP caller is told when something fails: problem JSON (RFC 9457), from the one place that catches everything.
+
+Problem
+├── BadRequest          400  what was sent cannot be understood
+├── Unauthorised        401  the token or key is not the right one
+├── Forbidden           403  a web page of another origin asked
+├── NotFound            404  no such pipeline, agent, swarm or page
+├── Conflict            409  it is there already, or several are meant
+├── TooLarge            413  longer than a message may be
+├── Unprocessable       422  understood, and wrong; `faults` has all that is wrong
+├── WrongHost           421  the Host header names another server
+├── WrongType           415  a browser must send JSON
+├── Unavailable         503  the bus or the catalogue is away, or too busy
+└── TooLate             504  nobody answered in time
+"""
+import logging
+from typing import Any, ClassVar
+
+import orjson
+import structlog
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from bus.errors import BusBusy, BusError, BusRefused, MalformedMessage, NoAnswer
+from memory.errors import StoreBroken, StoreBusy
+
+log = structlog.get_logger()
+RETRY_AFTER_S = 1
+
+
+class Problem(Exception):
+    """A fault with a status; what is given beside the detail stands in the answer too."""
+
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Something went wrong here"
+
+    def __init__(self, detail: str, **members: Any) -> None:
+        """`detail` names the rule and the remedy."""
+        super().__init__(detail)
+        self.detail, self.members = detail, members
+
+    def as_response(self) -> web.Response:
+        """The answer."""
+        return problem(self.status, self.title, self.detail, self.members)
+
+
+class BadRequest(Problem):
+    """What was sent cannot be understood."""
+
+    status, title = 400, "The request cannot be understood"
+
+
+class Unauthorised(Problem):
+    """The token is missing or wrong."""
+
+    status, title = 401, "The token is not the right one"
+
+    def as_response(self) -> web.Response:
+        """The answer, with how to send one."""
+        response = super().as_response()
+        response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+        return response
+
+
+class Forbidden(Problem):
+    """A page of another origin asked."""
+
+    status, title = 403, "Not from here"
+
+
+class NotFound(Problem):
+    """There is no such thing."""
+
+    status, title = 404, "There is no such thing"
+
+
+class Conflict(Problem):
+    """It is there already, or several are meant."""
+
+    status, title = 409, "It cannot be told which, or it is there already"
+
+
+class TooLarge(Problem):
+    """Longer than a message may be."""
+
+    status, title = 413, "The message is too long"
+
+
+class WrongType(Problem):
+    """A browser must send JSON."""
+
+    status, title = 415, "The body must be JSON"
+
+
+class WrongHost(Problem):
+    """The Host header names another server."""
+
+    status, title = 421, "Another server is meant"
+
+
+class Unprocessable(Problem):
+    """Understood, and wrong."""
+
+    status, title = 422, "What was sent is not valid"
+
+
+class Unavailable(Problem):
+    """Not now."""
+
+    status, title = 503, "Not available now"
+
+    def as_response(self) -> web.Response:
+        """The answer, with when to come again."""
+        response = super().as_response()
+        response.headers[hdrs.RETRY_AFTER] = str(RETRY_AFTER_S)
+        return response
+
+
+class TooLate(Problem):
+    """Nobody answered in time."""
+
+    status, title = 504, "Nobody answered in time"
+
+
+def problem(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:
+    """A problem as an answer."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail} | members
+    return web.Response(status=status, body=orjson.dumps(body), content_type="application/problem+json")
+
+
+@web.middleware
+async def tell_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The outer edge: whatever fails becomes a problem, and nothing of a fault of ours is shown."""
+    try:
+        return await handler(request)
+    except Problem as fault:
+        return fault.as_response()
+    except web.HTTPException as fault:
+        return _from_aiohttp(fault)
+    except web.RequestPayloadError as fault:
+        return problem(400, BadRequest.title, f"the body cannot be read: {fault}", {})
+    except (ConnectionResetError, ConnectionAbortedError):
+        raise   # the caller has left: there is nobody to tell
+    except (BusError, StoreBusy, StoreBroken) as fault:
+        return from_fault(fault).as_response()
+    except Exception as fault:
+        log.error("request_failed", method=request.method, path=request.path, exc_info=fault)
+        return problem(500, Problem.title, "the server's log says more", {})
+
+
+def from_fault(fault: Exception) -> Problem:
+    """A fault of the bus or of the control plane, as its caller should see it."""
+    match fault:
+        case MalformedMessage():
+            return Unprocessable(str(fault))
+        case NoAnswer():
+            return TooLate(str(fault), message_id=fault.ident)
+        case BusBusy():
+            return Unavailable(str(fault))
+        case BusRefused():
+            return Unavailable(f"the bus has refused it: {fault}")
+        case BusError():
+            return Unavailable(f"the bus does not answer: {fault}. What was sent may have arrived; sent again under the same "
+                               "webhook-id it has no second effect")
+        case _:
+            return Unavailable(str(fault))
+
+
+def _from_aiohttp(fault: web.HTTPException) -> web.StreamResponse:
+    """aiohttp's own refusals (no such route, wrong method, body too large); a redirect passes."""
+    if fault.status < 400:
+        raise fault
+    response = problem(fault.status, fault.reason, _DETAILS.get(fault.status, fault.text or fault.reason), {})
+    if "Allow" in fault.headers:
+        response.headers["Allow"] = fault.headers["Allow"]
+    return response
+
+
+def _tell_malformed(record: logging.LogRecord) -> bool:
+    """aiohttp logs what is no HTTP with a traceback that repeats what was sent; it becomes an event that does not."""
+    error = record.exc_info[1] if record.exc_info else None
+    log.info("request_malformed", reason=type(error).__name__)
+    return False
+
+
+malformed_log = logging.getLogger("memrelay.malformed")   # for aiohttp's server
+malformed_log.addFilter(_tell_malformed)
+
+_DETAILS = {404: "no such path; docs/http.md lists them", 405: "the header Allow lists the methods that this path takes",
+            413: "the body is longer than bus.max_message_bytes allows"}

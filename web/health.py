@@ -1,0 +1,68 @@
+"""/live, /ready, /status and /metrics."""
+import os
+import time
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from bus.errors import BusError
+from memory.errors import StoreBroken, StoreBusy
+from web.answers import json_response
+from web.metrics import render
+from web.parts import Parts, parts_of
+from web.status import read_status
+
+routes = web.RouteTableDef()
+PROBE_MS = 10_000
+
+
+@routes.get("/live")
+async def live(_: web.Request) -> web.Response:
+    """The process answers."""
+    return json_response({"live": True})
+
+
+@routes.get("/ready")
+async def ready(request: web.Request) -> web.Response:
+    """200 where a message would be taken, durably; 503 with what is wrong where not."""
+    parts = parts_of(request)
+    checks = {"bus": await _bus_fault(parts), "catalogue": await _catalogue_fault(parts)}
+    wrong = {name: fault for name, fault in checks.items() if fault}
+    body = {"ready": not wrong, "checks": {name: fault or "ok" for name, fault in checks.items()}}
+    return json_response(body, 503 if wrong else 200)
+
+
+@routes.get("/status")
+async def status(request: web.Request) -> web.Response:
+    """Workers, pipelines with rate, lag and dead letters, and which durability is in force."""
+    parts = parts_of(request)
+    found = await read_status(parts.catalog, parts.line)
+    return json_response({"bus": parts.options.bus_name, "listeners": parts.traffic.listeners} | found)
+
+
+@routes.get("/metrics")
+async def metrics(request: web.Request) -> web.Response:
+    """For Prometheus."""
+    parts = parts_of(request)
+    try:
+        found = await read_status(parts.catalog, parts.line)
+    except (BusError, StoreBusy, StoreBroken):
+        found = None
+    return web.Response(body=render(found, parts.traffic), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def _bus_fault(parts: Parts) -> str:
+    """Tried with a write: a server that is full or read-only answers reads all the same."""
+    try:
+        await parts.line.call("SET", f"memrelay:probe:{os.getpid()}", time.time_ns(), "PX", PROBE_MS)
+    except BusError as error:
+        return str(error)
+    return ""
+
+
+async def _catalogue_fault(parts: Parts) -> str:
+    try:
+        await parts.catalog.active()
+    except (StoreBusy, StoreBroken) as error:
+        return str(error)
+    return ""

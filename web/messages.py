@@ -1,0 +1,129 @@
+"""Saying something on a swarm, and reading its log."""
+import time
+from typing import Any
+
+import orjson
+from aiohttp import hdrs, web
+from multidict import istr
+
+from bus.entry import NewEntry
+from bus.errors import NoAnswer
+from bus.log import Said, place_of, read_log, read_log_back
+from bus.wire import swarm_key
+from web.answers import json_response, limit_of, refuse_unknown
+from web.body import to_envelope
+from web.errors import BadRequest, NotFound, TooLate
+from web.live import follow_live
+from web.parts import Parts, parts_of
+
+routes = web.RouteTableDef()
+LONGEST_ID = 256
+ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")
+MESSAGES = "/v1/pipelines/{uid}/swarms/{swarm}/messages"
+PAGE = 50
+
+
+@routes.post(MESSAGES)
+async def say(request: web.Request) -> web.Response:
+    """Says the body on a swarm, as `User` where it names nobody."""
+    parts, uid, swarm = await _place(request)
+    data = to_envelope(await request.read(), sender="User", now_ms=time.time_ns() // 1_000_000,
+                       max_bytes=parts.options.message_bytes)
+    ident = producer_id(request)
+    return await enter(request, NewEntry(uid, data, swarm, producer_id=ident), ident)
+
+
+@routes.get(MESSAGES)
+async def read(request: web.Request) -> web.StreamResponse:
+    """The log, a page at a time: {items, next_cursor, total}. With an Upgrade header, a WebSocket that follows it live."""
+    parts, uid, swarm = await _place(request)
+    if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
+        return await follow_live(request, parts, uid, swarm)
+    refuse_unknown(request, ("cursor", "limit", "order"))
+    cursor, limit, order = _cursor(request), limit_of(request, PAGE), request.query.get("order", "asc")
+    if order not in ("asc", "desc"):
+        raise BadRequest("`order` is asc, oldest first, or desc")
+    if order == "asc":
+        said = await read_log(parts.line, uid, swarm, after=cursor, limit=limit)
+    else:
+        said = await read_log_back(parts.line, uid, swarm, before=cursor, limit=limit)
+    total = await parts.line.call("XLEN", swarm_key(uid, swarm))
+    return json_response({"items": [as_item(one) for one in said],
+                          "next_cursor": said[-1].cursor if len(said) == limit else None, "total": total})
+
+
+def as_item(said: Said) -> dict[str, Any]:
+    """A message of a log, in JSON."""
+    return {"cursor": said.cursor, "mid": said.mid, "message": orjson.Fragment(said.data)}
+
+
+async def enter(request: web.Request, entry: NewEntry, ident: str) -> web.Response:
+    """Appends an entry. 202 {message_id} once it is on disk; with `wait`, 200 {message_id, results} when it has settled.
+
+    `message_id` is the producer's own id where one was given, so that the same request has the same answer.
+    """
+    parts, wait_s = parts_of(request), _wait_s(request)
+    if wait_s is None:
+        appended = await parts.requester.ingress.append(entry)
+        return json_response({"message_id": ident or appended}, 202)
+    try:
+        report = await parts.requester.say(entry, wait_s)
+    except NoAnswer as fault:
+        raise TooLate(str(fault), message_id=ident or fault.ident) from fault
+    answer = {"message_id": ident or report["id"], "results": report["results"]}
+    if not report["results"]:
+        answer["reason"] = _why_none(report)
+    return json_response(answer)
+
+
+def producer_id(request: web.Request) -> str:
+    """The id under which the same message has no second effect; "" where none is given. Raises BadRequest."""
+    headers = request.headers
+    ident = headers.get(ID_HEADERS[0]) or headers.get(ID_HEADERS[1]) or ""
+    if len(ident) > LONGEST_ID or not ident.isprintable():
+        raise BadRequest(f"{' and '.join(ID_HEADERS)} have at most {LONGEST_ID} characters, all of them printable")
+    return ident
+
+
+async def _place(request: web.Request) -> tuple[Parts, str, str]:
+    """(parts, uid, swarm) of a request. Raises NotFound."""
+    parts, uid, swarm = parts_of(request), request.match_info["uid"], request.match_info["swarm"]
+    swarms = (await parts.directory.find(uid)).swarms
+    if swarm not in swarms:
+        raise NotFound(f"pipeline {uid} has no swarm {swarm[:100]!r}; it has {', '.join(swarms) or 'none'}")
+    return parts, uid, swarm
+
+
+def _wait_s(request: web.Request) -> float | None:
+    if not request.query_string:
+        return None
+    refuse_unknown(request, ("wait",))
+    given, most = request.query.get("wait"), parts_of(request).options.max_wait_s
+    if given is None:
+        return None
+    try:
+        wait_s = float(given)
+    except ValueError:
+        wait_s = 0.0
+    if not 0 < wait_s <= most:
+        raise BadRequest(f"`wait` is a number of seconds, above 0 and at most {most:g} (web.max_wait_s), not {given[:20]!r}")
+    return wait_s
+
+
+def _cursor(request: web.Request) -> str:
+    cursor = request.query.get("cursor", "")
+    try:
+        if cursor:
+            place_of(cursor)
+    except ValueError as error:
+        raise BadRequest(f"`cursor`: {error}; an item's `cursor` and `next_cursor` are such") from error
+    return cursor
+
+
+def _why_none(report: dict[str, Any]) -> str:
+    """Why a cascade that has settled has no results."""
+    if report.get("errors"):
+        return f"the message is in the dead letters: {report['errors'][0]}"
+    if report.get("silent"):
+        return f"publishing is off (wf_publish_results) for {', '.join(report['silent'])}, which ran"
+    return "nothing in the pipeline answers to this"

@@ -1,0 +1,54 @@
+"""What is measured, in Prometheus' form: made anew for each scrape, from what is known then."""
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from web.traffic import Traffic
+
+BY_PIPELINE = ("pipeline", "name")
+
+
+def render(status: dict[str, Any] | None, traffic: Traffic) -> bytes:
+    """The page; without a status, because the bus is away, what this process knows of itself."""
+    registry = CollectorRegistry()
+    registry.register(_Snapshot(status, traffic))
+    return generate_latest(registry)
+
+
+class _Snapshot:
+    """One moment, as a collector."""
+
+    def __init__(self, status: dict[str, Any] | None, traffic: Traffic) -> None:
+        self._status, self._traffic = status, traffic
+
+    def collect(self) -> Iterator[Metric]:
+        """prometheus_client's call."""
+        answers = CounterMetricFamily("memrelay_http_answers", "HTTP answers by status.", labels=["status"])
+        for status, count in self._traffic.answers.items():
+            answers.add_metric([str(status)], count)
+        yield answers
+        yield GaugeMetricFamily("memrelay_listeners", "WebSockets that follow a swarm.", self._traffic.listeners)
+        dropped = self._traffic.dropped_listeners
+        yield CounterMetricFamily("memrelay_listeners_dropped", "WebSockets that were too slow.", dropped)
+        yield GaugeMetricFamily("memrelay_bus_up", "Whether the bus answers.", self._status is not None)
+        if self._status is not None:
+            yield GaugeMetricFamily("memrelay_workers", "Workers that live.", len(self._status["workers"]))
+            yield from _of_pipelines(self._status["pipelines"])
+
+
+def _of_pipelines(pipelines: list[dict[str, Any]]) -> Iterator[Metric]:
+    families: list[tuple[str, Metric]] = [
+        ("done", CounterMetricFamily("memrelay_inputs_done", "Inputs that came to an end, since the owner began.",
+                                     labels=BY_PIPELINE)),
+        ("lag", GaugeMetricFamily("memrelay_input_lag", "Inputs that are not done yet.", labels=BY_PIPELINE)),
+        ("oldest_s", GaugeMetricFamily("memrelay_input_oldest_seconds", "Age of the oldest of them.", labels=BY_PIPELINE)),
+        ("dead_letters", GaugeMetricFamily("memrelay_dead_letters", "Messages that were given up.", labels=BY_PIPELINE)),
+        ("owned", GaugeMetricFamily("memrelay_pipeline_owned", "Whether a worker serves it.", labels=BY_PIPELINE)),
+    ]
+    for key, family in families:
+        for one in pipelines:
+            value = one["owner"] is not None if key == "owned" else one[key]
+            family.add_metric([one["pipeline_uid"], one["name"]], value)  # type: ignore[attr-defined]
+        yield family

@@ -1,0 +1,51 @@
+"""What the handlers work with, made once by the service."""
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bus.follow import Follower
+from bus.line import Line
+from bus.request import Requester
+from memory.catalog import Catalog
+from web.deployments import Deployments
+from web.directory import Directory
+from web.traffic import Traffic
+
+Secret = Callable[[str], str]   # a reference such as env:NAME -> what it stands for; raises LookupError
+
+
+@dataclass(frozen=True, slots=True)
+class WebOptions:
+    """Where the server listens, and its bounds. Sizes in bytes."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765            # 0: any that is free
+    hosts: tuple[str, ...] = ()   # names by which it may be called, beside those of loopback
+    message_bytes: int = 1 << 20
+    max_wait_s: float = 60.0
+    listener_backlog: int = 1000   # messages that a live listener may be behind
+    bus_name: str = ""          # the server's address as a person would type it, without a password
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts."""
+
+    options: WebOptions
+    catalog: Catalog
+    directory: Directory
+    deployments: Deployments
+    requester: Requester
+    line: Line
+    follower: Follower
+    traffic: Traffic
+    secret: Secret
+
+
+PARTS = web.AppKey("parts", Parts)
+
+
+def parts_of(request: web.Request) -> Parts:
+    """The parts of the application that a request came to."""
+    return request.app[PARTS]

@@ -1,0 +1,110 @@
+"""/v1/pipelines: deploying, listing, showing and removing."""
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from memory.catalog import Deployed
+from pipelines.check import Checked, CheckedBundle, check
+from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
+from web.errors import BadRequest, Conflict, NotFound, Unprocessable
+from web.parts import Parts, parts_of
+
+routes = web.RouteTableDef()
+
+
+@routes.post("/v1/pipelines")
+async def create(request: web.Request) -> web.Response:
+    """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
+    parts, checked = parts_of(request), check(await request.read())
+    bundle = _accepted(checked)
+    if await _is_served(parts, bundle.uid):
+        raise Conflict(f"pipeline {bundle.uid} is in service already; PUT /v1/pipelines/{bundle.uid} replaces it")
+    return await _deploy(request, checked, 201)
+
+
+@routes.put("/v1/pipelines/{uid}")
+async def replace(request: web.Request) -> web.Response:
+    """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, or 201 where there was none."""
+    parts, uid = parts_of(request), request.match_info["uid"]
+    checked = check(await request.read(), uid=uid)
+    _accepted(checked)
+    return await _deploy(request, checked, 200 if await _is_served(parts, uid) else 201)
+
+
+@routes.get("/v1/pipelines")
+async def every(request: web.Request) -> web.Response:
+    """What is in service, by name: {items, next_cursor, total}."""
+    refuse_unknown(request, ("limit", "cursor"))
+    limit, after = limit_of(request, MOST_ITEMS), _place(request.query.get("cursor", ""))
+    everything = await parts_of(request).catalog.active()
+    rest = [one for one in everything if (one.name, one.uid) > after]
+    items, more = rest[:limit], len(rest) > limit
+    return json_response({"items": [_summary(one) for one in items], "next_cursor": _cursor(items[-1]) if more else None,
+                          "total": len(everything)})
+
+
+@routes.get("/v1/pipelines/{uid}")
+async def show(request: web.Request) -> web.Response:
+    """One pipeline with its bundle."""
+    parts, uid = parts_of(request), request.match_info["uid"]
+    found = await parts.catalog.find(uid)
+    source = await parts.catalog.source(found.hash) if found is not None and found.uid == uid else None
+    if found is None or source is None:
+        raise NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
+    return json_response(_summary(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"')
+
+
+@routes.delete("/v1/pipelines/{uid}")
+async def remove(request: web.Request) -> web.Response:
+    """Takes a pipeline out of service; its records stay."""
+    parts, uid = parts_of(request), request.match_info["uid"]
+    if not await parts.deployments.remove(uid):
+        raise NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
+    parts.directory.forget()
+    return web.Response(status=204)
+
+
+async def _deploy(request: web.Request, checked: Checked, status: int) -> web.Response:
+    parts = parts_of(request)
+    deployed = await parts.deployments.deploy(_accepted(checked))
+    parts.directory.forget()
+    told = _summary(deployed) | {"warnings": [warning.as_json() for warning in checked.warnings]}
+    return json_response(told, status, Location=f"/v1/pipelines/{deployed.uid}", ETag=f'"{deployed.hash}"')
+
+
+async def _is_served(parts: Parts, uid: str) -> bool:
+    found = await parts.catalog.find(uid)
+    return found is not None and found.uid == uid   # a name finds one too
+
+
+def _accepted(checked: Checked) -> CheckedBundle:
+    """The bundle. Raises Unprocessable with every fault."""
+    if checked.bundle is None:
+        count = len(checked.faults)
+        raise Unprocessable(f"the bundle has {count} fault{'s' * (count > 1)}; `faults` says which",
+                            faults=[fault.as_json() for fault in (*checked.faults, *checked.warnings)])
+    return checked.bundle
+
+
+def _summary(one: Deployed) -> dict[str, Any]:
+    deployed_at = datetime.fromtimestamp(one.deployed_at / 1000, UTC).isoformat(timespec="milliseconds")
+    return {"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version,
+            "deployed_at": deployed_at.replace("+00:00", "Z")}
+
+
+def _cursor(last: Deployed) -> str:
+    return urlsafe_b64encode(orjson.dumps([last.name, last.uid])).decode()
+
+
+def _place(cursor: str) -> tuple[str, str]:
+    """(name, uid) after which a page begins. Raises BadRequest."""
+    if not cursor:
+        return "", ""
+    try:
+        name, uid = orjson.loads(urlsafe_b64decode(cursor))
+        return str(name), str(uid)
+    except ValueError as error:   # of base64, JSON and the pair alike
+        raise BadRequest("`cursor` is none of ours; leave it out to begin at the first page") from error

@@ -1,0 +1,75 @@
+"""The web server: opens what it needs, listens, and ends in order."""
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from bus.address import Address
+from bus.follow import Follower
+from bus.line import Line
+from bus.request import Requester
+from memory.catalog import Catalog
+from web.app import is_loopback, make_app
+from web.deployments import Deployments
+from web.directory import Directory
+from web.errors import malformed_log
+from web.parts import Parts, Secret, WebOptions
+from web.traffic import Traffic
+
+log = structlog.get_logger()
+GRACE_S = 5.0   # how long requests under way may take when the server ends
+
+
+class CannotListen(OSError):
+    """The address cannot be listened on; the text has the remedy."""
+
+
+class WebServer:
+    """Serves HTTP. It needs the bus only when a request does, and outlives its losses."""
+
+    def __init__(self, address: Address, memory_root: Path, options: WebOptions, secret: Secret) -> None:
+        """`secret` gives what a reference in a bundle stands for."""
+        self._address, self._root, self._options, self._secret = address, memory_root, options, secret
+        self._stopping = asyncio.Event()
+        self.ready = asyncio.Event()
+        self.url = ""   # once it is ready
+
+    def stop(self) -> None:
+        """Asks the server to end: it takes nothing more, and `run` returns."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Serves until `stop`. Raises CannotListen and StoreBroken."""
+        async with AsyncExitStack() as stack:
+            app = make_app(await self._make_parts(stack))
+            runner = web.AppRunner(app, access_log=None, logger=malformed_log, shutdown_timeout=GRACE_S)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await self._listen(runner)
+            self.ready.set()
+            log.info("web_ready", url=self.url)
+            await self._stopping.wait()
+        self.ready.clear()
+
+    async def _make_parts(self, stack: AsyncExitStack) -> Parts:
+        catalog = await stack.enter_async_context(Catalog(self._root))
+        line = await stack.enter_async_context(Line(self._address))
+        return Parts(self._options, catalog, Directory(catalog), Deployments(catalog, line),
+                     requester=await stack.enter_async_context(Requester(self._address)), line=line,
+                     follower=await stack.enter_async_context(Follower(self._address)), traffic=Traffic(),
+                     secret=self._secret)
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        host, port = self._options.host, self._options.port
+        if not is_loopback(host):
+            raise CannotListen(f"web.host is {host}, and there are no keys yet: only loopback addresses are served. Put a "
+                               "proxy that checks who calls in front of 127.0.0.1, and its name into web.hosts")
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise CannotListen(f"cannot listen on {host}:{port} ({error.strerror}); is another one running? Set "
+                               "web.port or MEMRELAY_WEB__PORT to a free port") from error
+        bound = runner.addresses[0]
+        self.url = f"http://[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"http://{bound[0]}:{bound[1]}"

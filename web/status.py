@@ -1,0 +1,71 @@
+"""What runs: workers, pipelines with their lag and dead letters, and how durable the bus is."""
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from bus.errors import BusRefused
+from bus.line import Line
+from bus.log import place_of
+from bus.resp import pack
+from bus.roll import read_roll
+from bus.wire import input_key
+from memory.catalog import Catalog, Deployed
+
+ALWAYS = "what is acknowledged is on disk"
+DURABILITIES = {
+    ("yes", "always"): ALWAYS,
+    ("yes", "everysec"): "what is acknowledged may be lost for up to two seconds if the machine fails",
+    ("yes", "no"): "what is acknowledged may be lost for as long as the system keeps it in memory",
+}
+NOT_PERSISTENT = "NOT PERSISTENT: what waits on the bus is lost when the server ends; turn its append-only file on"
+
+
+async def read_status(catalog: Catalog, line: Line) -> dict[str, Any]:
+    """{"durability", "workers", "pipelines"}. Raises BusUnavailable, BusRefused, StoreBusy."""
+    deployed, workers = await catalog.active(), await read_roll(line)
+    return {"durability": await _durability(line), "workers": [_worker(one) for one in workers],
+            "pipelines": await _pipelines(deployed, workers, await catalog.count_dead_letters(), line)}
+
+
+def _worker(report: dict[str, Any]) -> dict[str, Any]:
+    return {"name": report["name"], "started_at": report["started_at"], "pipelines": list(report["pipelines"])}
+
+
+async def _durability(line: Line) -> dict[str, str]:
+    """The server's append-only file, as it is configured."""
+    try:
+        words: list[bytes] = await line.call("CONFIG", "GET", "append*")
+    except BusRefused as error:
+        return {"appendonly": "unknown", "appendfsync": "unknown", "meaning": f"the server does not tell: {error}"}
+    config = {name.decode(): value.decode() for name, value in zip(words[::2], words[1::2], strict=True)}
+    enabled, sync = config.get("appendonly", "no"), config.get("appendfsync", "")
+    return {"appendonly": enabled, "appendfsync": sync, "meaning": DURABILITIES.get((enabled, sync), NOT_PERSISTENT)}
+
+
+async def _pipelines(deployed: Sequence[Deployed], workers: Sequence[dict[str, Any]], dead: dict[str, int],
+                     line: Line) -> list[dict[str, Any]]:
+    """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "rate", "done", "dead_letters"} of each."""
+    owners = {uid: (report["name"], told) for report in workers for uid, told in report["pipelines"].items()}
+    lags = await _lags([one.uid for one in deployed], line)
+    found = []
+    for one, (lag, oldest_s) in zip(deployed, lags, strict=True):
+        owner, told = owners.get(one.uid, (None, {"done": 0, "rate": 0.0}))
+        found.append({"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version, "owner": owner,
+                      "lag": lag, "oldest_s": oldest_s, "rate": told["rate"], "done": told["done"],
+                      "dead_letters": dead.get(one.uid, 0)})
+    return found
+
+
+async def _lags(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
+    """(messages that are not yet done, age of the oldest of them in s) of each pipeline's input."""
+    connection, now_ms = await line.open(), time.time_ns() // 1_000_000
+    asked = [(connection.send(pack("XLEN", input_key(uid))),
+              connection.send(pack("XRANGE", input_key(uid), "-", "+", "COUNT", 1))) for uid in uids]
+    found = []
+    for length, first in asked:
+        count, entries = await length, await first
+        since_ms = now_ms - place_of(entries[0][0].decode())[0] if entries else 0
+        found.append((int(count), max(0.0, since_ms / 1000)))
+    return found
+
+
