@@ -16,7 +16,7 @@ from bus.errors import BusRefused, BusUnavailable
 from bus.resp import Word, pack
 
 Push = Callable[[bytes, bytes], None]   # (channel, payload)
-Skip = Callable[[bytes], int]
+Skip = Callable[[bytes], bytes]   # what of it has to be read
 CONNECT_TIMEOUT_S = 5.0
 QUEUED = b"+QUEUED\r\n"
 FEED_BYTES = 8192   # hiredis moves what is left in its buffer after each reply, so the buffer is kept short
@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, on_push: Push | None, skip: Skip | None) -> None:
         """`on_push` receives what is published on the channels that this connection subscribes to.
 
-        `skip` is asked at the beginning of a message how much of what came need not be read.
+        `skip` is asked at the beginning of a message what has to be read of what came.
         """
         self._reader = hiredis.Reader()
         self._awaited: deque[_Awaited] = deque()
@@ -55,26 +55,28 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """asyncio's call: hands each complete reply to who waits for it."""
         try:
-            read = 0 if self._reader.has_data() else self._skip(data)
-            for start in range(read, len(data), FEED_BYTES):
+            if not self._reader.has_data():
+                data = self._skip(data)
+            for start in range(0, len(data), FEED_BYTES):
                 self._reader.feed(data, start, min(FEED_BYTES, len(data) - start))
                 self._take_replies()
         except hiredis.ProtocolError as error:
             self._fail(BusUnavailable(f"the server does not speak RESP: {error}"))
 
-    def _skip_queued(self, data: bytes) -> int:
-        """How many bytes at the beginning say no more than that commands of a MULTI were queued: most of all replies."""
+    def _skip_queued(self, data: bytes) -> bytes:
+        """`data` from where it says more than that commands of a MULTI were queued, which most of all replies do."""
         first = self._awaited[0] if self._awaited else None
         if first is None or not first.queued or first.left < 2:
-            return 0
+            return data
         start = 0
         if first.left == first.queued + 2 and data.startswith(b"+OK\r\n"):
             start, first.left = 5, first.left - 1
         count = min((len(data) - start) // len(QUEUED), first.left - 1)
-        if data[start:start + count * len(QUEUED)] != QUEUED * count:
-            return start
+        end = start + count * len(QUEUED)
+        if data[start:end] != QUEUED * count:
+            return data[start:]
         first.left -= count
-        return start + count * len(QUEUED)
+        return data[end:]
 
     def _take_replies(self) -> None:
         """Every command of a MULTI has a reply of its own, so they are counted in place."""

@@ -15,29 +15,33 @@ class Echo:
     def __init__(self) -> None:
         """Nothing was published yet."""
         self._expected: deque[bytes] = deque()   # of each MULTI, the pushes that it leads to
-        self._at = 0                             # how much of the first was received; a push begins there
+        self._at = 0                             # how much of the first was received
 
     def expect(self, commands: bytes) -> None:
         """These PUBLISH commands are about to be sent, on channels that are subscribed to."""
         if commands:   # an envelope holds no line break, so the replacement cannot reach into one
             self._expected.append(commands.replace(COMMAND, PUSH))
 
-    def skip(self, data: bytes) -> int:
-        """How many bytes at the beginning of `data`, which begins with a push, are whole pushes that were expected."""
+    def skip(self, data: bytes) -> bytes:
+        """What has to be read of `data`, which begins with a push or goes on with one that was skipped half.
+
+        A push that is cut short is skipped as far as it came. Where it turns out to be somebody else's, it is given back whole.
+        """
         start = 0
         while self._expected and start < len(data):
             first = self._expected[0]
             size = min(len(first) - self._at, len(data) - start)
             if data[start:start + size] != first[self._at:self._at + size]:
-                break
-            whole = self._at + size == len(first)
-            if not whole:   # what is cut short may be the beginning of somebody else's: not skipped
-                size = max(0, first.rfind(PUSH, self._at, self._at + size) - self._at)
+                return self._take_back() + data[start:]
             self._advance(size)
             start += size
-            if not whole:
-                break
-        return start
+        return data[start:]
+
+    def _take_back(self) -> bytes:
+        """The beginning of the push that was skipped half; b"" where none was. It is expected again."""
+        first, end = self._expected[0], self._at
+        self._at = first.rfind(PUSH, 0, end + len(PUSH))
+        return first[self._at:end]
 
     def passed(self, channel: bytes, payload: bytes) -> None:
         """An own copy was read the long way; if it is not what was expected next, nothing is any more."""

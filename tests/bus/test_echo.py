@@ -69,6 +69,18 @@ def test_what_others_say_is_heard_once_and_what_we_say_is_not(events: list[list[
     assert heard == [said for event in events for said in event if not is_own_copy(said[1])]
 
 
+@settings(deadline=None)
+@given(st.lists(of_ours, min_size=1, max_size=4), st.lists(st.integers(0, 100_000), max_size=12))
+def test_nothing_of_ours_is_read_wherever_it_is_cut(ours: list[list[Said]], places: list[int]) -> None:
+    echo, stream = Echo(), b"".join(pack("message", *said) for multi in ours for said in multi)
+    for multi in ours:
+        echo.expect(b"".join(pack("PUBLISH", *said) for said in multi))
+
+    read = [echo.skip(chunk) for chunk in cut(stream, places)]
+
+    assert not any(read)
+
+
 def test_what_we_published_and_what_never_came_back_is_not_waited_for_for_ever() -> None:
     lost, others = [(CHANNELS[0], make_copy("lost"))], [(CHANNELS[0], make_payload("tea"))]
     ours = [[(CHANNELS[0], make_copy(str(number)))] for number in range(3)]
