@@ -4,20 +4,20 @@ RE2's Python layer costs 4 to 6 microseconds a match. Most patterns are plain co
 beginnings, like `^/`: these are recognised here and answered by string operations that mean the same (a property test).
 """
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import re2
 
 MAX_PATTERN = 2000             # characters
 MAX_MEMORY = 4 << 20           # bytes that one compiled pattern may take
 SPACES = "\t\n\f\r "           # what RE2 means by \s
-_WORD = re.compile(r"/[0-9A-Za-z_]+").match
 _COMMAND = re.compile(r"\^(/[0-9A-Za-z_]+)(\\b|\\b\\s\*\(\.\*\)|\\s\+\(\.\*\)|\\s\+\(\\S\+\))")
+_OPENING = re.compile(rf"/[0-9A-Za-z_]+[{SPACES}]?").match   # a command's word, and the space that ends it
+_TAILS = {   # of a command -> the same for Python's engine, which is linear in these and costs 1 microsecond
+    r"\b": r"(?![0-9A-Za-z_])", r"\b\s*(.*)": rf"(?![0-9A-Za-z_])[{SPACES}]*([^\n]*)",
+    r"\s+(.*)": rf"[{SPACES}]+([^\n]*)", r"\s+(\S+)": rf"[{SPACES}]+([^{SPACES}]+)"}
 _PREFIX = re.compile(r"\^([/!#@0-9A-Za-z_]+)")
 _BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
-_NON_SPACE = re.compile(r"[^\t\n\f\r ]+").match
-_SPACE = frozenset(SPACES)
-_WORD_CHAR = re.compile(r"[0-9A-Za-z_]").match
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_MEMORY
@@ -45,11 +45,14 @@ class Pattern:
             raise BadPattern(f"RE2 refuses the pattern {source!r}: {_said(error)}; "
                              "look-around and back-references are not available") from error
         command = _COMMAND.fullmatch(source) if not flags else None
-        self.command, self._tail = (command[1], command[2]) if command else ("", "")
+        word, tail = command.groups() if command else ("", "")
+        self.openings = _openings(word, tail) if command else []   # how texts that match a command begin
+        self.certain = tail != r"\s+(\S+)"                         # whether all that begin so match
         prefix = _PREFIX.fullmatch(source) if not flags else None
         self._prefix = prefix[1] if prefix else ""
         # What `group` holds in the first match, "" where it took no part; None without a match: capture(text, group).
-        self.capture = self._command_capture() if command else self._prefix_capture if prefix else self._search
+        self._match = re.compile(word + _TAILS.get(tail, "")).match
+        self.capture = self._command_capture if command else self._prefix_capture if prefix else self._search
 
     @property
     def groups(self) -> int:
@@ -67,12 +70,6 @@ class Pattern:
             raise BadPattern(f"the pattern has no group {group}; it has {self.groups}")
         return int(group)
 
-    def answers(self, text: str) -> bool:
-        """Whether a plain command matches a text that begins with its word."""
-        if self._tail == r"\s+(.*)":
-            return text[len(self.command):len(self.command) + 1] in _SPACE
-        return self.capture(text, 0) is not None
-
     def _search(self, text: str, group: int) -> str | None:
         found = self._compiled.search(text.encode())
         return None if found is None else (found[group] or b"").decode()
@@ -80,33 +77,15 @@ class Pattern:
     def _prefix_capture(self, text: str, group: int) -> str | None:
         return self._prefix if text.startswith(self._prefix) else None
 
-    def _command_capture(self) -> Callable[[str, int], str | None]:
-        """The same as RE2 for a plain command. All tails want the word to end where the command does."""
-        return {r"\b": self._bare, r"\b\s*(.*)": self._rest_if_any,
-                r"\s+(.*)": self._rest_of_line, r"\s+(\S+)": self._first_word}[self._tail]
+    def _command_capture(self, text: str, group: int) -> str | None:
+        found = self._match(text)
+        return None if found is None else found[group]
 
-    def _bare(self, text: str, group: int) -> str | None:
-        follows = text[len(self.command):len(self.command) + 1]
-        return self.command if text.startswith(self.command) and not _WORD_CHAR(follows) else None
 
-    def _rest_of_line(self, text: str, group: int) -> str | None:
-        rest = text[len(self.command):]
-        argument = rest.lstrip(SPACES)
-        if len(argument) == len(rest) or not text.startswith(self.command):
-            return None
-        line = argument.partition("\n")[0]
-        return line if group else text[:len(text) - len(argument)] + line
-
-    def _rest_if_any(self, text: str, group: int) -> str | None:
-        return self._bare(text, 0) and (self._rest_of_line(text, group) or ("" if group else self.command))
-
-    def _first_word(self, text: str, group: int) -> str | None:
-        rest = text[len(self.command):]
-        argument = rest.lstrip(SPACES)
-        found = _NON_SPACE(argument)
-        if len(argument) == len(rest) or found is None or not text.startswith(self.command):
-            return None
-        return found[0] if group else text[:len(text) - len(argument)] + found[0]
+def _openings(word: str, tail: str) -> list[str]:
+    """How a text begins that a plain command matches: its word, and the space that follows, which some ask for."""
+    spaced = [word + space for space in SPACES]
+    return spaced if tail.startswith(r"\s") else [word, *spaced]
 
 
 def _said(error: Exception) -> str:
@@ -118,11 +97,12 @@ class PatternSet:
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         """The patterns are known by their places in the sequence."""
-        self._commands: dict[str, list[int]] = {}
-        self._patterns, self._others = patterns, [at for at, pattern in enumerate(patterns) if not pattern.command]
+        self._commands: dict[str, list[int]] = {}   # opening -> the places of commands
+        self._patterns, self._others = patterns, [at for at, pattern in enumerate(patterns) if not pattern.openings]
+        self._uncertain = {at for at, pattern in enumerate(patterns) if pattern.openings and not pattern.certain}
         for at, pattern in enumerate(patterns):
-            if pattern.command:
-                self._commands.setdefault(pattern.command, []).append(at)
+            for opening in pattern.openings:
+                self._commands.setdefault(opening, []).append(at)
         self._set = self._compile() if len(self._others) > 1 else None
 
     def _compile(self) -> re2.Set | None:
@@ -139,15 +119,19 @@ class PatternSet:
             return None
         return together
 
-    def matching(self, text: str) -> list[int]:
+    def matching(self, text: str) -> Sequence[int]:
         """The places of the patterns that match, ascending."""
-        found: list[int] = []
-        if self._commands and text[:1] == "/" and (word := _WORD(text)) is not None:
-            for at in self._commands.get(word[0], ()):
-                if self._patterns[at].answers(text):
-                    found.append(at)
+        opening = _OPENING(text)
+        found: Sequence[int] = () if opening is None else self._commands.get(opening[0], ())
+        if not self._uncertain.isdisjoint(found):
+            found = [at for at in found if at not in self._uncertain or self._matches(at, text)]
+        if not self._others:
+            return found
         if self._set is not None:
-            found += [self._others[at] for at in self._set.Match(text.encode()) or ()]
-        elif self._others:
-            found += [at for at in self._others if self._patterns[at].capture(text, 0) is not None]
-        return sorted(found) if len(found) > 1 else found
+            others = [self._others[at] for at in self._set.Match(text.encode()) or ()]
+        else:
+            others = [at for at in self._others if self._matches(at, text)]
+        return sorted([*found, *others])
+
+    def _matches(self, at: int, text: str) -> bool:
+        return self._patterns[at].capture(text, 0) is not None

@@ -58,6 +58,9 @@ class Audience:
         return [self.stations[at] for at in sorted([*self._others, *[self._choosy[place] for place in places]])]
 
 
+NOBODY = Audience([])
+
+
 class Plan:
     """One version of one pipeline."""
 
@@ -90,14 +93,18 @@ class Plan:
 
     def listeners(self, swarm: str, message: Message) -> Sequence[Station]:
         """Who hears this, in the order of the bundle."""
-        sender = message.sender
-        known = (swarm, sender if sender in self._named else "")   # other senders are all alike, and without number
+        audience = self._audiences.get((swarm, message.sender)) or self._other_audience(swarm, message.sender)
+        return audience.of(message.text) if audience.choosy else audience.stations
+
+    def _other_audience(self, swarm: str, sender: str) -> Audience:
+        """One that nobody asked for yet, or of a sender whom no agent names: these are all alike, and without number."""
+        known = (swarm, sender if sender in self._named else "")
         audience = self._audiences.get(known)
         if audience is None:
             if swarm not in self.swarms:
-                return ()
+                return NOBODY
             audience = self._audiences[known] = self._audience(swarm, sender)
-        return audience.of(message.text) if audience.choosy else audience.stations
+        return audience
 
     def _audience(self, swarm: str, sender: str) -> Audience:
         return Audience(

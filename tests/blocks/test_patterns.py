@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from blocks.patterns import BadPattern, Pattern, PatternSet
 
 COMMANDS = ("/write", "/w", "/writ", "/write_x", "/WRITE", "/e131_fill", "/0", "/_")
-TAILS = (r"\b", r"\s+(.*)", r"\s+(\S+)")
+TAILS = (r"\b", r"\b\s*(.*)", r"\s+(.*)", r"\s+(\S+)")
 PREFIXES = ("/", "/write", "!", "#tag", "@me", "w", "0", "_", "//", "/!", "!/write")
 ALMOST = (r"\s+(.+)", r"\s*(.*)", r"\s+(.*)$", "$", r"\B", r"(\s+)(.*)", r"\s+\S+", r"\s(.*)", r"\s+(?:.*)", "?", "*", ".")
 GENERAL = (
@@ -45,6 +45,7 @@ def assert_same(source: str, text: str) -> None:
 @example(r"^/write\s+(\S+)", "/write \x85 x")
 @example(r"^/write\s+(\S+)", "/write \n")
 @example(r"^/write\b", "/writeé")
+@example(r"^/write\b\s*(.*)", "/write.x")
 @example(r"^/write\b", "/write")
 def test_a_plain_command_means_what_re2_means(source: str, text: str) -> None:
     assert_same(source, text)
