@@ -6,6 +6,11 @@ import msgspec
 from bus.errors import MalformedMessage
 from bus.message import PLAIN, Message, Part
 
+# The `mid` of a message: the id of the input that led to it, its place among all that it led to, a digest of the envelope.
+# The digest tells our own copy from a message that carries our mid on with other words. It guards against accident, not
+# against malice (the bus is trusted, and whoever forges it only keeps its own message from being read), so a CRC-32 does,
+# at a third of a hash's cost.
+MID = b"%s.%d~%08x"
 COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'   # a live copy: head, mid, joint, the envelope without its "{"
 LONGEST_MID = 256
 SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
@@ -42,16 +47,6 @@ def decode(data: bytes, max_bytes: int) -> Message:
 def encode(message: Message) -> bytes:
     """The envelope without `mid`: what goes to the log."""
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
-
-
-def seal(ident: bytes, number: int, data: bytes) -> bytes:
-    """The `mid` of the `number`-th message that an input led to: its id and a digest of the envelope.
-
-    The digest tells our own copy from a message that carries our mid on with other words. It guards against accident, not
-    against malice (the bus is trusted, and whoever forges it only keeps its own message from being read), so a checksum
-    does, at a third of a hash's cost.
-    """
-    return b"%s.%d~%08x" % (ident, number, crc32(data))
 
 
 def is_own_copy(payload: bytes) -> bool:

@@ -6,6 +6,7 @@ import structlog
 
 from bus.codec import encode
 from bus.errors import MalformedMessage
+from bus.resp import Said
 from memory.errors import StoreBroken, StoreBusy
 from memory.ids import time_of
 from memory.sqlite.connection import translated
@@ -15,7 +16,7 @@ from worker.cascade import Cascade
 from worker.errors import CascadeFault
 from worker.inputs import Entry, Input, from_entry
 from worker.limits import WorkerLimits
-from worker.outcome import Letter, Outcome, Pens, to_outputs
+from worker.outcome import Letter, Outcome
 
 log = structlog.get_logger()
 DAY_MS = 86_400_000
@@ -34,10 +35,10 @@ class BatchResult:
 class Batch:
     """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again around it."""
 
-    def __init__(self, work: Sequence[Work], limits: WorkerLimits, *, pens: Pens, settled: dict[str, list[str]],
+    def __init__(self, work: Sequence[Work], limits: WorkerLimits, *, settled: dict[str, list[str]],
                  journal: bool = False, checkpoint: Checkpoint = lambda step: None) -> None:
         """`settled` are inputs per store that cannot come back. `journal` counts attempts, as after a crash."""
-        self._work, self._limits, self._pens, self._settled = work, limits, pens, settled
+        self._work, self._limits, self._settled = work, limits, settled
         self._journal, self._checkpoint = journal, checkpoint
         self._result = BatchResult()
         self._told = False
@@ -47,7 +48,7 @@ class Batch:
 
     def __call__(self, stores: OpenStores) -> BatchResult:
         """Commits all that can be done. Raises StoreBusy or StoreBroken, after which the whole batch may be run again."""
-        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._pens)
+        self._stores, self._cascade = stores, Cascade(stores, self._limits)
         rest = self._work
         while rest and self._size <= self._limits.batch_bytes:
             done, fault = self._together(rest[:1] if self._journal else rest)
@@ -107,8 +108,7 @@ class Batch:
             work = from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
         except MalformedMessage as error:
             return _given_up(one, str(error))
-        key = work.key
-        known = self._known(work, key)
+        known = self._known(work)
         if known is not None:
             return known
         if self._journal and self._attempts(work) > self._limits.attempts:
@@ -117,31 +117,31 @@ class Batch:
         if not outcome.store and work.producer_id and work.plan.stores:
             outcome.store = work.plan.stores[0]
         if outcome.store:
-            self._keep(work, key, outcome)
-        else:
-            outcome.size = sum(map(len, outcome.logged))
+            self._keep(work, outcome)
         return outcome
 
-    def _known(self, work: Input, key: str) -> Outcome | None:
+    def _known(self, work: Input) -> Outcome | None:
         """What the inbox holds of an input that came back, or of an earlier message with its producer's id."""
+        key, touched = work.key, self._cascade.touched
         for memory_id in work.plan.stores:
-            inbox = self._stores.get(memory_id).inbox
-            kept = memory_id if key in inbox else ""
-            done = inbox.find(key) if kept else inbox.produced(_producer(work)) if work.producer_id else None
-            if done is not None:
-                outcome = Outcome(work.id, work.plan.uid, work.root or work.id, work.reply, store=kept)
-                return self._pens.add_outputs(outcome, done.outputs)
+            inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
+            if key in inbox.numbers and (done := inbox.find(key)) is not None:
+                return _again(work, done, memory_id, work.own)
+            if work.producer_id and (done := inbox.produced(_producer(work))) is not None:
+                return _again(work, done, "", [])
         return None
 
-    def _keep(self, work: Input, key: str, outcome: Outcome) -> None:
-        """The inbox row. An input that touched no store has none: it is run again if it comes back, and says the same."""
-        inbox = self._cascade.transaction(outcome.store).inbox
-        bundle, outputs = work.plan.hash, to_outputs(outcome)
-        inbox.add(key, bundle, outputs)
-        outcome.size = len(outputs)
+    def _keep(self, work: Input, outcome: Outcome) -> None:
+        """The inbox row. An input that touched no store has none: it is run again if it comes back, and says the same.
+
+        What it says itself is not in the row where its entry says it in the same words.
+        """
+        inbox = (self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)).inbox
+        bundle = work.plan.hash
+        inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
             now_ms = time_of(work.id)
-            inbox.add_produced(_producer(work), Done(bundle, outputs), now_ms)
+            inbox.add_produced(_producer(work), Done(bundle, outcome.to_outputs(0)), now_ms)
             inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
     def _attempts(self, work: Input) -> int:
@@ -174,11 +174,18 @@ def _producer(work: Input) -> str:
     return f"{work.plan.uid}/{work.producer_id}"
 
 
+def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:
+    """An input that is done: it says what it said, and `store` forgets it when that has left."""
+    outcome = Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store)
+    outcome.take_outputs(done.outputs, before)
+    return outcome
+
+
 def _given_up(work: Work, error: str) -> Outcome:
     """An input that goes to the dead letters, as it came."""
     bundle = work.plan.hash
     if isinstance(work, Entry):
         letter = Letter(error, work.text(b"swarm"), work.field(b"data"), bundle)
-        return Outcome(work.id, work.plan.uid, work.id, work.text(b"reply"), letter=letter)
+        return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), letter=letter)
     letter = Letter(error, work.swarm, encode(work.message), bundle)
-    return Outcome(work.id, work.plan.uid, work.root or work.id, work.reply, letter=letter)
+    return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, letter=letter)

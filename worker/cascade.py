@@ -2,53 +2,43 @@
 from blocks.contract import Call, Limits
 from bus.codec import encode
 from bus.message import Message
-from bus.resp import SwarmPen
 from memory.errors import Refused
 from memory.ids import derive_guid, time_of
 from memory.sqlite.pending import Pending
 from memory.sqlite.store import Store
 from memory.stores import OpenStores
-from pipelines.plan import Plan, Station
+from pipelines.plan import Station
 from worker.errors import CascadeFault, TooDeep, TooMany
 from worker.inputs import Input
 from worker.limits import WorkerLimits
-from worker.outcome import Outcome, Pens
+from worker.outcome import Outcome
 
 
 class Cascade:
     """Runs inputs to their ends, one after the other. Nothing is committed here, so after a rollback they may run again."""
 
-    def __init__(self, stores: OpenStores, limits: WorkerLimits, pens: Pens) -> None:
+    def __init__(self, stores: OpenStores, limits: WorkerLimits) -> None:
         """`stores` belong to this thread; a transaction is begun with the first store that an input needs."""
-        self._stores, self._pens = stores, pens
+        self._stores = stores
         self._bounds, self._max_hops, self._most = Limits(limits.message_bytes), limits.max_hops, limits.max_cascade
         self.touched: dict[str, Store] = {}    # stores whose transaction is open
         # Of the input that runs:
         self._work: Input
-        self._plan: Plan | None = None
-        self._swarms: dict[str, SwarmPen] = {}
-        self._ident, self._now_ms, self._guids = b"", 0, 0
-        self._logged: list[bytes] = []
-        self._live: list[bytes] = []
+        self._now_ms, self._guids = 0, 0
         self._queue: list[tuple[str, Message, int]] = []
         self.outcome: Outcome
 
     def run(self, work: Input) -> Outcome:
         """Everything that the input leads to. Raises CascadeFault; what a block raises comes through."""
         ident, plan = work.id, work.plan
-        if plan is not self._plan:
-            self._plan, self._swarms = plan, self._pens.of(plan)
-        self._work, self._ident, self._now_ms, self._guids = work, ident.encode(), time_of(ident), 0
-        self.outcome = outcome = Outcome(ident, plan.uid, work.root or ident, work.reply)
-        self._logged, self._live = outcome.logged, outcome.live
+        self._work, self._now_ms, self._guids = work, time_of(ident), 0
+        self.outcome = outcome = Outcome(work.key, ident, plan.uid, work.root or ident, work.reply)
         queue = self._queue = []
         if work.only:
             self._resume(work)
         else:
             self._say(work.swarm, work.message, work.hop)
-            if work.heard:
-                outcome.heard = 1
-                outcome.live.clear()
+            outcome.heard = int(work.heard)
         listeners, deliver = plan.listeners, self._deliver
         for at, (swarm, message, hop) in enumerate(queue):
             stations = listeners(swarm, message)
@@ -71,7 +61,7 @@ class Cascade:
             if outcome.store and outcome.store != memory_id:
                 self._continue_elsewhere(station, swarm, message, hop)
                 return
-            outcome.store, tx = memory_id, self.transaction(memory_id)
+            outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
         try:
             answer = station.handle(call, station.args)
@@ -85,31 +75,29 @@ class Cascade:
             self.outcome.silent += (agent.alias,)
 
     def _say(self, swarm: str, message: Message, hop: int) -> None:
-        logged = self._logged
-        said = len(logged)
-        if hop > self._max_hops or said > self._most:
+        outcome = self.outcome
+        said = outcome.said
+        if hop > self._max_hops or len(said) > self._most:
             raise self._too_far(message, hop)
-        log, live = self._swarms[swarm].write(self._ident, said, encode(message))
-        logged.append(log)
-        self._live.append(live)
+        data = encode(message)
+        outcome.size += len(data)
+        said.append((swarm, data))
         self._queue.append((swarm, message, hop))
 
-    def transaction(self, memory_id: str) -> Store:
-        """The open transaction of a store, begun where there is none."""
-        store = self.touched.get(memory_id)
-        if store is None:
-            store = self._stores.get(memory_id)
-            store.begin()
-            self.touched[memory_id] = store
+    def begin(self, memory_id: str) -> Store:
+        """A store that is not in `touched`, with its transaction open."""
+        store = self._stores.get(memory_id)
+        store.begin()
+        self.touched[memory_id] = store
         return store
 
     def _continue_elsewhere(self, station: Station, swarm: str, message: Message, hop: int) -> None:
         """Another store's step: kept in this one's transaction, and run as an input of its own."""
         work, outcome = self._work, self.outcome
-        ident = f"{work.key}.{len(outcome.logged)}+{len(outcome.continuations)}"
+        ident = f"{work.key}.{len(outcome.said)}+{len(outcome.continuations)}"
         pending = Pending(ident, work.plan.uid, work.plan.hash, station.agent.alias, swarm, hop, encode(message),
                           outcome.root, work.reply, self._now_ms)
-        self.transaction(outcome.store).pending.add(pending)
+        self.touched[outcome.store].pending.add(pending)
         outcome.continuations += (pending,)
 
     def _too_far(self, message: Message, hop: int) -> CascadeFault:

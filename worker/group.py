@@ -20,7 +20,7 @@ from worker.errors import TooMany
 from worker.inputs import Entry, Input, from_pending
 from worker.limits import WorkerLimits
 from worker.outbox import Outbox, tell_refusals
-from worker.outcome import Letter, Outcome, Pens
+from worker.outcome import Letter, Outcome
 from worker.plans import PlanShelf
 from worker.settlement import Settlements
 from worker.slot import Slot
@@ -59,7 +59,6 @@ class Group:
         self._sent: list[asyncio.Future[Any]] = []
         self._unconfirmed: list[Outcome] = []
         self._settlements = Settlements()
-        self._pens = Pens(shared.limits.log_length)
         self._told_to_stop = asyncio.Event()
         self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
 
@@ -124,8 +123,7 @@ class Group:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
         work = [self._todo.popleft() for _ in range(min(len(self._todo), self._shared.limits.batch * len(self.slots)))]
         result = await self._in_thread(Batch(
-            work, self._shared.limits, pens=self._pens, settled=self._settled, journal=journal,
-            checkpoint=self._shared.checkpoint))
+            work, self._shared.limits, settled=self._settled, journal=journal, checkpoint=self._shared.checkpoint))
         self._todo.extendleft(reversed(result.left))
         outcomes = result.outcomes + await self._follow(result.outcomes)
         await self._bury(outcomes)
@@ -198,7 +196,7 @@ class Group:
         self._origins[pending.id] = memory_id
         if self._settlements.expect(f"{pending.pipeline}/{pending.root}", pending.id) > limits.max_cascade:
             ident, error = pending.id.partition("/")[2], str(TooMany(limits.max_cascade))
-            return Outcome(ident, pending.pipeline, pending.root, pending.reply, origin=memory_id,
+            return Outcome(pending.id, ident, pending.pipeline, pending.root, pending.reply, origin=memory_id,
                            letter=Letter(error, pending.swarm, pending.data, pending.bundle))
         self._todo.append(from_pending(pending, plan, limits.message_bytes))
         return None

@@ -1,9 +1,10 @@
 """An input: one message that runs through a plan, and where it came from."""
 from msgspec import Struct
 
-from bus.codec import decode
+from bus.codec import decode, encode
 from bus.errors import MalformedMessage
 from bus.message import Message, say
+from bus.resp import Said
 from memory.ids import time_of
 from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
@@ -12,6 +13,7 @@ from pipelines.plan import Plan
 class Input(Struct):
     """A message on its way in. Its `id` is made of the stream entry's, so everything derived is the same on a replay."""
 
+    key: str              # its name in stores, which several pipelines may share
     id: str               # the entry's id, or a continuation's
     plan: Plan
     swarm: str
@@ -23,10 +25,12 @@ class Input(Struct):
     heard: bool = False   # it was published on the channel already, by who said it
     only: str = ""        # the alias of the one agent that it is for, said on no swarm: a webhook's, or a continuation
 
+    kept_from: int = 1    # the place of the first message that its inbox row keeps: what it says itself comes back with it
+
     @property
-    def key(self) -> str:
-        """Its name in stores, which several pipelines may share."""
-        return f"{self.plan.uid}/{self.id}"
+    def own(self) -> list[Said]:
+        """What is said and not kept."""
+        return [(self.swarm, encode(self.message))][:self.kept_from]
 
 
 class Entry(Struct, frozen=True):
@@ -35,6 +39,11 @@ class Entry(Struct, frozen=True):
     id: str
     plan: Plan
     fields: list[bytes]
+
+    @property
+    def key(self) -> str:
+        """Its name in stores."""
+        return f"{self.plan.uid}/{self.id}"
 
     def field(self, name: bytes) -> bytes:
         """The value of a field; b"" where it is not there."""
@@ -47,12 +56,12 @@ class Entry(Struct, frozen=True):
 
 def from_entry(entry: Entry, max_bytes: int) -> Input:
     """The input in an entry; raises MalformedMessage."""
-    fields = entry.fields
+    fields, plan, key = entry.fields, entry.plan, entry.key
     if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":   # as most come
-        plan, swarm = entry.plan, entry.plan.swarm_names.get(fields[1])
+        swarm = plan.swarm_names.get(fields[1])
         if swarm is None:
             raise MalformedMessage(_unknown(entry.text(b"swarm"), plan))
-        return Input(entry.id, plan, swarm, decode(fields[3], max_bytes))
+        return Input(key, entry.id, plan, swarm, decode(fields[3], max_bytes))
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
         raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
@@ -69,7 +78,7 @@ def _to_swarm(entry: Entry, data: bytes, max_bytes: int) -> Input:
         raise MalformedMessage("an entry of the input needs the fields `data`, and `swarm` or `agent`")
     if swarm not in plan.swarms:
         raise MalformedMessage(_unknown(swarm, plan))
-    return Input(entry.id, plan, swarm, decode(data, max_bytes))
+    return Input(entry.key, entry.id, plan, swarm, decode(data, max_bytes))
 
 
 def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
@@ -79,10 +88,10 @@ def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
     if voice is not None:
         agent = voice.agent
         message = say(agent.name, alias, message.text, username=agent.username, now_ms=time_of(entry.id), kind=message.type)
-        return Input(entry.id, plan, voice.send_swarm, message)
+        return Input(entry.key, entry.id, plan, voice.send_swarm, message, kept_from=0)
     if plan.station(alias) is None:
         raise MalformedMessage(f"pipeline {plan.name} has no agent {alias[:100]!r} that takes messages")
-    return Input(entry.id, plan, plan.hears(alias), message, only=alias)
+    return Input(entry.key, entry.id, plan, plan.hears(alias), message, only=alias, kept_from=0)
 
 
 def _unknown(swarm: str, plan: Plan) -> str:
@@ -92,5 +101,5 @@ def _unknown(swarm: str, plan: Plan) -> str:
 def from_pending(pending: Pending, plan: Plan, max_bytes: int) -> Input:
     """The input that a continuation is."""
     ident = pending.id.partition("/")[2]
-    return Input(ident, plan, pending.swarm, decode(pending.data, max_bytes), pending.hop, pending.root, pending.reply,
-                 heard=True, only=pending.agent)
+    return Input(pending.id, ident, plan, pending.swarm, decode(pending.data, max_bytes), pending.hop, pending.root,
+                 pending.reply, heard=True, only=pending.agent, kept_from=0)

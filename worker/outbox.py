@@ -1,6 +1,7 @@
 """What leaves for the bus: results, live copies, reports, acknowledgement and deletion of a batch, in one MULTI."""
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import hiredis
@@ -8,7 +9,7 @@ import structlog
 
 from bus.connection import Connection
 from bus.echo import Echo
-from bus.resp import EXEC, MULTI, head
+from bus.resp import EXEC, MULTI, SwarmPen, head
 from bus.wire import GROUP, input_key
 from worker.outcome import Outcome, publish
 
@@ -21,18 +22,22 @@ Report = Callable[[Outcome], dict[str, Any] | None]
 class Outbox:
     """Sends outcomes. Sent again after a lost connection they say the same, under the same ids."""
 
-    def __init__(self, connection: Connection, echo: Echo) -> None:
-        """Everything goes over one connection, so it arrives in order; `echo` is told what the listener will hear of it."""
+    def __init__(self, connection: Connection, echo: Echo, log_length: int) -> None:
+        """Everything goes over one connection, so it arrives in order; `echo` is told what the listener will hear of it.
+
+        `log_length` is how many entries a swarm's log keeps, about.
+        """
         self._connection, self._echo = connection, echo
+        self._pen_of = cache(lambda uid: SwarmPen(uid, log_length))
 
     def send(self, outcomes: Iterable[Outcome], report: Report) -> list[asyncio.Future[Any]]:
         """Sends, and returns what to await: until then the server may not have got it."""
-        sent, parcel = [], _Parcel()
+        sent, parcel = [], _Parcel(self._pen_of)
         for outcome in outcomes:
             parcel.add(outcome, report(outcome))
             if parcel.size > MOST_BYTES:
                 sent.append(self._send(parcel))
-                parcel = _Parcel()
+                parcel = _Parcel(self._pen_of)
         return [*sent, self._send(parcel)] if parcel.entries or parcel.logged else sent
 
     def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:
@@ -44,7 +49,8 @@ class Outbox:
 class _Parcel:
     """One MULTI on its way to be sent: logs first, then live copies, reports, acknowledgements."""
 
-    def __init__(self) -> None:
+    def __init__(self, pen_of: Callable[[str], SwarmPen]) -> None:
+        self._pen_of = pen_of
         self.logged: list[bytes] = []
         self.live: list[bytes] = []
         self.reports: list[bytes] = []
@@ -53,13 +59,15 @@ class _Parcel:
 
     def add(self, outcome: Outcome, report: dict[str, Any] | None) -> None:
         """What an input led to, who awaits it, and the end of its entry."""
-        self.logged += outcome.logged
-        self.live += outcome.live
+        ident = outcome.id.encode()
+        logged, live = self._pen_of(outcome.uid).write(outcome.said_by.encode() or ident, outcome.said)
+        self.logged += logged
+        self.live += live[outcome.heard:]
         self.size += outcome.size
         if report is not None:
             self.reports.append(publish(outcome.reply, report))
         if not outcome.origin:
-            self.entries.setdefault(outcome.uid, []).append(outcome.id.encode())
+            self.entries.setdefault(outcome.uid, []).append(ident)
 
     def close(self) -> tuple[bytes, bytes, int]:
         """(the whole MULTI, its live copies, how many commands are in it)."""

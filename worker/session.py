@@ -54,7 +54,7 @@ class Session:
         self._listener = Listener(self._writing, echo, self._changed)
         self._listening = await self._connect(self._listener.hear, echo.skip)
         self._reader = Reader(self._blocking, self._control, self._shared.limits)
-        self._outbox = Outbox(self._writing, echo)
+        self._outbox = Outbox(self._writing, echo, self._shared.limits.log_length)
         await self._listening.send(pack("SUBSCRIBE", CHANGES))
         return self
 

@@ -27,7 +27,7 @@ def end_recovery(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str
     for name in existing:
         with stores.get(name).transaction() as store:
             store.inbox.clear_attempts()
-    return {name: [key for key in stores.get(name).inbox if key not in still] for name in existing}
+    return {name: [key for key in stores.get(name).inbox.numbers if key not in still] for name in existing}
 
 
 def close_stores(stores: OpenStores, names: Sequence[str]) -> None:

@@ -1,5 +1,4 @@
 """The inbox of a store: which inputs are done, and what was answered, for as long as they can come back."""
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import apsw
@@ -18,7 +17,7 @@ class Inbox:
     def __init__(self, connection: apsw.Connection) -> None:
         """The inbox as it was committed last."""
         self._connection = connection
-        self._rows: dict[str, int] = {}   # id -> n, of this transaction too
+        self.numbers: dict[str, int] = {}   # ids of the inputs that are done and may come back -> n; of this transaction too
         self._new: list[tuple[int, str, str, bytes]] = []   # waiting to be inserted
         self._last = 0
         self.reset()
@@ -26,32 +25,25 @@ class Inbox:
     def reset(self) -> None:
         """As it was committed last: after a rollback, and at the beginning."""
         self._new.clear()
-        self._rows = {ident: number for number, ident in self._connection.execute("SELECT n, id FROM inbox ORDER BY n")}
-        self._last = max(self._rows.values(), default=0)
+        self.numbers = {ident: number for number, ident in self._connection.execute("SELECT n, id FROM inbox ORDER BY n")}
+        self._last = max(self.numbers.values(), default=0)
 
     def find(self, ident: str) -> Done | None:
         """What an input led to, where it is done."""
-        if ident not in self._rows:
+        number = self.numbers.get(ident)
+        if number is None:
             return None
         self._flush()
-        return Done(*self._connection.execute("SELECT bundle, outputs FROM inbox WHERE n = ?", (self._rows[ident],)).get)
-
-    def __contains__(self, ident: str) -> bool:
-        """Whether an input is done."""
-        return ident in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        """The ids of the inputs that are done and may come back."""
-        return iter(self._rows)
+        return Done(*self._connection.execute("SELECT bundle, outputs FROM inbox WHERE n = ?", (number,)).get)
 
     def add(self, ident: str, bundle: str, outputs: bytes) -> None:
         """An input is done with this transaction."""
-        self._last = self._rows[ident] = self._last + 1
+        self._last = self.numbers[ident] = self._last + 1
         self._new.append((self._last, ident, bundle, outputs))
 
     def forget(self, idents: list[str]) -> None:
         """These inputs cannot come back: their entries are acknowledged and deleted."""
-        numbers = [number for ident in idents if (number := self._rows.pop(ident, 0))]
+        numbers = [number for ident in idents if (number := self.numbers.pop(ident, 0))]
         if not numbers:
             return
         self._flush()

@@ -4,10 +4,10 @@ import hiredis
 from bus.resp import SwarmPen
 
 
-def live_copy(mid: bytes, data: bytes) -> bytes:
-    """What goes to the channel for an envelope `data`."""
-    _, command = SwarmPen("swarm:{a}:chat", 10).write_sealed(mid, data)
+def live_copy(ident: bytes, number: int, data: bytes) -> bytes:
+    """What goes to the channel for an envelope `data`, the `number`-th message that the input `ident` led to."""
+    _, commands = SwarmPen("a", 10).write(ident, [("chat", data)] * (number + 1))
     reader = hiredis.Reader()
-    reader.feed(command)
+    reader.feed(commands[-1])
     (_, _, payload) = reader.gets()
     return bytes(payload)
