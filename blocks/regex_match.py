@@ -45,5 +45,6 @@ class MatchArgs(BlockArgs):
 @block("regex_match", MatchArgs)
 def regex_match(call: Call, args: MatchArgs) -> Message | None:
     """Says what the group holds, "" where it took no part; says nothing without a match."""
-    captured = args.compiled.capture(call.text, args.number)
-    return None if captured is None else call.reply(captured, call.message.type)
+    message = call.message
+    captured = args.compiled.capture(message.text, args.number)
+    return None if captured is None else call.reply(captured, message.type)

@@ -1,12 +1,15 @@
 """Our own live copies, which come back to the connection that listens on the same channels, passed over without reading them.
 
-A PUBLISH and the push that it leads to differ in seven bytes, and a MULTI's pushes arrive together and in order. So what comes
-back is known to the byte, and a comparison of a whole batch replaces a parse of each message. Where it does not fit, somebody
-else's message stands in between; then each one is read, and known by its digest (`codec.is_own_copy`).
+A PUBLISH and the push that it leads to differ in their first word alone, and a MULTI's pushes arrive together and in order. So
+what comes back is known to the byte, and a comparison of a whole batch replaces a parse of each message. Where it does not fit,
+somebody else's message stands in between; then each one is read, and known by its digest (`codec.is_own_copy`).
 """
 from collections import deque
+from collections.abc import Sequence
 
-COMMAND, PUSH = b"*3\r\n$7\r\nPUBLISH\r\n", b"*3\r\n$7\r\nmessage\r\n"
+from bus.resp import head
+
+PUSH = head(3, "message")
 
 
 class Echo:
@@ -17,10 +20,10 @@ class Echo:
         self._expected: deque[bytes] = deque()   # of each MULTI, the pushes that it leads to
         self._at = 0                             # how much of the first was received
 
-    def expect(self, commands: bytes) -> None:
-        """These PUBLISH commands are about to be sent, on channels that are subscribed to."""
-        if commands:   # an envelope holds no line break, so the replacement cannot reach into one
-            self._expected.append(commands.replace(COMMAND, PUSH))
+    def expect(self, live: Sequence[bytes]) -> None:
+        """What follows each PUBLISH that is about to be sent, in one MULTI, on channels that are subscribed to."""
+        if live:
+            self._expected.append(PUSH + PUSH.join(live))
 
     def skip(self, data: bytes) -> bytes:
         """What has to be read of `data`, which begins with a push or goes on with one that was skipped half.

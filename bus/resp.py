@@ -26,6 +26,7 @@ def head(count: int, *words: Word) -> bytes:
 
 
 MULTI, EXEC = pack("MULTI"), pack("EXEC")
+PUBLISH = head(3, "PUBLISH")
 
 
 CRLF = b"\r\n"
@@ -58,7 +59,7 @@ class SwarmPen:
         self._heads: dict[str, tuple[bytes, bytes]] = {}   # swarm -> what its commands begin with
 
     def write(self, ident: bytes, said: Iterable[Said]) -> tuple[list[bytes], list[bytes]]:
-        """(XADDs, PUBLISHes) of all that the input `ident` led to."""
+        """(XADDs, what follows each PUBLISH) of all that the input `ident` led to."""
         logged, live, heads, join = [], [], self._heads, b"".join
         for number, (swarm, data) in enumerate(said):
             log, copy = heads.get(swarm) or self._begin(swarm)
@@ -75,6 +76,6 @@ class SwarmPen:
     def _begin(self, swarm: str) -> tuple[bytes, bytes]:
         """Both commands up to their last words; each length brings the line break before it."""
         key = swarm_key(self._uid, swarm)
-        heads = (head(10, "XADD", key, "MAXLEN", "~", self._log_length, "*", "mid")[:-2], head(3, "PUBLISH", key)[:-2])
+        heads = (head(10, "XADD", key, "MAXLEN", "~", self._log_length, "*", "mid")[:-2], bulk(key)[:-2])
         self._heads[swarm] = heads
         return heads

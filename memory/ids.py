@@ -6,7 +6,7 @@ SEQ_BITS = 24
 SEQ_MASK = (1 << SEQ_BITS) - 1
 NOISE_BITS = 50
 NOISE_MASK = (1 << NOISE_BITS) - 1
-VARIANT = 0b10 << 62
+VARIANT = 0b10 << 14   # of the fourth part
 
 
 def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
@@ -18,10 +18,11 @@ def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
     """
     ms, _, rest = input_id.partition("-")
     seq, _, way = rest.partition(".")   # a continuation's id goes on after the entry's
-    number = int(seq)
-    count, beyond = number & SEQ_MASK, number >> SEQ_BITS
-    tail = f"{VARIANT | (count & 0xFFF) << NOISE_BITS | _salt(uid, agent, f'{beyond}.{way}' if beyond else way, index):016x}"
-    return f"{_time(ms)}-7{count >> 12:03x}-{tail[:4]}-{tail[4:]}"
+    count = int(seq)
+    if count > SEQ_MASK:
+        way, count = f"{count >> SEQ_BITS}.{way}", count & SEQ_MASK
+    high, low = _salt(uid, agent, way, index)
+    return f"{_time(ms)}-7{count >> 12:03x}-{VARIANT | (count & 0xFFF) << 2 | high:04x}-{low}"
 
 
 def time_of(input_id: str) -> int:
@@ -37,5 +38,8 @@ def _time(ms: str) -> str:
 
 
 @lru_cache(4096)
-def _salt(uid: str, agent: str, way: str, index: int) -> int:
-    return int.from_bytes(blake2b(f"{uid}\n{agent}\n{way}\n{index}".encode(), digest_size=8).digest()) & NOISE_MASK
+def _salt(uid: str, agent: str, way: str, index: int) -> tuple[int, str]:
+    """50 bits: the last two of a uuid's fourth part, and its fifth."""
+    digest = blake2b(f"{uid}\n{agent}\n{way}\n{index}".encode(), digest_size=8).digest()
+    noise = int.from_bytes(digest) & NOISE_MASK
+    return noise >> 48, f"{noise & NOISE_MASK >> 2:012x}"

@@ -73,7 +73,8 @@ class Plan:
         self._voices = {agent.agent.alias: Voice(agent.agent, agent.send_swarm) for agent in bundle.agents
                         if agent.block.handle is None and agent.agent.publishes}
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._stations]
-        self._named = {name.removeprefix("!") for agent in self._listening for name in agent.accepts}
+        names = [name.removeprefix("!") for agent in self._listening for name in agent.accepts]
+        self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
         self._audiences: dict[tuple[str, str], Audience] = {}
         self.swarms = _distinct(swarm for agent in bundle.agents for swarm in (agent.rec_swarm, agent.send_swarm))
         self.swarm_names = {swarm.encode(): swarm for swarm in self.swarms}
@@ -97,7 +98,7 @@ class Plan:
         return audience.of(message.text) if audience.choosy else audience.stations
 
     def _other_audience(self, swarm: str, sender: str) -> Audience:
-        """One that nobody asked for yet, or of a sender whom no agent names: these are all alike, and without number."""
+        """One that nobody asked for yet, or of a sender whom nobody names: these are all alike, and without number."""
         known = (swarm, sender if sender in self._named else "")
         audience = self._audiences.get(known)
         if audience is None:

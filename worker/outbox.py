@@ -9,7 +9,7 @@ import structlog
 
 from bus.connection import Connection
 from bus.echo import Echo
-from bus.resp import EXEC, MULTI, SwarmPen, head
+from bus.resp import EXEC, MULTI, PUBLISH, SwarmPen, head
 from bus.wire import GROUP, input_key
 from worker.outcome import Outcome, publish
 
@@ -41,8 +41,8 @@ class Outbox:
         return [*sent, self._send(parcel)] if parcel.entries or parcel.logged else sent
 
     def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:
-        payload, live, commands = parcel.close()
-        self._echo.expect(live)
+        payload, commands = parcel.close()
+        self._echo.expect(parcel.live)
         return self._connection.send(payload, commands + 2, queued=commands)
 
 
@@ -52,7 +52,7 @@ class _Parcel:
     def __init__(self, pen_of: Callable[[str], SwarmPen]) -> None:
         self._pen_of = pen_of
         self.logged: list[bytes] = []
-        self.live: list[bytes] = []
+        self.live: list[bytes] = []   # what follows each PUBLISH
         self.reports: list[bytes] = []
         self.entries: dict[str, list[bytes]] = {}
         self.size = 0   # bytes of the envelopes, a half of all
@@ -69,14 +69,15 @@ class _Parcel:
         if not outcome.origin:
             self.entries.setdefault(outcome.uid, []).append(ident)
 
-    def close(self) -> tuple[bytes, bytes, int]:
-        """(the whole MULTI, its live copies, how many commands are in it)."""
-        live, parts = b"".join(self.live), []
+    def close(self) -> tuple[bytes, int]:
+        """(the whole MULTI, how many commands are in it)."""
+        parts = [PUBLISH, PUBLISH.join(self.live)] if self.live else []
+        parts += self.reports
         for uid, idents in self.entries.items():
             key, words = input_key(uid), b"".join([b"$%d\r\n%s\r\n" % (len(ident), ident) for ident in idents])
             parts += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
-        payload = b"".join((MULTI, *self.logged, live, *self.reports, *parts, EXEC))
-        return payload, live, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
+        payload = b"".join((MULTI, *self.logged, *parts, EXEC))
+        return payload, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
 
 
 def tell_refusals(replies: list[Any], pipelines: list[str]) -> None:

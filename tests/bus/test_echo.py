@@ -9,7 +9,7 @@ from bus.codec import encode, is_own_copy
 from bus.connection import Connection
 from bus.echo import Echo
 from bus.message import say
-from bus.resp import pack
+from bus.resp import bulk, pack
 from tests.support.copies import live_copy
 
 CHANNELS = ["swarm:{a}:chat", "swarm:{a}:inner"]
@@ -43,7 +43,7 @@ async def heard_of(multis: list[list[Said]], chunks: Iterable[bytes]) -> list[Sa
 
     connection = Connection(hear, echo.skip)
     for multi in multis:
-        echo.expect(b"".join(pack("PUBLISH", *said) for said in multi))
+        echo.expect([b"".join(map(bulk, said)) for said in multi])
     for chunk in chunks:
         connection.data_received(chunk)
     assert not connection.closed.done(), "the connection was given up"
@@ -74,7 +74,7 @@ def test_what_others_say_is_heard_once_and_what_we_say_is_not(events: list[list[
 def test_nothing_of_ours_is_read_wherever_it_is_cut(ours: list[list[Said]], places: list[int]) -> None:
     echo, stream = Echo(), b"".join(pack("message", *said) for multi in ours for said in multi)
     for multi in ours:
-        echo.expect(b"".join(pack("PUBLISH", *said) for said in multi))
+        echo.expect([b"".join(map(bulk, said)) for said in multi])
 
     read = [echo.skip(chunk) for chunk in cut(stream, places)]
 
