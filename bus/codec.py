@@ -38,7 +38,9 @@ def decode(data: bytes, max_bytes: int) -> Message:
         args = envelope.args
         if not args:
             raise MalformedMessage(f"the envelope has no `args`; {SHAPE}")
-        part, *_ = map(_to_part, args)
+        part = _to_part(args[0])
+        for other in args[1:]:
+            _to_part(other)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"the message is no envelope: {error}; {SHAPE}") from error
     return Message(envelope.sender, envelope.id, part.text or "", part.type or PLAIN, part.timestamp, args)

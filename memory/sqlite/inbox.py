@@ -3,6 +3,10 @@ from typing import NamedTuple
 
 import apsw
 
+from memory.sqlite.rows import RowInsert
+
+INSERT = RowInsert("inbox", 4)
+
 
 class Done(NamedTuple):
     """What is kept of an input: the bundle version that it ran under and what goes out, again on a replay."""
@@ -81,5 +85,5 @@ class Inbox:
 
     def _flush(self) -> None:
         if self._new:
-            self._connection.executemany("INSERT INTO inbox VALUES (?, ?, ?, ?)", self._new)
+            INSERT.run(self._connection, self._new)
             self._new.clear()

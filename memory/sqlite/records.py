@@ -6,9 +6,10 @@ import apsw
 
 from memory.record import Record
 from memory.sqlite.fulltext import FullTextIndex
+from memory.sqlite.rows import RowInsert
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
-INSERT = f"INSERT INTO records(row, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = RowInsert(f"records(row, {COLUMNS})", 9)
 SELECT = f"SELECT {COLUMNS}, 0.0 FROM records AS r"
 FOUND = f"SELECT {', '.join('r.' + name for name in COLUMNS.split(', '))}, "
 MATCHES = " FROM records_fts AS f JOIN records AS r ON r.row = f.rowid"
@@ -45,7 +46,7 @@ class RecordTable:
     def flush(self) -> None:
         """Puts the rows that wait into the table."""
         if self._waiting:
-            self._connection.executemany(INSERT, self._waiting)
+            INSERT.run(self._connection, self._waiting)
             self._waiting.clear()
 
     def complete(self) -> None:
