@@ -1,7 +1,7 @@
 """User patterns on RE2: linear time, whatever the pattern and the text. Many patterns are asked in one call.
 
 RE2's Python layer costs 4 to 6 microseconds a match. Most patterns are plain commands, like `^/write\\s+(.*)`, or plain
-beginnings, like `^/`: these are recognised here and answered by string operations that mean the same (a property test).
+beginnings, like `^/`: these are recognised here and answered by cheaper ways that mean the same (a property test).
 """
 import re
 from collections.abc import Sequence

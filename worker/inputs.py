@@ -24,7 +24,6 @@ class Input(Struct):
     producer_id: str = ""   # the id that its producer gave it
     heard: bool = False   # it was published on the channel already, by who said it
     only: str = ""        # the alias of the one agent that it is for, said on no swarm: a webhook's, or a continuation
-
     kept_from: int = 1    # the place of the first message that its inbox row keeps: what it says itself comes back with it
 
     @property
