@@ -8,7 +8,7 @@ from bus.line import Line
 from bus.wire import swarm_key
 
 CURSOR = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")   # an entry's id: Unix ms and a number
-MID = re.compile(rb"[!#-\[\]-~]{1,256}")   # what needs no escape in JSON
+MID = re.compile(rb"[ !#-\[\]-~]{1,256}")   # what needs no escape in JSON
 LARGEST = 2**63 - 1   # that either can be here: the server's own end has nothing after it, and is refused
 
 

@@ -1,17 +1,13 @@
 """A deployed pipeline as a person speaks to it: its swarms, the agents that take messages, its commands."""
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import orjson
 
 from cli.composition import fail, pipeline_named
 from cli.settings import Settings
 from memory.catalog import Catalog
 from pipelines.check import CheckedBundle, check
+from pipelines.commands import commands_of
 from pipelines.plan import Plan
-
-COMMAND = re.compile(r"\^\\?(/[\w-]+)(?![\w?*{-])")   # what a pattern begins with that picks out a command: ^/write\s+(.*)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +54,4 @@ def _spoken(bundle: CheckedBundle) -> Spoken:
     agents = [agent.agent for agent in bundle.agents]
     taking = [agent.alias for agent in agents if plan.station(agent.alias) or plan.voice(agent.alias)]
     blocks = [agent.name for agent in agents if plan.station(agent.alias)]
-    return Spoken(bundle.uid, bundle.name, plan.swarms, tuple(taking), frozenset(blocks), _commands(bundle))
-
-
-def _commands(bundle: CheckedBundle) -> dict[str, str]:
-    """What its relays pick out; described by the agent whose description begins with the command."""
-    relays = [agent.args.model_dump() for agent in bundle.agents if agent.block.name == "regex_match"]
-    words = sorted({match[1] for args in relays if (match := COMMAND.match(args["pattern"]))})
-    told = [str(agent.get("agent_desc") or "") for agent in orjson.loads(bundle.source)["agents"]]
-    return {word: next((text for text in told if text.split(" ", 1)[0] == word), "") for word in words}
+    return Spoken(bundle.uid, bundle.name, plan.swarms, tuple(taking), frozenset(blocks), dict(commands_of(bundle)))

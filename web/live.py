@@ -79,7 +79,8 @@ def _sweep(traffic: Traffic) -> None:
 async def close_listeners(app: web.Application) -> None:
     """The server ends: whoever listens is told to come again."""
     goodbye = b"the server ends; come again with ?after=CURSOR"
-    closing = [asyncio.create_task(socket.close(code=WSCloseCode.GOING_AWAY, message=goodbye)) for socket in app[LISTENERS]]
+    closing = [asyncio.create_task(socket.close(code=WSCloseCode.GOING_AWAY, message=goodbye, drain=False))
+               for socket in app[LISTENERS]]
     if closing:
         _, late = await asyncio.wait(closing, timeout=LEAVE_S)
         for task in late:
@@ -182,7 +183,8 @@ class _Listener:
     async def _farewell(self, reason: str) -> None:
         with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(FAREWELL_S):
-                await self._socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=reason.encode())
+                # Without drain: in aiohttp that waits for the same future as the sending task, which was cancelled with it.
+                await self._socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=reason.encode(), drain=False)
 
 
 def as_frame(said: Said) -> bytes:

@@ -136,3 +136,27 @@ def test_a_timer_is_doubted() -> None:
     assert warnings_of(make_chat(wf_interval_secs="30")) == [
         "agents[0].wf_interval_secs: timers are not served by this version; set 0"
     ]
+
+
+@pytest.mark.parametrize("reference", ["env:HOOK_TOKEN", "env:_t0", "file:/run/secrets/hook", "file:~/token", "file:a b"])
+def test_a_webhooks_token_is_named_by_where_it_is_kept(reference: str) -> None:
+    assert checked_agent(make_memory(wf_webhook_token=reference)).token == reference
+    assert checked_agent(make_chat(wf_webhook_token=reference)).token == reference
+
+
+def test_an_agent_needs_no_token() -> None:
+    assert [checked_agent(make_memory(**keys)).token for keys in ({}, {"wf_webhook_token": ""})] == ["", ""]
+
+
+@pytest.mark.parametrize("token", ["s3cret", "env:", "env:1A", "env:A-B", "env:A B", "file:", "file:a\nb", "ENV:A", " env:A", "env:A\n"])
+def test_a_token_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(token: str) -> None:
+    assert faults_of(make_memory(wf_webhook_token=token)) == [
+        "agents[0].wf_webhook_token: a token stands in the environment or in a file, and a bundle says where; "
+        "write env:NAME or file:PATH"
+    ]
+
+
+def test_a_misspelt_token_is_an_error_with_a_suggestion() -> None:
+    (fault,) = faults_of(make_memory(wf_webhook_tokne="env:A"))
+
+    assert fault.endswith('did you mean "wf_webhook_token"?')

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import quote as quote_url
 
 from bus.wire import input_key, swarm_key
-from web.console.stations import Command
+from pipelines.commands import Command
 
 MEMRELAY = ".venv/bin/memrelay"
 WRITING, READING, TALK = "/write The meeting is at 3pm", "/read", "hello"

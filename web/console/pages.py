@@ -10,13 +10,14 @@ from typing import Any
 from aiohttp import web
 
 from bus.log import read_log_back
+from pipelines.commands import commands_of
 from web.console.assets import asset_response
 from web.console.frame import as_page, show
 from web.console.glance import GLANCE
 from web.console.graph import draw
 from web.console.hints import Place, hints_for
 from web.console.said import shown
-from web.console.stations import commands_of, stations_of, swarms_heard
+from web.console.stations import stations_of, swarms_heard
 from web.directory import Served
 from web.errors import NotFound
 from web.parts import parts_of
@@ -132,7 +133,7 @@ def _rows(status: dict[str, Any], uid: str) -> list[dict[str, Any]]:
 async def _room(request: web.Request, served: Served) -> dict[str, Any]:
     """A chat with a pipeline on one of its swarms, and what to try from elsewhere."""
     stations, options = stations_of(served.bundle), parts_of(request).options
-    values, commands = await _said(request, served), commands_of(stations)
+    values, commands = await _said(request, served), commands_of(served.bundle)
     place = Place(f"{request.scheme}://{request.host}", options.bus_name, served.deployed.uid, values["swarm"])
     voice = next((one.name for one in stations if one.block == "chat_agent" and one.says_on == values["swarm"]), "User")
     return values | {"uid": served.deployed.uid, "name": served.deployed.name, "description": served.bundle.description,

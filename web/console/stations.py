@@ -36,24 +36,10 @@ class Station(NamedTuple):
         return () if any(name.startswith("!") for name in self.accepts) else self.accepts
 
 
-class Command(NamedTuple):
-    """Something to say that an agent's description begins with: `/write TEXT remembers the text.`"""
-
-    word: str
-    description: str
-
-
 def stations_of(bundle: CheckedBundle) -> list[Station]:
     """The agents in the order of the bundle."""
     told = [agent.get("agent_desc") for agent in orjson.loads(bundle.source)["agents"]]
     return [_station(agent, text if isinstance(text, str) else "") for agent, text in zip(bundle.agents, told, strict=True)]
-
-
-def commands_of(stations: Sequence[Station]) -> list[Command]:
-    """What agents say that they do when they are told to."""
-    told = {station.description.split(" ", 1)[0]: station.description for station in reversed(stations)
-            if station.description[:1] == "/" and station.description[1:2].isalpha()}
-    return [Command(word, text) for word, text in reversed(told.items())]
 
 
 def swarms_heard(stations: Sequence[Station]) -> list[str]:

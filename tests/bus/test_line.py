@@ -1,0 +1,135 @@
+"""A line: opened when it is needed, opened again when it was lost, and one attempt for all who wait."""
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.address import Address
+from bus.embedded.launcher import EmbeddedServer
+from bus.errors import BusUnavailable
+from bus.line import Line
+from bus.resp import pack
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    server = EmbeddedServer(tmp_path / "bus")
+    server.start()
+    yield server
+    server.stop()
+
+
+def line_to(server: EmbeddedServer, **told: Callable[..., None]) -> Line:
+    return Line(Address(path=str(server.socket_path)), **told)
+
+
+def restart(server: EmbeddedServer) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+    server.start()
+
+
+async def clients(line: Line) -> int:
+    told: bytes = await line.call("CLIENT", "LIST")
+    return len(told.splitlines())
+
+
+def test_nothing_is_opened_before_it_is_needed(server: EmbeddedServer) -> None:
+    async def about() -> None:
+        async with line_to(server) as line:
+            assert line.ready is None
+            await line.open()
+            assert line.ready is not None
+
+    asyncio.run(about())
+
+
+def test_all_who_need_it_at_once_share_one_connection(server: EmbeddedServer) -> None:
+    async def about() -> None:
+        async with line_to(server) as line:
+            await asyncio.gather(*[line.call("PING") for _ in range(50)])
+            assert await clients(line) == 1
+
+    asyncio.run(about())
+
+
+def test_one_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: EmbeddedServer) -> None:
+    async def about() -> Any:
+        async with line_to(server) as line:
+            impatient, patient = [asyncio.ensure_future(line.call("PING")) for _ in range(2)]
+            await asyncio.sleep(0)
+            impatient.cancel()
+            return await patient
+
+    assert asyncio.run(about()) == b"PONG"
+
+
+def test_after_a_loss_it_is_opened_again_and_the_loss_is_told(server: EmbeddedServer) -> None:
+    losses: list[bool] = []
+
+    async def about() -> None:
+        async with line_to(server, on_loss=lambda: losses.append(True)) as line:
+            broken = await line.open()
+            await asyncio.to_thread(lambda: None)
+            waiting = line.open()
+            assert await waiting is broken
+            under_way = broken.send(pack("BLPOP", "never", 0))
+            restart(server)
+            with pytest.raises(BusUnavailable):
+                await under_way
+            assert line.ready is None
+            assert await line.call("ECHO", "back") == b"back"
+            assert losses == [True]
+
+    asyncio.run(about())
+
+
+def test_what_is_pushed_reaches_the_listener_after_a_loss_too(server: EmbeddedServer) -> None:
+    async def about() -> list[bytes]:
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+        found = []
+        async with line_to(server, on_push=lambda _, payload: heard.put_nowait(payload)) as line, line_to(server) as other:
+            for number in range(2):
+                await (await line.open()).send(pack("SUBSCRIBE", "tea"))
+                await other.call("PUBLISH", "tea", str(number))
+                found.append(await heard.get())
+                restart(server)
+                await asyncio.sleep(0.05)
+        return found
+
+    assert asyncio.run(about()) == [b"0", b"1"]
+
+
+def test_where_nobody_answers_each_attempt_fails_and_the_next_may_succeed(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path / "bus")
+    server.start()
+    server.stop()
+
+    async def about() -> Any:
+        async with line_to(server) as line:
+            for _ in range(3):
+                with pytest.raises(BusUnavailable, match="no server answers"):
+                    await line.call("PING")
+            server.start()
+            return await line.call("PING")
+
+    assert asyncio.run(about()) == b"PONG"
+    server.stop()
+
+
+def test_it_can_be_closed_while_it_is_opened_and_twice(server: EmbeddedServer) -> None:
+    async def about() -> None:
+        line = line_to(server)
+        opening = asyncio.ensure_future(line.call("PING"))
+        await asyncio.sleep(0)
+        await line.__aexit__()
+        await line.__aexit__()
+        await asyncio.wait([opening])
+        assert opening.cancelled() or opening.exception() is not None
+
+    asyncio.run(about())

@@ -1,0 +1,80 @@
+"""The roll of workers: who lives tells what it serves, and who has been silent for long is gone."""
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bus.embedded.launcher import EmbeddedServer
+from bus.line import Line
+from bus.roll import SILENT_MS, call_in, read_roll, sign_off
+from bus.wire import ROLL, roll_key
+from tests.support.client import Client
+from tests.support.lines import on_a_line
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    server = EmbeddedServer(tmp_path_factory.mktemp("bus"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def report(name: str, **keys: Any) -> dict[str, Any]:
+    return {"name": name, "pipelines": {}} | keys
+
+
+def call(server: EmbeddedServer, *names: str, now_ms: int | None = None, **keys: Any) -> None:
+    """These workers say that they live."""
+    async def about(line: Line) -> None:
+        for name in names:
+            await call_in(await line.open(), name, report(name, **keys), now_ms or time.time_ns() // 1_000_000)
+
+    on_a_line(server, about)
+
+
+def roll(server: EmbeddedServer) -> list[dict[str, Any]]:
+    return on_a_line(server, read_roll)
+
+
+def test_nobody_is_on_the_roll_at_first(server: EmbeddedServer) -> None:
+    assert roll(server) == []
+
+
+def test_who_calls_in_is_there_by_name_with_what_it_said_last(server: EmbeddedServer) -> None:
+    call(server, "b", "a", done=1)
+    call(server, "b", done=2)
+
+    assert roll(server) == [report("a", done=1), report("b", done=2)]
+
+
+def test_who_signs_off_is_gone_at_once(server: EmbeddedServer) -> None:
+    call(server, "a", "b")
+
+    async def about(line: Line) -> None:
+        await sign_off(await line.open(), "a")
+
+    on_a_line(server, about)
+    assert roll(server) == [report("b")]
+
+
+def test_who_was_silent_for_long_is_gone(server: EmbeddedServer) -> None:
+    call(server, "a", "b")
+
+    with Client(server.socket_path) as client:
+        assert 0 < client.redis.pttl(roll_key("a")) <= SILENT_MS
+        client.redis.pexpire(roll_key("a"), 1)
+        time.sleep(0.01)
+
+    assert roll(server) == [report("b")]
+
+
+def test_names_of_the_long_dead_are_swept_out(server: EmbeddedServer) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    call(server, "old", now_ms=now_ms - 200 * SILENT_MS)
+
+    call(server, "new", now_ms=now_ms)
+
+    with Client(server.socket_path) as client:
+        assert client.redis.zrange(ROLL, 0, -1) == [b"new"]

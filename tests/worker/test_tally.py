@@ -1,0 +1,80 @@
+"""The tally: what was done for each pipeline, and how fast lately."""
+from worker.outcome import Outcome
+from worker.tally import WINDOW_S, Tally
+
+
+class Clock:
+    """Time as the test tells it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def done(*uids: str) -> list[Outcome]:
+    return [Outcome(key=f"{uid}/{number}", id=str(number), uid=uid, root=str(number), reply="") for number, uid in enumerate(uids)]
+
+
+def test_nothing_done_is_nothing_told() -> None:
+    assert Tally().read(["a"]) == {"a": {"done": 0, "dead": 0, "rate": 0.0}}
+    assert Tally().read([]) == {}
+
+
+def test_what_was_done_and_given_up_is_counted_for_each_pipeline() -> None:
+    tally = Tally()
+
+    tally.count(done("a", "b", "a"))
+    tally.count_dead(["a"])
+
+    told = tally.read(["a", "b", "c"])
+    assert [(one["done"], one["dead"]) for one in told.values()] == [(2, 1), (1, 0), (0, 0)]
+
+
+def test_the_rate_is_that_since_the_last_reading() -> None:
+    clock = Clock()
+    tally = Tally(clock)
+    tally.read(["a"])
+
+    clock.now_s += 2
+    tally.count(done(*["a"] * 500))
+
+    assert tally.read(["a"])["a"]["rate"] == 250.0
+
+
+def test_the_rate_forgets_what_was_long_ago() -> None:
+    clock, rates = Clock(), []
+    tally = Tally(clock)
+    for second in range(30):
+        if second < 5:
+            tally.count(done(*["a"] * 100))
+        rates.append(tally.read(["a"])["a"]["rate"])
+        clock.now_s += 1
+
+    assert rates[5] > 60
+    assert rates[-1] == 0.0
+    assert all(rate <= 100 for rate in rates)
+
+
+def test_a_pipeline_that_comes_later_has_a_rate_of_its_own() -> None:
+    clock = Clock()
+    tally = Tally(clock)
+    tally.count(done("a"))
+    tally.read(["a"])
+
+    clock.now_s += WINDOW_S / 10
+    tally.count(done("b", "b"))
+
+    assert tally.read(["a", "b"])["b"] == {"done": 2, "dead": 0, "rate": 2.0}
+    assert tally.read(["a"])["a"]["done"] == 1
+
+
+def test_two_readings_at_once_divide_by_nothing() -> None:
+    clock = Clock()
+    tally = Tally(clock)
+
+    tally.read(["a"])
+    tally.count(done("a"))
+
+    assert tally.read(["a"])["a"]["done"] == 1
