@@ -14,7 +14,8 @@ from bus.wire import GROUP, input_key
 from worker.outcome import Outcome, publish
 
 log = structlog.get_logger()
-MOST_BYTES = 4 << 20   # of one MULTI: a batch that says more leaves in several, each with its own acknowledgements
+MOST_BYTES = 256 << 10   # of one MULTI: a batch that says more leaves in several, each with its own acknowledgements.
+# Four buffers of twice that size are filled for each, and used again while they are small (`footprint.LARGE_BYTES`).
 
 Report = Callable[[Outcome], dict[str, Any] | None]
 
