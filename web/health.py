@@ -1,4 +1,5 @@
 """/live, /ready, /status and /metrics."""
+import asyncio
 import os
 import time
 
@@ -14,6 +15,7 @@ from web.status import read_status
 
 routes = web.RouteTableDef()
 PROBE_MS = 10_000
+PATIENCE_S = 2.0   # with a bus that does not answer; who asks for health does not wait for long
 
 
 @routes.get("/live")
@@ -45,8 +47,9 @@ async def metrics(request: web.Request) -> web.Response:
     """For Prometheus."""
     parts = parts_of(request)
     try:
-        found = await read_status(parts.catalog, parts.line)
-    except (BusError, StoreBusy, StoreBroken):
+        async with asyncio.timeout(PATIENCE_S):
+            found = await read_status(parts.catalog, parts.line)
+    except (BusError, StoreBusy, StoreBroken, TimeoutError):
         found = None
     return web.Response(body=render(found, parts.traffic), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -54,9 +57,12 @@ async def metrics(request: web.Request) -> web.Response:
 async def _bus_fault(parts: Parts) -> str:
     """Tried with a write: a server that is full or read-only answers reads all the same."""
     try:
-        await parts.line.call("SET", f"memrelay:probe:{os.getpid()}", time.time_ns(), "PX", PROBE_MS)
+        async with asyncio.timeout(PATIENCE_S):
+            await parts.line.call("SET", f"memrelay:probe:{os.getpid()}", time.time_ns(), "PX", PROBE_MS)
     except BusError as error:
         return str(error)
+    except TimeoutError:
+        return f"the bus is there, and has not answered for {PATIENCE_S:g} s"
     return ""
 
 

@@ -6,7 +6,7 @@ from aiohttp import hdrs, web
 
 from bus.entry import NewEntry
 from pipelines.check import CheckedAgent
-from web.body import to_envelope
+from web.body import read_body, to_envelope
 from web.directory import Served
 from web.errors import Conflict, NotFound, Unauthorised
 from web.messages import enter, producer_id
@@ -49,7 +49,7 @@ async def _hand_over(request: web.Request, parts: Parts, served: Served, agent: 
     alias, uid, ident = agent.agent.alias, served.deployed.uid, producer_id(request)
     if not (agent.calls or (agent.block.handle is None and agent.agent.publishes)):
         raise NotFound(f"agent {alias} of pipeline {served.deployed.name} takes no messages: it only shows what is said")
-    data = to_envelope(await request.read(), sender=SENDER, now_ms=time.time_ns() // 1_000_000,
+    data = to_envelope(await read_body(request), sender=SENDER, now_ms=time.time_ns() // 1_000_000,
                        max_bytes=parts.options.message_bytes)
     entry = NewEntry(uid, data, agent=alias, producer_id=f"{alias}/{ident}" if ident else "")
     return await enter(request, entry, ident)

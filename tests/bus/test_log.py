@@ -91,7 +91,7 @@ def test_places_are_in_the_order_of_numbers() -> None:
     assert place_of("9-10") < place_of("10-9") < place_of("10-10") < place_of(f"{2**63 - 1}-0")
 
 
-@pytest.mark.parametrize("cursor", ["", "5", "-", "5-", "-5", "5-5-5", " 5-5", "5-5\n", "+", "٥-0", "1" * 21 + "-0",
+@pytest.mark.parametrize("cursor", ["", "5", "-", "5-", "-5", "5-5-5", " 5-5", "5-5\n", "+", "\u0665-0", "1" * 21 + "-0",
                                     f"{2**63}-0", f"0-{2**63}", "5-0x1"])
 def test_what_is_no_cursor_is_told(cursor: str) -> None:
     with pytest.raises(ValueError, match="a cursor has the form 1780000000000-0"):

@@ -148,7 +148,8 @@ def test_an_agent_needs_no_token() -> None:
     assert [checked_agent(make_memory(**keys)).token for keys in ({}, {"wf_webhook_token": ""})] == ["", ""]
 
 
-@pytest.mark.parametrize("token", ["s3cret", "env:", "env:1A", "env:A-B", "env:A B", "file:", "file:a\nb", "ENV:A", " env:A", "env:A\n"])
+@pytest.mark.parametrize("token", ["s3cret", "env:", "env:1A", "env:A-B", "env:A B", "file:", "file:a\nb", "ENV:A", " env:A",
+                                   "env:A\n"])
 def test_a_token_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(token: str) -> None:
     assert faults_of(make_memory(wf_webhook_token=token)) == [
         "agents[0].wf_webhook_token: a token stands in the environment or in a file, and a bundle says where; "

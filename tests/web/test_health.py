@@ -1,4 +1,6 @@
 """/live, /ready, /status and /metrics, with everything there, and with the bus away."""
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -109,6 +111,19 @@ def test_without_a_bus_it_is_live_but_not_ready_and_says_so(alone: Served) -> No
     assert "no server answers" in ready.json["checks"]["bus"]
     assert (status.problem[0], status.headers["retry-after"]) == (503, "1")
     assert samples(alone)["memrelay_bus_up"] == 0
+
+
+def test_a_bus_that_hangs_is_not_ready_and_holds_nobody_up(served: Served) -> None:
+    pid = served.house.server.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+
+    ready, up = served.get("/ready"), samples(served)["memrelay_bus_up"]
+
+    os.kill(pid, signal.SIGCONT)
+    assert (ready.status, up) == (503, 0)
+    assert "has not answered" in ready.json["checks"]["bus"]
+    wait_for(lambda: served.get("/ready").status == 200, "it is ready again")
 
 
 def test_a_full_bus_is_not_ready(served: Served) -> None:

@@ -42,8 +42,8 @@ def hear_all(listeners: list[Listener], count: int) -> list[list[bytes]]:
             assert ready, f"nothing comes; heard by now: {sorted(map(len, heard.values()))[:5]}"
             for key, _ in ready:
                 left[key.fd] = take_frames(left[key.fd] + read(key.fd), heard[key.fd])
-                if len(heard[key.fd]) >= count:
-                    selector.unregister(key.fileobj)
+            for key in [key for key, _ in ready if len(heard[key.fd]) >= count]:
+                selector.unregister(key.fileobj)
     assert not any(left.values())
     return list(heard.values())
 

@@ -14,7 +14,7 @@ class Clock:
 
 
 def done(*uids: str) -> list[Outcome]:
-    return [Outcome(key=f"{uid}/{number}", id=str(number), uid=uid, root=str(number), reply="") for number, uid in enumerate(uids)]
+    return [Outcome(key=f"{uid}/{at}", id=str(at), uid=uid, root=str(at), reply="") for at, uid in enumerate(uids)]
 
 
 def test_nothing_done_is_nothing_told() -> None:
