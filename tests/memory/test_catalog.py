@@ -14,6 +14,7 @@ import pytest
 from memory.catalog import Catalog, DeadLetter, Deployed
 from memory.errors import StoreBroken
 from tests.memory.builders import NOW
+from tests.support.waiting import wait_for
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -282,4 +283,4 @@ def test_an_opening_that_is_given_up_leaves_no_thread_behind(tmp_path: Path) -> 
     before = threading.active_count()
     asyncio.run(give_up())
 
-    assert threading.active_count() == before
+    wait_for(lambda: threading.active_count() == before, "its thread has ended")
