@@ -283,4 +283,4 @@ def test_an_opening_that_is_given_up_leaves_no_thread_behind(tmp_path: Path) -> 
     before = threading.active_count()
     asyncio.run(give_up())
 
-    wait_for(lambda: threading.active_count() == before, "its thread has ended")
+    wait_for(lambda: threading.active_count() <= before, "its thread has ended")
