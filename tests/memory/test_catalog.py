@@ -280,7 +280,7 @@ def test_an_opening_that_is_given_up_leaves_no_thread_behind(tmp_path: Path) -> 
         opening.cancel()
         await asyncio.wait([opening])
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     asyncio.run(give_up())
 
-    wait_for(lambda: threading.active_count() <= before, "its thread has ended")
+    wait_for(lambda: set(threading.enumerate()) <= before, "its thread has ended")
