@@ -34,9 +34,14 @@ class NoBus(BusError):
         return f"no bus runs (looked in {self.data}); start one with `make up` or `memrelay up`, or set MEMRELAY_BUS__URL"
 
 
+def note(message: str) -> None:
+    """A sentence beside what the command prints."""
+    typer.echo("\n".join(escaped(line) for line in f"memrelay: {message}".split("\n")), err=True)
+
+
 def fail(message: str) -> NoReturn:
     """Ends the command with a sentence instead of a traceback."""
-    typer.echo("\n".join(escaped(line) for line in f"memrelay: {message}".split("\n")), err=True)
+    note(message)
     raise typer.Exit(1)
 
 

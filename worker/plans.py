@@ -1,7 +1,14 @@
 """The plans of the deployed bundles, and of older versions that continuations still run under."""
+from collections.abc import Sequence
+
+import structlog
+
 from memory.catalog import Catalog
 from pipelines.check import check
+from pipelines.faults import Fault
 from pipelines.plan import Plan
+
+log = structlog.get_logger()
 
 
 class PlanShelf:
@@ -11,14 +18,24 @@ class PlanShelf:
         """Bundles come from the catalogue, by their hash."""
         self._catalog = catalog
         self._plans: dict[tuple[str, str], Plan] = {}
+        self._refused: set[tuple[str, str]] = set()
 
     async def version(self, uid: str, bundle_hash: str) -> Plan | None:
         """The plan of one version; None where there is no such bundle, or this program does not accept it any more."""
         known = (uid, bundle_hash)
         if known not in self._plans:
             source = await self._catalog.source(bundle_hash)
-            checked = check(source, uid=uid).bundle if source is not None else None
-            if checked is None:
+            checked = check(source, uid=uid) if source is not None else None
+            if checked is None or checked.bundle is None:
+                self._refuse(known, checked.faults if checked else ())
                 return None
-            self._plans[known] = Plan(checked)
+            self._plans[known] = Plan(checked.bundle)
         return self._plans[known]
+
+    def _refuse(self, known: tuple[str, str], faults: Sequence[Fault]) -> None:
+        """Tells once why a bundle is not served: mostly it names a block that was added after this program began."""
+        if known not in self._refused:
+            self._refused.add(known)
+            reason = "; ".join(fault.as_line() for fault in faults[:3]) or "its bundle is gone"
+            log.error("pipeline_not_served", pipeline=known[0], reason=reason,
+                      remedy="start the worker again if a block was added meanwhile, else correct the bundle and deploy it")

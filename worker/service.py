@@ -113,12 +113,6 @@ class Worker:
         return []
 
     async def _read_plans(self, shared: Surroundings) -> list[Plan]:
-        """One that this program does not accept is named and left out."""
-        plans = []
-        for deployed in await shared.catalog.active():
-            plan = await shared.shelf.version(deployed.uid, deployed.hash)
-            if plan is None:
-                log.error("pipeline_not_served", pipeline=deployed.uid, reason="its bundle is not accepted; deploy it again")
-            else:
-                plans.append(plan)
-        return plans
+        """One that this program does not accept is left out; the shelf tells why."""
+        plans = [await shared.shelf.version(one.uid, one.hash) for one in await shared.catalog.active()]
+        return [plan for plan in plans if plan is not None]

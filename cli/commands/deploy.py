@@ -1,14 +1,16 @@
 """`memrelay deploy FILE`: checks a bundle and puts it in service."""
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from cli.composition import run
+from cli.composition import note, run
 from cli.deployment import deploy as put_in_service
 from cli.deployment import read_bundle
 from cli.options import BundleFile, JsonAnyway
 from cli.output import print_json
 from cli.settings import Settings
+from memory.catalog import Catalog, Deployed
 
 Uid = Annotated[str | None, typer.Option(metavar="UID", help="Deploy as this pipeline; without, the bundle's pipeline_uid, "
                                                              "else a new one.")]
@@ -19,7 +21,19 @@ def deploy(file: BundleFile, *, uid: Uid = None, as_json: JsonAnyway = False) ->
     checked = read_bundle(file, uid)
 
     async def command(settings: Settings) -> None:
+        async with Catalog(settings.memory.root) as catalog:
+            before = await catalog.active()
         deployed = await put_in_service(settings, checked)
+        _tell_what_may_be_meant(deployed, before)
         print_json({"pipeline_uid": deployed.uid, "name": deployed.name, "hash": deployed.hash, "version": deployed.version})
 
     run(command)
+
+
+def _tell_what_may_be_meant(deployed: Deployed, before: Sequence[Deployed]) -> None:
+    """A second pipeline of a name, and another one under a uid, are rarely wanted."""
+    for one in before:
+        if one.uid == deployed.uid and one.name != deployed.name:
+            note(f"pipeline {one.uid} was {one.name}; it is {deployed.name} now")
+        elif one.name == deployed.name and one.uid != deployed.uid:
+            note(f"{one.name} is in service as {one.uid} too; to replace that one: memrelay deploy FILE --uid {one.uid}")

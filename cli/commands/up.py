@@ -1,5 +1,6 @@
 """`memrelay up`: everything in one process, with the sample pipeline to try."""
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import typer
@@ -40,8 +41,9 @@ def up(*, as_json: JsonLog = False) -> None:
 
 async def _deploy_sample(settings: Settings, url: str, *, as_json: bool) -> None:
     async with Catalog(settings.memory.root) as catalog:
-        there = await catalog.find("memory_test")
-    deployed = await deploy(settings, read_bundle(SAMPLE, there.uid if there else None))
+        there = [one for one in await catalog.active() if one.name == "memory_test"]
+    # One that is in service stays as it is: it may have been edited.
+    deployed = min(there, key=attrgetter("deployed_at")) if there else await deploy(settings, read_bundle(SAMPLE, None))
     channel = swarm_key(deployed.uid, "chat")
     if as_json:
         print_json({"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)})

@@ -12,6 +12,7 @@ import pytest
 from tests.support.client import Ear, make_envelope
 from tests.support.program import Program
 from tests.support.waiting import wait_for
+from tests.support.worker import CHECKOUT
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +169,19 @@ def test_it_ends_on_a_signal_leaves_no_server_and_finds_everything_at_the_next_s
         print(f"a second start answers within {took_s:.1f} s")
         assert [record["content"] for record in found] == ["The meeting is at 3pm"]
         assert (uid_of(program), program.end()) == (uid, 0)
+
+
+def test_a_start_leaves_the_samples_that_are_in_service_as_they_are() -> None:
+    sample = CHECKOUT / "pipelines" / "memory_test.json"
+    with Program() as program:
+        program.run("deploy", sample, "--uid", "first")
+        program.run("deploy", sample, "--uid", "second")
+        before = program.run("ls").lines
+
+        program.up()
+
+        assert program.run("ls").lines == before
+        assert "pipeline memory_test (first)" in program.said
 
 
 def test_no_server_is_left_behind_when_the_program_is_killed() -> None:

@@ -91,6 +91,17 @@ def test_another_deploy_is_another_version_and_the_same_bundle_is_none(program: 
     assert len(program.run("ls").lines) == 1
 
 
+def test_a_deploy_tells_of_a_namesake_and_of_a_pipeline_that_it_takes_the_place_of(program: Program) -> None:
+    program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2", name="notes")))
+
+    namesake = program.run("deploy", write_bundle(program, make_bundle("b3d8f1b2", name="notes")))
+    other = program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2", name="tasks")))
+
+    assert (namesake.code, other.code) == (0, 0)
+    assert "notes is in service as a3d8f1b2 too" in namesake.err and "--uid a3d8f1b2" in namesake.err
+    assert "pipeline a3d8f1b2 was notes; it is tasks now" in other.err
+
+
 def test_a_bad_bundle_leaves_the_old_one_in_service(program: Program) -> None:
     (deployed,) = program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2"))).lines
 

@@ -1,7 +1,11 @@
 """Deploying under a worker that works, taking away, ownership, and the end."""
+import asyncio
 import threading
 import time
 
+import orjson
+
+from memory.catalog import Catalog
 from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
 from tests.support.house import House
 from tests.support.waiting import wait_for
@@ -128,3 +132,24 @@ def test_an_input_runs_wholly_under_the_version_that_it_began_with(house: House)
 
     kinds = [kind for kind, in house.rows(uid, "SELECT kind FROM records ORDER BY row", "notes")]
     assert kinds == sorted(kinds, reverse=True)
+
+
+def test_a_bundle_that_the_worker_does_not_accept_is_named_once_with_the_reason(house: House) -> None:
+    uid = make_uid()
+    source = orjson.dumps(make_bundle(uid, make_agent("new", "block_of_tomorrow")))
+
+    asyncio.run(put_unchecked(house, uid, source))
+    house.announce()
+    worker = house.workers[-1]
+    wait_for(lambda: uid in worker.said, "it is told")
+    house.announce()
+    house.deploy(make_bundle(make_uid()))
+
+    told = [line for line in worker.said.splitlines() if uid in line]
+    assert len(told) == 1
+    assert "block_of_tomorrow" in told[0] and "start the worker again" in told[0]
+
+
+async def put_unchecked(house: House, uid: str, source: bytes) -> None:
+    async with Catalog(house.root) as catalog:
+        await catalog.deploy(uid, "tomorrow", f"hash-of-{uid}", source, 1)
