@@ -180,6 +180,7 @@ def lowest_contrast(page: Page) -> float:
 
 def test_the_keyboard_is_enough(browser: Browser, served: Served, uid: str) -> None:
     with opened(browser, served, "/") as page:
+        expect(page.locator(f"#to-{uid}")).to_be_visible()   # what is deployed appears within two looks
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         tab_to(page, f"document.activeElement.id === 'to-{uid}'")
