@@ -10,6 +10,8 @@ from blocks.reference import PAGE, fill
 from blocks.registry import all_blocks
 from cli.main import COMMANDS
 from cli.settings import load_settings
+from pipelines.bundle import AgentSpec
+from pipelines.check import check
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -44,6 +46,16 @@ def test_the_readme_names_each_command_and_the_blocks_page_each_block() -> None:
 
     assert [name for name in COMMANDS if f"`memrelay {name}" not in readme] == []
     assert [name for name in all_blocks() if f"`{name}`" not in blocks] == []
+
+
+def test_the_bundle_shown_can_be_deployed_and_each_key_of_ours_is_told() -> None:
+    page = (ROOT / "docs" / "bundles.md").read_text()
+    shown = re.search(r"```json\n(.*?)```", page, re.S)
+
+    assert shown is not None
+    checked = check(shown[1].encode())
+    assert (checked.faults, checked.warnings) == ((), ())
+    assert [key for key in sorted(AgentSpec.keys()) if key.startswith("wf_w") and f"`{key}`" not in page] == []
 
 
 def test_the_blocks_page_is_that_of_the_blocks() -> None:
