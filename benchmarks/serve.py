@@ -18,6 +18,7 @@ from bus.address import Address
 from cli.logs import configure_logging
 from memory.catalog import Catalog
 from pipelines.check import check
+from worker.footprint import settle_down
 from worker.service import Worker, WorkerOptions
 
 
@@ -31,6 +32,7 @@ async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
     worker = Worker(WorkerOptions(Address(path=socket), root))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+    settle_down()
     await worker.run()
 
 

@@ -34,14 +34,14 @@ class NoBus(BusError):
         return f"no bus runs (looked in {self.data}); start one with `make up` or `memrelay up`, or set MEMRELAY_BUS__URL"
 
 
-def note(message: str) -> None:
-    """A sentence beside what the command prints."""
-    typer.echo("\n".join(escaped(line) for line in f"memrelay: {message}".split("\n")), err=True)
+def note(sentence: str) -> None:
+    """Something to know beside what the command prints, on one line of stderr."""
+    typer.echo(f"memrelay: {escaped(sentence)}", err=True)
 
 
 def fail(message: str) -> NoReturn:
     """Ends the command with a sentence instead of a traceback."""
-    note(message)
+    typer.echo("\n".join(map(escaped, f"memrelay: {message}".split("\n"))), err=True)
     raise typer.Exit(1)
 
 

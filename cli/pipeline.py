@@ -7,7 +7,6 @@ from cli.settings import Settings
 from memory.catalog import Catalog
 from pipelines.check import CheckedBundle, check
 from pipelines.commands import commands_of
-from pipelines.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,6 @@ async def look_up(settings: Settings, uid_or_name: str) -> Spoken:
 
 
 def _spoken(bundle: CheckedBundle) -> Spoken:
-    plan = Plan(bundle)
-    agents = [agent.agent for agent in bundle.agents]
-    taking = [agent.alias for agent in agents if plan.station(agent.alias) or plan.voice(agent.alias)]
-    blocks = [agent.name for agent in agents if plan.station(agent.alias)]
-    return Spoken(bundle.uid, bundle.name, plan.swarms, tuple(taking), frozenset(blocks), dict(commands_of(bundle)))
+    taking = [agent.agent.alias for agent in bundle.agents if agent.takes_messages]
+    blocks = [agent.agent.name for agent in bundle.agents if agent.calls]
+    return Spoken(bundle.uid, bundle.name, bundle.swarms, tuple(taking), frozenset(blocks), dict(commands_of(bundle)))

@@ -2,10 +2,10 @@
 from typing import Any
 
 import orjson
-import typer
 
 from bus.message import JSON
-from cli.output import as_it_came, escaped, print_json, print_line
+from cli.composition import note
+from cli.output import as_it_came, print_json, print_line
 from cli.readable import value_lines
 
 
@@ -48,13 +48,9 @@ def _value(part: dict[str, Any]) -> Any:
 
 def _explain(report: dict[str, Any]) -> bool:
     for alias in report.get("silent", ()):
-        _say(f"{alias} ran, but does not publish (wf_publish_results)")
+        note(f"{alias} ran, but does not publish (wf_publish_results)")
     for error in report.get("errors", ()):
-        _say(f"the message is in the dead letters: {error}")
+        note(f"the message is in the dead letters: {error}")
     if not report["results"] and len(report) == 3:
-        _say("no results: nothing in the pipeline answers to this")
+        note("no results: nothing in the pipeline answers to this")
     return "errors" not in report
-
-
-def _say(text: str) -> None:
-    typer.echo(f"memrelay: {escaped(text)}", err=True)

@@ -20,6 +20,16 @@ class CheckedAgent:
     calls: bool  # is the block called for what the agent hears?
     token: str = ""  # where its webhooks' token is kept; "" where they need none
 
+    @property
+    def is_voice(self) -> bool:
+        """It says what comes to it from outside, as a chat does for its user."""
+        return self.block.handle is None and self.agent.publishes
+
+    @property
+    def takes_messages(self) -> bool:
+        """Something becomes of what is handed to it alone."""
+        return self.calls or self.is_voice
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedBundle:
@@ -31,6 +41,12 @@ class CheckedBundle:
     hash: str  # sha256 of `source`, in hex
     source: bytes  # canonical JSON: the bundle with its uid filled in, keys sorted
     agents: tuple[CheckedAgent, ...]
+
+    @property
+    def swarms(self) -> tuple[str, ...]:
+        """The names of its swarms, in the order of the agents."""
+        names = [name for agent in self.agents for name in (agent.rec_swarm, agent.send_swarm)]
+        return tuple(dict.fromkeys(name for name in names if name))
 
 
 @dataclass(frozen=True, slots=True)

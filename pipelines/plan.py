@@ -1,6 +1,6 @@
 """A checked bundle, compiled for routing: who hears what is said on a swarm."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from blocks.contract import Agent, BlockArgs, Handle
@@ -70,15 +70,14 @@ class Plan:
         self._stations = {
             agent.agent.alias: station for agent in bundle.agents if (station := _station(agent)) is not None
         }
-        self._voices = {agent.agent.alias: Voice(agent.agent, agent.send_swarm) for agent in bundle.agents
-                        if agent.block.handle is None and agent.agent.publishes}
+        self._voices = {agent.agent.alias: Voice(agent.agent, agent.send_swarm) for agent in bundle.agents if agent.is_voice}
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._stations]
         names = [name.removeprefix("!") for agent in self._listening for name in agent.accepts]
         self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
         self._audiences: dict[tuple[str, str], Audience] = {}
-        self.swarms = _distinct(swarm for agent in bundle.agents for swarm in (agent.rec_swarm, agent.send_swarm))
+        self.swarms = bundle.swarms
         self.swarm_names = {swarm.encode(): swarm for swarm in self.swarms}
-        self.stores = _distinct(station.store for station in self._stations.values())
+        self.stores = tuple(dict.fromkeys(station.store for station in self._stations.values() if station.store))
 
     def station(self, alias: str) -> Station | None:
         """The station of one agent."""
@@ -124,7 +123,3 @@ def _station(agent: CheckedAgent) -> Station | None:
     return Station(
         agent.agent, agent.block.handle, agent.args, agent.args.store, agent.send_swarm if agent.agent.publishes else ""
     )
-
-
-def _distinct(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name in names if name))

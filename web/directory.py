@@ -18,13 +18,12 @@ class Served(NamedTuple):
     deployed: Deployed
     bundle: CheckedBundle
     agents: dict[str, CheckedAgent]   # by alias
-    swarms: list[str]                 # in the order of the bundle
+    swarms: tuple[str, ...]           # in the order of the bundle
 
     @classmethod
     def of(cls, deployed: Deployed, bundle: CheckedBundle) -> Self:
         """From its bundle."""
-        names = [name for agent in bundle.agents for name in (agent.rec_swarm, agent.send_swarm) if name]
-        return cls(deployed, bundle, {agent.agent.alias: agent for agent in bundle.agents}, list(dict.fromkeys(names)))
+        return cls(deployed, bundle, {agent.agent.alias: agent for agent in bundle.agents}, bundle.swarms)
 
     def agent(self, alias: str) -> CheckedAgent:
         """The agent of that alias. Raises NotFound."""

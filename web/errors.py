@@ -21,7 +21,7 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from bus.errors import BusBusy, BusError, BusRefused, MalformedMessage, NoAnswer
+from bus.errors import BusBusy, BusError, BusRefused
 from memory.errors import StoreBroken, StoreBusy
 
 log = structlog.get_logger()
@@ -151,10 +151,6 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
 def from_fault(fault: Exception) -> Problem:
     """A fault of the bus or of the control plane, as its caller should see it."""
     match fault:
-        case MalformedMessage():
-            return Unprocessable(str(fault))
-        case NoAnswer():
-            return TooLate(str(fault), message_id=fault.ident)
         case BusBusy():
             return Unavailable(str(fault))
         case BusRefused():

@@ -11,9 +11,8 @@ from bus.roll import read_roll
 from bus.wire import input_key
 from memory.catalog import Catalog, Deployed
 
-ALWAYS = "what is acknowledged is on disk"
 DURABILITIES = {
-    ("yes", "always"): ALWAYS,
+    ("yes", "always"): "what is acknowledged is on disk",
     ("yes", "everysec"): "what is acknowledged may be lost for up to two seconds if the machine fails",
     ("yes", "no"): "what is acknowledged may be lost for as long as the system keeps it in memory",
 }
@@ -67,5 +66,3 @@ async def _lags(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
         since_ms = now_ms - place_of(entries[0][0].decode())[0] if entries else 0
         found.append((int(count), max(0.0, since_ms / 1000)))
     return found
-
-

@@ -47,7 +47,7 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
 
 async def _hand_over(request: web.Request, parts: Parts, served: Served, agent: CheckedAgent) -> web.Response:
     alias, uid, ident = agent.agent.alias, served.deployed.uid, producer_id(request)
-    if not (agent.calls or (agent.block.handle is None and agent.agent.publishes)):
+    if not agent.takes_messages:
         raise NotFound(f"agent {alias} of pipeline {served.deployed.name} takes no messages: it only shows what is said")
     data = to_envelope(await read_body(request), sender=SENDER, now_ms=time.time_ns() // 1_000_000,
                        max_bytes=parts.options.message_bytes)

@@ -16,7 +16,6 @@ from memory.threads import DatabaseThread
 from pipelines.plan import Plan
 from worker.batch import Checkpoint
 from worker.errors import first_of
-from worker.footprint import settle_down
 from worker.group import Surroundings
 from worker.limits import WorkerLimits
 from worker.ownership import own
@@ -59,7 +58,6 @@ class Worker:
     async def run(self) -> None:
         """Serves until `stop`. Raises NotTheOwner where another worker has this memory root, and StoreBroken."""
         options = self._options
-        settle_down()
         async with AsyncExitStack() as stack:
             stack.enter_context(own(options.memory_root))
             catalog = await stack.enter_async_context(Catalog(options.memory_root))

@@ -6,14 +6,12 @@ from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-import typer
-
 from bus.entry import NewEntry
 from bus.errors import BusError, MalformedMessage, NoAnswer
 from bus.request import Requester
 from cli.chat.overheard import Overheard
 from cli.chat.seen import Seen
-from cli.output import escaped
+from cli.composition import note
 from cli.report import print_readably, print_results, values_of
 from cli.speech import ask, envelope_of
 
@@ -48,7 +46,7 @@ class Conversation:
             return self._show(report)
         except BusError as error:
             ident = error.ident if isinstance(error, NoAnswer) else ""
-            typer.echo(f"memrelay: {escaped(str(error))}", err=True)
+            note(str(error))
             return False
         finally:
             self._overheard.done(ident)
@@ -74,7 +72,7 @@ async def unless_interrupted(saying: Coroutine[Any, Any, bool]) -> bool:
     try:
         return await task
     except asyncio.CancelledError:
-        typer.echo("memrelay: not waited for; what was said runs all the same", err=True)
+        note("not waited for; what was said runs all the same")
         return False
     finally:
         loop.remove_signal_handler(signal.SIGINT)

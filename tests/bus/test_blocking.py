@@ -1,33 +1,23 @@
 """Reads that wait at the server can be called back, whichever of the two connections the server looks at first."""
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from bus.address import Address
 from bus.blocking import BlockingReads
 from bus.connection import Connection, connect
-from tests.support.house import House
+from bus.embedded.launcher import EmbeddedServer
 
 LONG_MS = 20_000
 
 
-@pytest.fixture(scope="module")
-def socket() -> Iterator[Path]:
-    """A server's."""
-    with House() as house:
-        yield house.client.socket
-
-
-async def make_reads(socket: Path) -> tuple[BlockingReads, Connection, Connection]:
-    blocking, control = await connect(Address(path=str(socket))), await connect(Address(path=str(socket)))
+async def make_reads(server: EmbeddedServer) -> tuple[BlockingReads, Connection, Connection]:
+    address = Address(path=str(server.socket_path))
+    blocking, control = await connect(address), await connect(address)
     return BlockingReads(blocking, control), blocking, control
 
 
-def test_a_read_that_is_called_back_returns_nothing_at_once(socket: Path) -> None:
+def test_a_read_that_is_called_back_returns_nothing_at_once(server: EmbeddedServer) -> None:
     async def whole() -> object:
-        reads, blocking, control = await make_reads(socket)
+        reads, blocking, control = await make_reads(server)
         reading = asyncio.create_task(reads.read("XREAD", "BLOCK", LONG_MS, "STREAMS", "nothing", "$"))
         await asyncio.sleep(0.1)
         reads.call_back()
@@ -39,9 +29,9 @@ def test_a_read_that_is_called_back_returns_nothing_at_once(socket: Path) -> Non
     assert asyncio.run(whole()) is None
 
 
-def test_a_call_that_comes_before_its_read_is_repeated(socket: Path) -> None:
+def test_a_call_that_comes_before_its_read_is_repeated(server: EmbeddedServer) -> None:
     async def whole() -> None:
-        reads, blocking, control = await make_reads(socket)
+        reads, blocking, control = await make_reads(server)
         for _ in range(200):   # the call is sent in the tick of the read, so that either may come first
             reading = asyncio.create_task(reads.read("XREAD", "BLOCK", LONG_MS, "STREAMS", "nothing", "$"))
             await asyncio.sleep(0)
@@ -53,9 +43,9 @@ def test_a_call_that_comes_before_its_read_is_repeated(socket: Path) -> None:
     asyncio.run(whole())
 
 
-def test_a_call_without_a_read_does_nothing(socket: Path) -> None:
+def test_a_call_without_a_read_does_nothing(server: EmbeddedServer) -> None:
     async def whole() -> object:
-        reads, blocking, control = await make_reads(socket)
+        reads, blocking, control = await make_reads(server)
         reads.call_back()
         await control.call("XADD", "something", "*", "a", "b")
         found = await reads.read("XREAD", "BLOCK", LONG_MS, "STREAMS", "something", "0")

@@ -3,7 +3,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,6 @@ from bus.embedded.launcher import EmbeddedServer
 from bus.errors import BusRefused, BusUnavailable
 from bus.resp import EXEC, MULTI, pack
 from tests.support.client import Client
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path_factory.mktemp("bus"))
-    server.start()
-    yield server
-    server.stop()
 
 
 def talk(server: EmbeddedServer, about: Callable[[Connection], Awaitable[Any]], **address: Any) -> Any:

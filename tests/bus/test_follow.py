@@ -14,16 +14,15 @@ from bus.errors import BusUnavailable
 from bus.follow import Follower
 from bus.log import Said
 from tests.support.client import Client, swarm_of
+from tests.support.server import running_server
 
 SOON_S = 10
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path / "bus")
-    server.start()
-    yield server
-    server.stop()
+    with running_server(tmp_path / "bus") as server:
+        yield server
 
 
 def follow(server: EmbeddedServer, about: Callable[[Follower, Client], Awaitable[Any]]) -> Any:

@@ -16,14 +16,6 @@ from bus.ingress import Ingress
 from tests.support.client import Client, input_of
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path_factory.mktemp("bus"))
-    server.start()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def client(server: EmbeddedServer) -> Iterator[Client]:
     with Client(server.socket_path) as client:

@@ -13,14 +13,13 @@ from bus.embedded.launcher import EmbeddedServer
 from bus.errors import BusUnavailable
 from bus.line import Line
 from bus.resp import pack
+from tests.support.server import running_server
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path / "bus")
-    server.start()
-    yield server
-    server.stop()
+    with running_server(tmp_path / "bus") as server:
+        yield server
 
 
 def line_to(server: EmbeddedServer, **told: Callable[..., None]) -> Line:

@@ -1,5 +1,4 @@
 """Reading a swarm's log by cursor, whatever else is in it."""
-from collections.abc import Iterator
 
 import pytest
 
@@ -7,14 +6,6 @@ from bus.embedded.launcher import EmbeddedServer
 from bus.log import as_said, place_of, read_log, read_log_back
 from tests.support.client import Client, swarm_of
 from tests.support.lines import on_a_line
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path_factory.mktemp("bus"))
-    server.start()
-    yield server
-    server.stop()
 
 
 def fill(server: EmbeddedServer, uid: str, *kinds: str) -> list[str]:

@@ -57,7 +57,7 @@ def test_a_pipeline_is_found_with_its_agents_and_swarms(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
         await desk.deploy(make_bundle("a", *make_commands(), make_agent("plus", "add_1", on="b", to="c")))
         served = await desk.directory.find("a")
-        assert served.swarms == ["chat", "b", "c"]
+        assert served.swarms == ("chat", "b", "c")
         assert served.agent("plus_").block.name == "add_1"
         with pytest.raises(NotFound, match="has no agent 'plus'; it has dispatch_write_, "):
             served.agent("plus")

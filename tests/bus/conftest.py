@@ -1,0 +1,14 @@
+"""The server that the tests of one file share; a file whose tests kill it has a fixture of that name of its own."""
+from collections.abc import Iterator
+
+import pytest
+
+from bus.embedded.launcher import EmbeddedServer
+from tests.support.server import running_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """A server of ours, which lives through the file."""
+    with running_server(tmp_path_factory.mktemp("bus")) as server:
+        yield server
