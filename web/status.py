@@ -23,7 +23,7 @@ async def read_status(catalog: Catalog, line: Line) -> dict[str, Any]:
     """{"durability", "workers", "pipelines"}. Raises BusUnavailable, BusRefused, StoreBusy."""
     deployed, workers = await catalog.active(), await read_roll(line)
     return {"durability": await _durability(line), "workers": [_worker(one) for one in workers],
-            "pipelines": await _pipelines(deployed, workers, await catalog.count_dead_letters(), line)}
+            "pipelines": await _pipelines(deployed, workers, await catalog.letters.count(), line)}
 
 
 def _worker(report: dict[str, Any]) -> dict[str, Any]:

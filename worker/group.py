@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import structlog
 
-from memory.catalog import Catalog, DeadLetter
+from memory.catalog import Catalog
+from memory.dead_letters import DeadLetter
 from memory.errors import StoreBroken, StoreBusy
 from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
@@ -207,7 +208,7 @@ class Group:
         letters = [DeadLetter(outcome.uid, outcome.id, letter.swarm, letter.data, letter.error, letter.bundle, now_ms)
                    for outcome in outcomes if (letter := outcome.letter) is not None]
         if letters:
-            await self._patiently(partial(self._shared.catalog.bury, letters))
+            await self._patiently(partial(self._shared.catalog.letters.bury, letters))
             self._shared.tally.count_dead([dead.pipeline for dead in letters])
             log.warning("messages_dead_lettered", count=len(letters), pipeline=letters[0].pipeline, message_id=letters[0].id,
                         reason=letters[0].error[:200])

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from memory.catalog import Catalog, DeadLetter, Deployed
+from memory.catalog import Catalog, Deployed
+from memory.dead_letters import DeadLetter
 from memory.errors import StoreBroken
 from tests.memory.builders import NOW
 from tests.support.waiting import wait_for
@@ -29,7 +30,7 @@ async def main(root, name):
         async with Catalog(root) as catalog:
             await catalog.deploy("shared", "tea", f"{name}{number}", b"{}", 1)
             await catalog.deploy(f"{name}{number}", "milk", f"{name}{number}", b"{}", 1)
-            await catalog.bury([make_letter(f"{name}-{number}"), make_letter(f"both-{number}")])
+            await catalog.letters.bury([make_letter(f"{name}-{number}"), make_letter(f"both-{number}")])
 
 asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 """
@@ -57,13 +58,13 @@ def deploy(root: Path, uid: str = "a3d8f1b2", name: str = "tea", bundle_hash: st
 
 
 def letters(root: Path) -> list[DeadLetter]:
-    return list(with_catalog(root, lambda catalog: catalog.dead_letters("a3d8f1b2")))
+    return list(with_catalog(root, lambda catalog: catalog.letters.every("a3d8f1b2")))
 
 
 def test_an_empty_catalogue_has_nothing(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> list[Any]:
         found = [await catalog.active(), await catalog.find("tea"), await catalog.source("h1"), await catalog.remove("tea")]
-        return [*found, await catalog.dead_letters("a3d8f1b2")]
+        return [*found, await catalog.letters.every("a3d8f1b2")]
 
     assert with_catalog(tmp_path / "new" / "root", work) == [[], None, None, False, []]
 
@@ -144,7 +145,7 @@ def test_hostile_names_are_only_names(tmp_path: Path) -> None:
 def test_a_dead_letter_is_kept_to_the_byte_oldest_first(tmp_path: Path) -> None:
     old, new = make_letter("2-0", data=bytes(range(256))), make_letter("1-0", buried_at=NOW + 1, data=b"")
 
-    with_catalog(tmp_path, lambda catalog: catalog.bury([new, old]))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([new, old]))
 
     assert letters(tmp_path) == [old, new]
 
@@ -152,22 +153,22 @@ def test_a_dead_letter_is_kept_to_the_byte_oldest_first(tmp_path: Path) -> None:
 def test_dead_letters_of_one_time_come_in_the_order_in_which_they_were_buried(tmp_path: Path) -> None:
     buried = [make_letter(f"1-{number}") for number in range(12)]
 
-    with_catalog(tmp_path, lambda catalog: catalog.bury(buried))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury(buried))
 
     assert letters(tmp_path) == buried
 
 
 def test_a_dead_letter_twice_is_the_first_one(tmp_path: Path) -> None:
     first = make_letter()
-    with_catalog(tmp_path, lambda catalog: catalog.bury([first, make_letter(error="again")]))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([first, make_letter(error="again")]))
 
-    with_catalog(tmp_path, lambda catalog: catalog.bury([make_letter(error="and again", buried_at=NOW + 1)]))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_letter(error="and again", buried_at=NOW + 1)]))
 
     assert letters(tmp_path) == [first]
 
 
 def test_a_dead_letter_belongs_to_its_pipeline(tmp_path: Path) -> None:
-    with_catalog(tmp_path, lambda catalog: catalog.bury([make_letter(), make_letter()._replace(pipeline="other")]))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_letter(), make_letter()._replace(pipeline="other")]))
 
     assert letters(tmp_path) == [make_letter()]
 
@@ -177,14 +178,14 @@ def test_dead_letters_are_buried_all_or_none(tmp_path: Path, data: Any) -> None:
     bad = make_letter("2-0")._replace(data=data)
 
     with pytest.raises(sqlite3.Error):
-        with_catalog(tmp_path, lambda catalog: catalog.bury([make_letter(), bad]))
+        with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_letter(), bad]))
 
     assert letters(tmp_path) == []
 
 
 def test_many_at_once_on_one_connection_do_not_disturb_each_other(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> None:
-        burials = [catalog.bury([make_letter(f"{number}-0")]) for number in range(20)]
+        burials = [catalog.letters.bury([make_letter(f"{number}-0")]) for number in range(20)]
         deployments = [catalog.deploy(str(number), "tea", str(number), b"{}", NOW) for number in range(20)]
         removals = [catalog.remove("nobody") for _ in range(20)]
         await asyncio.gather(*burials, *deployments, *removals)
@@ -203,7 +204,7 @@ def test_a_cancelled_deployment_leaves_no_transaction_open(tmp_path: Path, steps
             await asyncio.sleep(0)
         deploying.cancel()
         await asyncio.gather(deploying, return_exceptions=True)
-        await catalog.bury([make_letter()])
+        await catalog.letters.bury([make_letter()])
 
     with_catalog(tmp_path, work)
 

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from bus.embedded.launcher import EmbeddedServer
 from bus.wire import CHANGES
-from memory.catalog import Catalog, DeadLetter
+from memory.catalog import Catalog
+from memory.dead_letters import DeadLetter
 from memory.memory_id import path_of
 from tests.support.client import Client
 from tests.support.run_worker import deploy
@@ -119,4 +120,4 @@ async def _remove(root: Path, uid: str) -> None:
 
 async def _dead_letters(root: Path, uid: str) -> list[DeadLetter]:
     async with Catalog(root) as catalog:
-        return list(await catalog.dead_letters(uid))
+        return list(await catalog.letters.every(uid))

@@ -1,0 +1,11 @@
+"""Numbered changes of system.db's schema. Appended, never edited: files that exist have run the old ones."""
+
+BUNDLES_AND_DEAD_LETTERS = (
+    "CREATE TABLE bundles(hash TEXT PRIMARY KEY, source BLOB NOT NULL)",
+    "CREATE TABLE pipelines("
+    "uid TEXT PRIMARY KEY, name TEXT NOT NULL, hash TEXT NOT NULL, version INTEGER NOT NULL, deployed_at INTEGER NOT NULL)",
+    "CREATE TABLE dead_letters("
+    "pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
+    "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, PRIMARY KEY(pipeline, id))",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS,)

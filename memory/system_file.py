@@ -1,0 +1,70 @@
+"""The control plane's file, `system.db`: one connection, its transactions, and its faults in our words."""
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+import aiosqlite
+
+from memory.errors import StoreBroken, StoreBusy
+from memory.sqlite.system import file
+
+
+class SystemFile:
+    """The open file. Raises StoreBusy while another program keeps it locked. Use it as an asynchronous context."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` is the memory root."""
+        self.path = root / "system.db"
+        self._database: aiosqlite.Connection
+        self._changing = asyncio.Lock()   # a connection has one transaction, and several tasks use it
+
+    async def __aenter__(self) -> Self:
+        """Opens the file, or makes it. Raises StoreBroken."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sqlite3.connect(self.path).close()   # fails here, since aiosqlite's thread outlives what it cannot open
+        except (OSError, sqlite3.Error) as error:
+            raise StoreBroken(f"{self.path} cannot be opened: {error}") from error
+        opening = asyncio.create_task(self._open())
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:   # its thread may not outlive the loop
+            with suppress(StoreBroken):
+                await opening
+                await self._database.close()
+            raise
+        return self
+
+    async def _open(self) -> None:
+        self._database = await aiosqlite.connect(self.path, isolation_level=None)
+        try:
+            await file.prepare(self._database)
+        except (aiosqlite.DatabaseError, StoreBroken) as error:
+            await self._database.close()
+            raise StoreBroken(f"{self.path} cannot be used: {error}") from error
+
+    async def __aexit__(self, *_: object) -> None:
+        """Closes the file."""
+        await self._database.close()
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[aiosqlite.Connection]:
+        """The connection inside a transaction, which is committed at the end, or undone."""
+        with self.reading() as database:
+            async with self._changing, file.transaction(database):
+                yield database
+
+    @contextmanager
+    def reading(self) -> Iterator[aiosqlite.Connection]:
+        """The connection, for one statement."""
+        try:
+            yield self._database
+        except sqlite3.OperationalError as error:
+            raise StoreBusy(f"{self.path}: {error}; it is tried again") from error
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise
+            raise StoreBroken(f"{self.path} is damaged: {error}") from error
