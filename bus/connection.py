@@ -6,7 +6,7 @@ every use that the product has. Nothing is retried here: after a lost reply only
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import hiredis
@@ -112,12 +112,16 @@ class Connection(asyncio.Protocol):
 
         `queued`: the payload is one MULTI with so many commands.
         """
+        return self.send_together(payload, ((replies, queued),))[0]
+
+    def send_together(self, payload: bytes, runs: Iterable[tuple[int, int]]) -> list[asyncio.Future[Any]]:
+        """Several such runs of packed commands in one write, each (replies, queued) with a future of its own."""
         if self._tick:
             self._send_tick()
-        future = self._expect(replies, queued)
-        if not future.done() and self._transport is not None:
+        futures = [self._expect(replies, queued) for replies, queued in runs]
+        if not futures[0].done() and self._transport is not None:
             self._transport.write(payload)
-        return future
+        return futures
 
     def send_soon(self, command: bytes) -> asyncio.Future[Any]:
         """Sends one packed command, in one write with all others of this tick of the event loop; the future gets its reply."""

@@ -4,6 +4,7 @@ BusError
 ├── MalformedMessage   bytes that are not an envelope: never retried
 ├── BadAddress         a bus url that cannot be understood
 ├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look what happened
+├── Fenced             another worker has taken this one for dead: nothing of what it sends arrives
 ├── BusBusy            too much waits already: nothing was done, try again later
 ├── BusRefused         the server answered with an error; `code` is its first word (NOGROUP, OOM, NOAUTH, ...)
 └── NoAnswer           a request that nobody answered in time
@@ -24,6 +25,10 @@ class BadAddress(BusError, ValueError):
 
 class BusUnavailable(BusError, ConnectionError):
     """The server cannot be reached, or the connection broke."""
+
+
+class Fenced(BusError):
+    """Another worker has taken this one for dead, and may own its pipelines."""
 
 
 class BusBusy(BusError):

@@ -1,33 +1,22 @@
-"""The roll of workers: each tells what it serves every few seconds, and who has been silent for long is gone."""
+"""The roll of workers: what each said of itself in the last seconds. They call in through their leases (bus/lease.py)."""
 from typing import Any
 
 import orjson
 
 from bus.connection import Connection
 from bus.line import Line
-from bus.resp import EXEC, MULTI, pack
 from bus.wire import ROLL, roll_key
 
-BEAT_S = 2.0
-SILENT_MS = 10_000   # after which a worker is gone
+BEAT_S = 2.0       # between two calls of a worker
+SILENT_MS = 10_000   # after which it is left out
 
 
-async def call_in(connection: Connection, name: str, report: dict[str, Any], now_ms: int) -> None:
-    """Says that the worker `name` lives, and what it serves."""
-    payload = (MULTI + pack("SET", roll_key(name), orjson.dumps(report), "PX", SILENT_MS) + pack("ZADD", ROLL, now_ms, name)
-               + pack("ZREMRANGEBYSCORE", ROLL, "-inf", now_ms - 100 * SILENT_MS) + EXEC)
-    await connection.send(payload, 5)
-
-
-async def sign_off(connection: Connection, name: str) -> None:
-    """The worker ends."""
-    await connection.send(MULTI + pack("DEL", roll_key(name)) + pack("ZREM", ROLL, name) + EXEC, 4)
-
-
-async def read_roll(line: Line) -> list[dict[str, Any]]:
-    """What the workers that live have said last, by name. Raises BusUnavailable or BusRefused."""
-    names: list[bytes] = await line.call("ZRANGE", ROLL, 0, -1)
+async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
+    """What the workers that live have said last, by name, each with its `lease`. Raises BusUnavailable or BusRefused."""
+    seconds, _ = await line.call("TIME")
+    names: list[bytes] = await line.call("ZRANGEBYSCORE", ROLL, int(seconds) * 1000 - SILENT_MS, "+inf")
     if not names:
         return []
-    reports = await line.call("MGET", *[roll_key(name.decode()) for name in sorted(names)])
-    return [orjson.loads(report) for report in reports if report is not None]
+    told = await line.call("MGET", *[roll_key(name.decode()) for name in names])
+    reports = [orjson.loads(words) | {"lease": name.decode()} for name, words in zip(names, told, strict=True) if words]
+    return sorted(reports, key=lambda report: str(report["name"]))

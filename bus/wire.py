@@ -25,5 +25,15 @@ def reply_channel(uid: str, token: str) -> str:
 
 
 def roll_key(worker: str) -> str:
-    """What a worker said of itself last, as JSON; it expires when the worker is silent."""
+    """What a worker said of itself last, as JSON: its lease, which expires when the worker is silent."""
     return f"{ROLL}:{worker}"
+
+
+def fence_key(worker: str) -> str:
+    """There as long as nobody has taken the worker for dead."""
+    return f"{ROLL}:{worker}:fence"
+
+
+def owner_key(uid: str) -> str:
+    """Who owns a pipeline: a hash with `worker`, `epoch`, and the times when nobody listened: `gaps`, `deaf_ms`."""
+    return f"pipeline:{{{uid}}}:owner"

@@ -84,6 +84,7 @@ class WorkerSettings(_Section):
     max_cascade: Count = 1_000
     producer_id_days: Count = 4
     grace_s: Count = 10
+    lease_s: Count = 30
 
 
 class WebSettings(_Section):

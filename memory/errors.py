@@ -5,6 +5,7 @@ MemoryFault
 │   ├── BadMemoryId
 │   ├── BadTags
 │   └── ResultTooLarge
+├── StoreFenced         another worker took the store over: nothing was changed, and this one may not go on
 ├── StoreBusy           locked or out of space for now: the same again later may succeed
 └── StoreBroken         the file cannot be used; the text says which and what to do
 """
@@ -28,6 +29,15 @@ class BadTags(Refused):
 
 class ResultTooLarge(Refused):
     """The result would not fit into one message."""
+
+
+class StoreFenced(MemoryFault):
+    """Another owner took the store over. `epoch` is the one under which it did."""
+
+    def __init__(self, path: str, epoch: int) -> None:
+        """`path` is the store's file."""
+        super().__init__(f"{path} has an owner of epoch {epoch}, which came later than this worker")
+        self.epoch = epoch
 
 
 class StoreBusy(MemoryFault):

@@ -13,17 +13,26 @@ class OpenStores:
         """Stores below `root`; an open file costs about 200 kB and 3 handles."""
         self._root, self._most_open = root, most_open
         self._open: OrderedDict[str, Store] = OrderedDict()
+        self._epochs: dict[str, int] = {}   # of their owner
 
     def get(self, memory_id: str) -> Store:
-        """The store, opened or made. Raises BadMemoryId, StoreBusy or StoreBroken."""
+        """The store, opened or made. Raises BadMemoryId, StoreBusy, StoreBroken or StoreFenced."""
         store = self._open.get(memory_id)
         if store is None:
-            store = Store(memory_id, path_of(self._root, memory_id))
+            store = Store(memory_id, path_of(self._root, memory_id), self._epochs.get(memory_id, 0))
             self._make_room()
             self._open[memory_id] = store
         else:
             self._open.move_to_end(memory_id)
         return store
+
+    def take_over(self, memory_id: str, epoch: int) -> None:
+        """Belongs to the owner of that epoch from now on, whenever it is opened or made. Raises as `get` does."""
+        self._epochs[memory_id] = epoch
+        if memory_id in self._open:
+            self._open[memory_id].take_over(epoch)
+        elif self.exists(memory_id):
+            self.get(memory_id)
 
     def exists(self, memory_id: str) -> bool:
         """Whether the store was ever made."""

@@ -8,7 +8,7 @@ from bus.line import Line
 from bus.log import place_of
 from bus.resp import pack
 from bus.roll import read_roll
-from bus.wire import input_key
+from bus.wire import input_key, owner_key
 from memory.catalog import Catalog, Deployed
 
 DURABILITIES = {
@@ -43,15 +43,19 @@ async def _durability(line: Line) -> dict[str, str]:
 
 async def _pipelines(deployed: Sequence[Deployed], workers: Sequence[dict[str, Any]], dead: dict[str, int],
                      line: Line) -> list[dict[str, Any]]:
-    """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "rate", "done", "dead_letters"} of each."""
+    """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "rate", "done", "dead_letters"} of each.
+
+    Beside them "gaps", how often nobody listened to what is published, and "deaf_s", for how long in all.
+    """
     owners = {uid: (report["name"], told) for report in workers for uid, told in report["pipelines"].items()}
-    lags = await _lags([one.uid for one in deployed], line)
+    uids = [one.uid for one in deployed]
+    lags, gaps = await _lags(uids, line), await _gaps(uids, line)
     found = []
-    for one, (lag, oldest_s) in zip(deployed, lags, strict=True):
+    for one, (lag, oldest_s), (gap_count, deaf_s) in zip(deployed, lags, gaps, strict=True):
         owner, told = owners.get(one.uid, (None, {"done": 0, "rate": 0.0}))
         found.append({"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version, "owner": owner,
                       "lag": lag, "oldest_s": oldest_s, "rate": told["rate"], "done": told["done"],
-                      "dead_letters": dead.get(one.uid, 0)})
+                      "dead_letters": dead.get(one.uid, 0), "gaps": gap_count, "deaf_s": deaf_s})
     return found
 
 
@@ -66,3 +70,10 @@ async def _lags(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
         since_ms = now_ms - place_of(entries[0][0].decode())[0] if entries else 0
         found.append((int(count), max(0.0, since_ms / 1000)))
     return found
+
+
+async def _gaps(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
+    """(how often nobody listened to the channels, for how long in s) of each pipeline."""
+    connection = await line.open()
+    asked = [connection.send(pack("HMGET", owner_key(uid), "gaps", "deaf_ms")) for uid in uids]
+    return [(int(gaps or 0), int(deaf_ms or 0) / 1000) for gaps, deaf_ms in [await future for future in asked]]

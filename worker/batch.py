@@ -7,7 +7,7 @@ import structlog
 from bus.codec import encode
 from bus.errors import MalformedMessage
 from bus.resp import Said
-from memory.errors import StoreBroken, StoreBusy
+from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.ids import time_of
 from memory.sqlite.connection import translated
 from memory.sqlite.inbox import Done
@@ -47,7 +47,10 @@ class Batch:
         self._cascade: Cascade
 
     def __call__(self, stores: OpenStores) -> BatchResult:
-        """Commits all that can be done. Raises StoreBusy or StoreBroken, after which the whole batch may be run again."""
+        """Commits all that can be done.
+
+        Raises StoreBusy or StoreBroken, after which the whole batch may be run again, or StoreFenced.
+        """
         self._stores, self._cascade = stores, Cascade(stores, self._limits)
         rest = self._work
         while rest and self._size <= self._limits.batch_bytes:
@@ -82,7 +85,7 @@ class Batch:
             with translated("a store"):
                 self._run_all(work, outcomes)
                 self._commit()
-        except (StoreBusy, StoreBroken):
+        except (StoreBusy, StoreBroken, StoreFenced):
             self._undo()
             raise
         except Exception as error:  # a block's fault fails its own message, never the batch or the worker

@@ -2,7 +2,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ import structlog
 
 from memory.catalog import Catalog
 from memory.dead_letters import DeadLetter
-from memory.errors import StoreBroken, StoreBusy
+from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
@@ -26,12 +26,12 @@ from worker.plans import PlanShelf
 from worker.settlement import Settlements
 from worker.slot import Slot
 from worker.tally import Tally
-from worker.upkeep import close_stores, end_recovery, forget_continuations, kept_continuations
+from worker.tenure import Tenure
+from worker.upkeep import close_stores, end_recovery, forget_continuations, kept_continuations, take_over
 from worker.waiting import wait
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
-Claim = Callable[[Slot], Awaitable[list[Entry]]]   # a pipeline's entries that were delivered and never acknowledged
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0   # before a batch is tried again whose store was busy
 
 
@@ -51,7 +51,8 @@ class Group:
 
     def __init__(self, plans: Sequence[Plan], thread: DatabaseThread, outbox: Outbox, shared: Surroundings) -> None:
         """`run` does the work; the reader fills `slots`."""
-        self.plans, self._thread, self._outbox, self._shared = plans, thread, outbox, shared
+        self.plans, self.key = plans, key_of(plans)
+        self._thread, self._outbox, self._shared = thread, outbox, shared
         self._wanted = asyncio.Event()
         self.slots = {plan.uid: Slot(plan, self._wanted) for plan in plans}
         self._todo: deque[Entry | Input] = deque()   # continuations and what a full batch left over: before new entries
@@ -64,18 +65,14 @@ class Group:
         self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
 
     @property
-    def key(self) -> frozenset[tuple[str, str]]:
-        """Which pipelines in which versions: while it stays the same, the group may go on."""
-        return frozenset((plan.uid, plan.hash) for plan in self.plans)
-
-    @property
     def _stopping(self) -> bool:
         return self._told_to_stop.is_set()
 
-    async def run(self, claim: Claim, journal: bool) -> None:
-        """Works until `stop`, and ends when everything that was taken has left for the bus. `journal` after a crash."""
+    async def run(self, tenure: Tenure) -> None:
+        """Works until `stop`, and ends when everything that was taken has left for the bus. Raises StoreFenced."""
         try:
-            await self._recover(claim, journal)
+            await self._take_over(tenure)
+            await self._recover(tenure)
             for slot in self.slots.values():
                 slot.open()
             await self._serve()
@@ -85,9 +82,19 @@ class Group:
             log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
         await self._thread.run(partial(close_stores, names=self._stores))
 
-    async def _recover(self, claim: Claim, journal: bool) -> None:
+    async def _take_over(self, tenure: Tenure) -> None:
+        """No earlier owner may write from now on. The bus may have lost its epochs; those in the stores are surpassed too."""
+        while True:
+            try:
+                await self._in_thread(partial(take_over, names=self._stores, epoch=tenure.epoch))
+                return
+            except StoreFenced as fenced:
+                await tenure.surpass(fenced.epoch)
+
+    async def _recover(self, tenure: Tenure) -> None:
         """First of all: what was in flight, then what the stores still have to run."""
-        while entries := [entry for slot in self.slots.values() for entry in await claim(slot)]:
+        journal = tenure.after_crash
+        while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
             self._todo.extend(entries)
             await self._work_off(journal)
         for pending, memory_id in await self._in_thread(partial(kept_continuations, names=self._stores, uids=self.slots)):
@@ -212,3 +219,8 @@ class Group:
             self._shared.tally.count_dead([dead.pipeline for dead in letters])
             log.warning("messages_dead_lettered", count=len(letters), pipeline=letters[0].pipeline, message_id=letters[0].id,
                         reason=letters[0].error[:200])
+
+
+def key_of(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:
+    """Which pipelines in which versions: while it stays the same, a group may go on."""
+    return frozenset((plan.uid, plan.hash) for plan in plans)

@@ -15,3 +15,4 @@ class WorkerLimits:
     batch_bytes: int = 8 << 20       # what a batch says before it is committed and sent
     attempts: int = 3                # of an input that was in flight in a crash
     grace_s: float = 10
+    lease_s: float = 30              # after which a worker that has not called in may be taken for dead

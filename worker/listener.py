@@ -1,13 +1,16 @@
 """Listens on the swarms' channels and appends to the inputs what others publish there."""
 import asyncio
+from typing import Any
 
 import structlog
+from hiredis import ReplyError
 
 from bus.codec import is_own_copy
 from bus.connection import Connection
 from bus.echo import Echo
 from bus.entry import NewEntry
-from bus.errors import BusRefused, BusUnavailable
+from bus.errors import BusError
+from bus.fenced import FencedWriter
 from bus.resp import pack
 from bus.wire import CHANGES, swarm_key
 from pipelines.plan import Plan
@@ -19,11 +22,14 @@ CHANNEL_OF_CHANGES = CHANGES.encode()
 class Listener:
     """What is published while nobody listens is lost, as it is with any channel; XADD to the input is not."""
 
-    def __init__(self, writing: Connection, echo: Echo, changed: asyncio.Event) -> None:
-        """Appends over `writing`; `changed` is set when a deploy is announced. `hear` is the subscriber's callback."""
-        self._writing, self._echo, self._changed = writing, echo, changed
+    def __init__(self, writer: FencedWriter, echo: Echo, changed: asyncio.Event) -> None:
+        """Appends through `writer`, so that of two owners who hear a message one appends it.
+
+        `changed` is set when a deploy is announced. `hear` is the subscriber's callback.
+        """
+        self._writer, self._echo, self._changed = writer, echo, changed
         self._places: dict[bytes, tuple[str, str]] = {}   # channel -> (pipeline, swarm)
-        self._appending: set[asyncio.Future[object]] = set()
+        self._appending: set[asyncio.Future[list[Any]]] = set()
 
     def hear(self, channel: bytes, payload: bytes) -> None:
         """One message on a channel: our own copies pass, everything else is new, whatever it claims."""
@@ -35,14 +41,15 @@ class Listener:
         if channel not in self._places:
             return
         uid, swarm = self._places[channel]
-        future = self._writing.send(NewEntry(uid, payload, swarm, heard=True).pack())
+        future = self._writer.send(NewEntry(uid, payload, swarm, heard=True).pack(), 1)
         self._appending.add(future)
         future.add_done_callback(self._appended)
 
-    def _appended(self, future: asyncio.Future[object]) -> None:
+    def _appended(self, future: asyncio.Future[list[Any]]) -> None:
         """A message whose append failed is lost here: asking again could append it twice."""
         self._appending.discard(future)
-        if not future.cancelled() and isinstance(error := future.exception(), BusRefused | BusUnavailable):
+        error = None if future.cancelled() else future.exception() or future.result()[0]
+        if isinstance(error, BusError | ReplyError):
             log.error("published_message_lost", reason=str(error))
 
     async def serve(self, subscribed: Connection, plans: list[Plan]) -> None:

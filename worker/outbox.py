@@ -1,4 +1,4 @@
-"""What leaves for the bus: results, live copies, reports, acknowledgement and deletion of a batch, in one MULTI."""
+"""What leaves for the bus: results, live copies, reports, acknowledgement and deletion of a batch, together and fenced."""
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -7,14 +7,14 @@ from typing import Any
 import hiredis
 import structlog
 
-from bus.connection import Connection
 from bus.echo import Echo
-from bus.resp import EXEC, MULTI, PUBLISH, SwarmPen, head
+from bus.fenced import FencedWriter
+from bus.resp import PUBLISH, SwarmPen, head
 from bus.wire import GROUP, input_key
 from worker.outcome import Outcome, publish
 
 log = structlog.get_logger()
-MOST_BYTES = 256 << 10   # of one MULTI: a batch that says more leaves in several, each with its own acknowledgements.
+MOST_BYTES = 256 << 10   # of one parcel: a batch that says more leaves in several, each with its own acknowledgements.
 # Four buffers of twice that size are filled for each, and used again while they are small (`footprint.LARGE_BYTES`).
 
 Report = Callable[[Outcome], dict[str, Any] | None]
@@ -23,12 +23,12 @@ Report = Callable[[Outcome], dict[str, Any] | None]
 class Outbox:
     """Sends outcomes. Sent again after a lost connection they say the same, under the same ids."""
 
-    def __init__(self, connection: Connection, echo: Echo, log_length: int) -> None:
-        """Everything goes over one connection, so it arrives in order; `echo` is told what the listener will hear of it.
+    def __init__(self, writer: FencedWriter, echo: Echo, log_length: int) -> None:
+        """Everything goes through one writer, so it arrives in order; `echo` is told what the listener will hear of it.
 
         `log_length` is how many entries a swarm's log keeps, about.
         """
-        self._connection, self._echo = connection, echo
+        self._writer, self._echo = writer, echo
         self._pen_of = cache(lambda uid: SwarmPen(uid, log_length))
 
     def send(self, outcomes: Iterable[Outcome], report: Report) -> list[asyncio.Future[Any]]:
@@ -42,13 +42,12 @@ class Outbox:
         return [*sent, self._send(parcel)] if parcel.entries or parcel.logged else sent
 
     def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:
-        payload, commands = parcel.close()
         self._echo.expect(parcel.live)
-        return self._connection.send(payload, commands + 2, queued=commands)
+        return self._writer.send(*parcel.close())
 
 
 class _Parcel:
-    """One MULTI on its way to be sent: logs first, then live copies, reports, acknowledgements."""
+    """What leaves in one MULTI: logs first, then live copies, reports, acknowledgements."""
 
     def __init__(self, pen_of: Callable[[str], SwarmPen]) -> None:
         self._pen_of = pen_of
@@ -71,14 +70,13 @@ class _Parcel:
             self.entries.setdefault(outcome.uid, []).append(ident)
 
     def close(self) -> tuple[bytes, int]:
-        """(the whole MULTI, how many commands are in it)."""
+        """(the commands, how many they are)."""
         parts = [PUBLISH, PUBLISH.join(self.live)] if self.live else []
         parts += self.reports
         for uid, idents in self.entries.items():
             key, words = input_key(uid), b"".join([b"$%d\r\n%s\r\n" % (len(ident), ident) for ident in idents])
             parts += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
-        payload = b"".join((MULTI, *self.logged, *parts, EXEC))
-        return payload, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
+        return b"".join((*self.logged, *parts)), len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
 
 
 def tell_refusals(replies: list[Any], pipelines: list[str]) -> None:

@@ -1,28 +1,118 @@
-"""Ownership: a memory root has one worker at a time, held by a file lock that ends with its process.
+"""A worker's place on its host: which others work in the same memory root, and which of them have ended.
 
-This is the place where leases and epochs will stand when several workers share the pipelines of a bus.
+Between hosts the leases alone tell who lives. On one host a lock file does, which ends with its process, so that nobody
+waits for the lease of a worker that was killed.
 """
 import fcntl
 import os
+import secrets
+import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Self
+
+OLD_S = 86_400.0
 
 
 class NotTheOwner(Exception):
-    """Another worker owns this memory root."""
+    """Workers of another bus own this memory root."""
+
+
+class Place:
+    """Use it as a context, for as long as the process works. Raises NotTheOwner where another bus's workers are there."""
+
+    def __init__(self, memory_root: Path, bus: str) -> None:
+        """`bus` is its address. Workers of one root share its pipelines, and have one bus."""
+        self.root, self._bus = memory_root, bus
+        self._folder = memory_root / "workers"
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self._identity = f"{self.name}:{secrets.token_hex(4)}"
+        self._leases = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Takes the locks."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with ExitStack() as undo:
+            undo.enter_context(_shared(self.root / "owner.lock", self._bus))
+            file = self._file_of(self._identity)
+            fcntl.flock(undo.enter_context(_opened(file)), fcntl.LOCK_EX)
+            undo.callback(file.unlink)
+            self._stack = undo.pop_all()
+        self._sweep()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leaves."""
+        self._stack.close()
+
+    @property
+    def last_lease(self) -> str:
+        """The name of its last lease, "" where there was none."""
+        return f"{self._identity}/{self._leases}" if self._leases else ""
+
+    def new_lease(self) -> str:
+        """The name of this worker's next lease: no other was ever called that."""
+        self._leases += 1
+        return f"{self._identity}/{self._leases}"
+
+    def has_ended(self, lease: str) -> bool:
+        """Whether a worker is known to work no more; False also where that cannot be told from here."""
+        identity, _, number = lease.partition("/")
+        if identity == self._identity:
+            return int(number) < self._leases
+        return _is_free(self._file_of(identity))
+
+    def _file_of(self, identity: str) -> Path:
+        return self._folder / f"{identity}.lock"
+
+    def _sweep(self) -> None:
+        """What killed workers left long ago. Younger ones stay, for others to see that their worker has ended."""
+        for file in self._folder.glob("*.lock"):
+            with suppress(FileNotFoundError):
+                if file.stat().st_mtime < time.time() - OLD_S and _is_free(file):
+                    file.unlink()
+
+
+def _is_free(file: Path) -> bool:
+    """Whether there is such a lock file, and nobody holds it."""
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 @contextmanager
-def own(memory_root: Path) -> Iterator[None]:
-    """Holds the lock of a memory root. Raises NotTheOwner at once where another process has it."""
-    memory_root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(memory_root / "owner.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
+def _shared(file: Path, bus: str) -> Iterator[None]:
+    """A lock that all workers of one bus have together; the file says which bus."""
+    with _opened(file) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NotTheOwner(f"another worker serves {memory_root}; stop it, or set memory.root to another folder") from error
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, bus.encode(), 0)
+        except BlockingIOError:
+            pass
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        theirs = os.pread(descriptor, 4096, 0).decode(errors="replace")
+        if theirs != bus:
+            raise NotTheOwner(f"workers of the bus {theirs} serve {file.parent}; stop them, or set memory.root to another "
+                              "folder")
         yield
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)

@@ -11,7 +11,6 @@ from worker.inputs import Entry
 from worker.limits import WorkerLimits
 from worker.slot import Slot, as_entries
 
-CONSUMER = "1"        # the owner's epoch, which is 1 as long as a bus has one worker
 BLOCK_MS = 2000
 MANY = 1000           # what one read takes from all pipelines together, where that is more than a batch
 
@@ -19,9 +18,10 @@ MANY = 1000           # what one read takes from all pipelines together, where t
 class Reader:
     """Fills the slots. It waits at the server for the pipelines that are ready, and is called back when another one is."""
 
-    def __init__(self, blocking: Connection, control: Connection, limits: WorkerLimits) -> None:
-        """`blocking` serves the reads alone; everything rare goes over `control`."""
+    def __init__(self, blocking: Connection, control: Connection, consumer: str, limits: WorkerLimits) -> None:
+        """`blocking` serves the reads alone; everything rare goes over `control`. `consumer` is the lease's name."""
         self._reads, self._control, self._limits = BlockingReads(blocking, control), control, limits
+        self._consumer = consumer
         self._slots: dict[bytes, Slot] = {}
         self._asked: frozenset[bytes] = frozenset()   # by the read that waits at the server
         self._changed = asyncio.Event()
@@ -59,8 +59,8 @@ class Reader:
         count = max(min(self._limits.batch, MANY // len(keys)), 1)
         self._asked = frozenset(keys)
         try:
-            reply = await self._reads.read("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT", count, "BLOCK", BLOCK_MS,
-                                           "STREAMS", *keys, *[">"] * len(keys))
+            reply = await self._reads.read("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count,
+                                           "BLOCK", BLOCK_MS, "STREAMS", *keys, *[">"] * len(keys))
         except BusRefused as error:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
@@ -93,14 +93,24 @@ async def create_group(control: Connection, key: bytes | str) -> None:
             raise
 
 
-async def claim(control: Connection, slot: Slot, count: int) -> list[Entry]:
+async def claim(control: Connection, slot: Slot, consumer: str, count: int) -> list[Entry]:
     """Up to `count` entries that were delivered to whomever and never acknowledged; they are ours now. [] when none is left.
 
     Asked for from the beginning each time: what was worked off is gone from the list.
     """
-    cursor: bytes | str = "0-0"
+    key, cursor = input_key(slot.plan.uid), b"0-0"
     while True:
-        cursor, entries, *_ = await control.call(
-            "XAUTOCLAIM", input_key(slot.plan.uid), GROUP, CONSUMER, 0, cursor, "COUNT", count)
-        if (found := as_entries(slot.plan, entries)) or cursor == b"0-0":
+        cursor, entries, *_ = await control.call("XAUTOCLAIM", key, GROUP, consumer, 0, cursor, "COUNT", count)
+        if found := as_entries(slot.plan, entries):
             return found
+        if cursor == b"0-0":
+            await _forget_consumers(control, key, consumer)
+            return []
+
+
+async def _forget_consumers(control: Connection, key: str, consumer: str) -> None:
+    """Earlier owners, who have nothing any more."""
+    for words in await control.call("XINFO", "CONSUMERS", key, GROUP):
+        told = dict(zip(words[::2], words[1::2], strict=True))
+        if told[b"name"] != consumer.encode() and not told[b"pending"]:
+            await control.call("XGROUP", "DELCONSUMER", key, GROUP, told[b"name"])

@@ -8,9 +8,9 @@ from pathlib import Path
 import structlog
 
 from bus.address import Address
-from bus.errors import BusError
+from bus.errors import BusError, Fenced
 from memory.catalog import Catalog
-from memory.errors import StoreBusy
+from memory.errors import StoreBusy, StoreFenced
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
@@ -18,14 +18,14 @@ from worker.batch import Checkpoint
 from worker.errors import first_of
 from worker.group import Surroundings
 from worker.limits import WorkerLimits
-from worker.ownership import own
+from worker.ownership import Place
 from worker.plans import PlanShelf
-from worker.session import Session
+from worker.session import Memory, Session
 from worker.tally import Tally
 from worker.waiting import wait
 
 log = structlog.get_logger()
-LOOK_AGAIN_S = 5.0                      # the catalogue is read this often even if no change is announced
+LOOK_AGAIN_S = 2.0                      # the catalogue and the roll are read this often even if no change is announced
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0   # between two tries to reach the bus
 
 
@@ -41,7 +41,7 @@ class WorkerOptions:
 
 
 class Worker:
-    """Serves every pipeline of one memory root."""
+    """Serves the pipelines of one memory root, or its share where there are several workers."""
 
     def __init__(self, options: WorkerOptions, checkpoint: Checkpoint = lambda step: None) -> None:
         """`checkpoint` is called at each step that a crash may fall between."""
@@ -56,27 +56,28 @@ class Worker:
         self._changed.set()
 
     async def run(self) -> None:
-        """Serves until `stop`. Raises NotTheOwner where another worker has this memory root, and StoreBroken."""
+        """Serves until `stop`. Raises NotTheOwner where another bus's workers have this memory root, and StoreBroken."""
         options = self._options
         async with AsyncExitStack() as stack:
-            stack.enter_context(own(options.memory_root))
+            place = stack.enter_context(Place(options.memory_root.resolve(), str(options.address)))
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
             threads = [DatabaseThread(f"database-{number}", options.memory_root, max(1, options.open_files // options.threads))
                        for number in range(options.threads)]
             for thread in threads:
                 stack.push_async_callback(thread.close)
             shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally())
-            await self._serve(threads, shared)
+            await self._serve(threads, shared, Memory(place))
 
-    async def _serve(self, threads: list[DatabaseThread], shared: Surroundings) -> None:
-        pause_s, after_crash = FIRST_PAUSE_S, True
+    async def _serve(self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory) -> None:
+        pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
-                session = Session(self._options.address, threads, shared, after_crash=after_crash, changed=self._changed)
-                async with session:
-                    after_crash = False
+                async with Session(self._options.address, threads, shared, memory, self._changed) as session:
                     await self._attend(session, shared)
+            except* (Fenced, StoreFenced) as errors:
+                memory.served.clear()
+                log.warning("taken_for_dead", reason=str(first_of(errors)), pause_s=pause_s)
             except* BusError as errors:
                 log.warning("bus_lost", reason=str(first_of(errors)), address=str(self._options.address), pause_s=pause_s)
             self.ready.clear()

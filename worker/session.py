@@ -1,11 +1,10 @@
-"""A session: the life of the connections to the bus. When one breaks all end, and the next one begins with what is pending."""
+"""A session: the life of the connections to the bus, and of a lease. When one breaks all end, and the next one begins anew."""
 import asyncio
-import os
-import socket
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import structlog
 
@@ -13,48 +12,66 @@ from bus.address import Address
 from bus.connection import Connection, Push, Skip, connect
 from bus.echo import Echo
 from bus.errors import BusUnavailable
+from bus.fenced import FencedWriter
+from bus.lease import Lease
 from bus.resp import pack
-from bus.roll import BEAT_S, call_in, sign_off
-from bus.wire import CHANGES, input_key
+from bus.roll import BEAT_S, read_roll
+from bus.wire import CHANGES, fence_key
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
-from worker.group import Group, Surroundings
-from worker.inputs import Entry
+from worker.group import Group, Surroundings, key_of
 from worker.listener import Listener
 from worker.outbox import Outbox
-from worker.reader import Reader, claim, create_group
-from worker.slot import Slot
+from worker.ownership import Place
+from worker.reader import Reader
+from worker.share import share
+from worker.tenure import Tenure
 from worker.waiting import wait
 
 log = structlog.get_logger()
-NAME = f"{socket.gethostname()}:{os.getpid()}"   # of this worker, among all of a bus
 STARTED_AT = time.time_ns() // 1_000_000   # Unix ms
+LOOK_S = 0.25   # between two looks whether another worker of this host has ended
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a worker remembers from one session to the next."""
+
+    place: Place
+    served: set[str] = field(default_factory=set)   # pipelines that it owned without having ended since
 
 
 class Session:
     """Runs the groups of the deployed pipelines. Use it as an asynchronous context."""
 
-    def __init__(self, address: Address, threads: Sequence[DatabaseThread], shared: Surroundings, *,
-                 after_crash: bool, changed: asyncio.Event) -> None:
-        """`after_crash`: what is pending is run one by one. `changed` is set when the control plane announces a change."""
+    def __init__(self, address: Address, threads: Sequence[DatabaseThread], shared: Surroundings, memory: Memory,
+                 changed: asyncio.Event) -> None:
+        """`changed` is set when the control plane announces a change, or another worker comes or goes."""
         self._address, self._threads, self._shared = address, threads, shared
-        self._after_crash, self._changed = after_crash, changed
+        self._memory, self._changed = memory, changed
         self._groups: dict[Group, asyncio.Task[None]] = {}
+        self._others: list[str] = []   # leases of the workers of this memory root
         self._stack = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
         self._stopped = asyncio.Event()
         self._applied = asyncio.Event()   # other pipelines are served than before
 
     async def __aenter__(self) -> Self:
-        """Connects. Raises BusUnavailable or BusRefused."""
+        """Connects, and signs on. Raises BusUnavailable, BusRefused or Fenced."""
+        before, name, limits = self._memory.place.last_lease, self._memory.place.new_lease(), self._shared.limits
         self._control = await self._connect()
-        self._writing = await self._connect()
-        self._blocking = await self._connect()
-        echo = Echo()
-        self._listener = Listener(self._writing, echo, self._changed)
+        writing, blocking = await self._connect(), await self._connect()
+        writer, echo = FencedWriter(writing, fence_key(name)), Echo()
+        self._listener = Listener(writer, echo, self._changed)
         self._listening = await self._connect(self._listener.hear, echo.skip)
-        self._reader = Reader(self._blocking, self._control, self._shared.limits)
-        self._outbox = Outbox(self._writing, echo, self._shared.limits.log_length)
+        self._connections = self._control, writing, blocking, self._listening
+        self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
+        self._reader = Reader(blocking, self._control, name, limits)
+        self._outbox = Outbox(writer, echo, limits.log_length)
+        if before:
+            await self._lease.declare_dead(before)
+        await self._lease.sign_on(self._connections, self._report())
+        await writer.open()
         await self._listening.send(pack("SUBSCRIBE", CHANGES))
         return self
 
@@ -63,67 +80,125 @@ class Session:
         await self._stack.aclose()
 
     async def run(self, plans: Sequence[Plan], ready: asyncio.Event) -> None:
-        """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusUnavailable and others."""
-        connections = self._control, self._writing, self._blocking, self._listening
+        """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusError and others."""
         async with self._tasks as tasks:
-            beside = [tasks.create_task(self._watch(connection)) for connection in connections]
-            beside += [tasks.create_task(self._reader.run()), tasks.create_task(self._call_in())]
+            beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
+            beside += [tasks.create_task(work()) for work in (self._reader.run, self._call_in, self._look_after_others)]
+            await self._announce()
             await self.apply(plans)
-            self._after_crash = False
             ready.set()
             await self._stopped.wait()
-            await sign_off(self._control, NAME)
+            await self._lease.sign_off()
+            await self._control.call("PUBLISH", CHANGES, "worker")
             for task in beside:
                 task.cancel()
 
     async def apply(self, plans: Sequence[Plan]) -> None:
-        """Makes these the pipelines: what stays the same goes on, the rest ends at a batch's end or begins."""
-        wanted = {frozenset((plan.uid, plan.hash) for plan in plans_): plans_ for plans_ in connected(plans)}
-        if wanted.keys() == {group.key for group in self._groups}:
+        """Serves its share of these pipelines: what stays the same goes on, the rest ends at a batch's end or begins."""
+        groups = {frozenset(plan.uid for plan in members): members for members in connected(plans)}
+        mine = frozenset(uid for group in self._groups for uid in group.slots)
+        keep, may_take = share(list(groups), mine, await self._theirs())
+        wanted = [groups[uids] for uids in keep]
+        taken = [tenure for uids in may_take if await (tenure := self._tenure(groups[uids])).begin()]
+        keys = {key_of(members) for members in wanted}
+        ending = [group for group in self._groups if group.key not in keys]
+        if not taken and not ending:
             return
         await self._reader.park()
-        await self._end([group for group in self._groups if group.key not in wanted])
-        running = {group.key for group in self._groups}
-        await self._listener.serve(self._listening, list(plans))
-        for number, (key, members) in enumerate(wanted.items()):
-            if key not in running:
-                await self._begin(members, self._threads[number % len(self._threads)])
-        self._applied.set()
-        await self._reader.serve(slot for group in self._groups for slot in group.slots.values())
+        await self._end(ending)
+        let_go = [uid for group in ending for uid in group.slots if not any(uid in uids for uids in keep)]
+        await self._let_go(let_go)
+        await self._begin(taken + await self._again(wanted))
+        if let_go:
+            await self._announce()
 
     async def stop(self, grace_s: float) -> None:
         """Takes nothing more, and returns when all that was taken has left, or when the time is up: the rest is pending."""
         try:
             async with asyncio.timeout(grace_s):
                 await self._reader.park()
-                await self._end(list(self._groups))
+                ending = list(self._groups)
+                await self._end(ending)
+                await self._let_go([uid for group in ending for uid in group.slots])
         except TimeoutError:
             log.warning("stopped_with_work_pending", pipelines=[uid for group in self._groups for uid in group.slots])
             for task in self._groups.values():
                 task.cancel()
         self._stopped.set()
 
-    async def _call_in(self) -> None:
-        """Tells every few seconds what is served, so that others can say who owns what."""
+    async def _again(self, wanted: Iterable[Sequence[Plan]]) -> list[Tenure]:
+        """What this worker owns and goes on with in another version, or with other pipelines beside it."""
+        running, found = {group.key for group in self._groups}, []
+        for members in wanted:
+            if key_of(members) not in running:
+                tenure = self._tenure(members)
+                if await tenure.begin():
+                    found.append(tenure)
+                else:   # another worker has some of them: whoever comes first gets all
+                    await self._let_go([plan.uid for plan in members])
+        return found
+
+    async def _let_go(self, uids: Sequence[str]) -> None:
+        """These may be another worker's."""
+        await self._lease.release(uids)
+        self._memory.served.difference_update(uids)
+
+    async def _theirs(self) -> list[list[str]]:
+        """The pipelines of each other worker of this memory root."""
+        reports = [one for one in await read_roll(self._control)
+                   if one["root"] == str(self._memory.place.root) and not self._memory.place.has_ended(one["lease"])]
+        others = [one for one in reports if one["lease"] != self._lease.name]
+        self._others = [one["lease"] for one in others]
+        return [list(one["pipelines"]) for one in others]
+
+    async def _look_after_others(self) -> None:
+        """Whoever of this host has ended is followed at once."""
         while True:
-            uids = [uid for group in self._groups for uid in group.slots]
-            report = {"name": NAME, "started_at": STARTED_AT, "pipelines": self._shared.tally.read(uids)}
-            await call_in(self._control, NAME, report, time.time_ns() // 1_000_000)
-            await wait(self._applied, BEAT_S)
+            await asyncio.sleep(LOOK_S)
+            if any(map(self._memory.place.has_ended, self._others)):
+                self._others = []
+                self._changed.set()
+
+    async def _call_in(self) -> None:
+        """Tells every few seconds what is served, so that others can say who owns what. Raises Fenced."""
+        while True:
+            await wait(self._applied, min(BEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
+            await self._lease.call_in(self._report())
 
-    async def _begin(self, plans: Sequence[Plan], thread: DatabaseThread) -> None:
-        group = Group(plans, thread, self._outbox, self._shared)
-        for plan in plans:
-            await create_group(self._control, input_key(plan.uid))
-        self._groups[group] = self._tasks.create_task(group.run(self._claim, self._after_crash))
-        log.info("pipelines_served", pipelines=list(group.slots), stores=[name for plan in plans for name in plan.stores])
+    def _report(self) -> dict[str, Any]:
+        place, uids = self._memory.place, [uid for group in self._groups for uid in group.slots]
+        return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT,
+                "pipelines": self._shared.tally.read(uids)}
 
-    async def _claim(self, slot: Slot) -> list[Entry]:
-        return await claim(self._control, slot, self._shared.limits.batch)
+    async def _announce(self) -> None:
+        """The other workers look what is theirs."""
+        await self._lease.call_in(self._report())
+        await self._control.call("PUBLISH", CHANGES, "worker")
 
-    async def _end(self, groups: Iterable[Group]) -> None:
-        ending = list(groups)
+    def _tenure(self, plans: Sequence[Plan]) -> Tenure:
+        return Tenure(plans, self._lease, self._memory.place, self._control)
+
+    async def _begin(self, tenures: Sequence[Tenure]) -> None:
+        """Listens for what is served from now on, and reads it."""
+        begun = [(Group(tenure.plans, self._idlest_thread(number), self._outbox, self._shared), tenure)
+                 for number, tenure in enumerate(tenures)]
+        served = [plan for group in [*self._groups, *[group for group, _ in begun]] for plan in group.plans]
+        await self._listener.serve(self._listening, served)
+        for group, tenure in begun:
+            tenure.after_crash = not self._memory.served.issuperset(group.slots)
+            self._memory.served.update(group.slots)
+            await tenure.open()
+            self._groups[group] = self._tasks.create_task(group.run(tenure))
+            log.info("pipelines_served", pipelines=list(group.slots), epoch=tenure.epoch,
+                     stores=[name for plan in tenure.plans for name in plan.stores])
+        self._applied.set()
+        await self._reader.serve(slot for group in self._groups for slot in group.slots.values())
+
+    def _idlest_thread(self, number: int) -> DatabaseThread:
+        return self._threads[(len(self._groups) + number) % len(self._threads)]
+
+    async def _end(self, ending: Sequence[Group]) -> None:
         for group in ending:
             group.stop()
         for group in ending:

@@ -5,6 +5,12 @@ from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
 
 
+def take_over(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
+    """Fences every earlier owner of these stores. Raises StoreFenced where a later one was there."""
+    for name in names:
+        stores.take_over(name, epoch)
+
+
 def kept_continuations(stores: OpenStores, names: Sequence[str], uids: Collection[str]) -> list[tuple[Pending, str]]:
     """(continuation, its store): every one that these stores still have to run for these pipelines."""
     return [(pending, name) for name in _existing(stores, names)

@@ -144,10 +144,12 @@ def test_a_message_that_goes_in_circles_ends_in_the_dead_letters_and_say_tells_s
 
 
 def test_a_second_up_in_the_same_folder_is_refused_with_a_sentence(program: Program) -> None:
-    ended = program.run("up")
+    (port,) = re.findall(r"http://127.0.0.1:(\d+)", program.said)[:1]
+
+    ended = program.run("up", MEMRELAY_WEB__PORT=port)
 
     assert ended.code == 1
-    assert "another worker serves" in ended.err and "Traceback" not in ended.err
+    assert "is another one running?" in ended.err and "Traceback" not in ended.err
     assert say(program, "/search nothing like this") == [[]]
 
 

@@ -6,30 +6,32 @@ from typing import Any
 import pytest
 
 from bus.embedded.launcher import EmbeddedServer
+from bus.lease import FORGET_MS, Lease
 from bus.line import Line
-from bus.roll import SILENT_MS, call_in, read_roll, sign_off
+from bus.roll import SILENT_MS, read_roll
 from bus.wire import ROLL, roll_key
 from tests.support.client import Client
 from tests.support.lines import on_a_line
+from tests.support.server import running_server
+
+LEASE_MS = 30_000
 
 
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path_factory.mktemp("bus"))
-    server.start()
-    yield server
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("bus")) as server:
+        yield server
 
 
 def report(name: str, **keys: Any) -> dict[str, Any]:
-    return {"name": name, "pipelines": {}} | keys
+    return {"name": name, "pipelines": {}, "lease": f"{name}/1"} | keys
 
 
-def call(server: EmbeddedServer, *names: str, now_ms: int | None = None, **keys: Any) -> None:
+def call(server: EmbeddedServer, *names: str, **keys: Any) -> None:
     """These workers say that they live."""
     async def about(line: Line) -> None:
         for name in names:
-            await call_in(await line.open(), name, report(name, **keys), now_ms or time.time_ns() // 1_000_000)
+            await Lease(await line.open(), f"{name}/1", LEASE_MS).sign_on((), report(name, **keys))
 
     on_a_line(server, about)
 
@@ -53,28 +55,29 @@ def test_who_signs_off_is_gone_at_once(server: EmbeddedServer) -> None:
     call(server, "a", "b")
 
     async def about(line: Line) -> None:
-        await sign_off(await line.open(), "a")
+        await Lease(await line.open(), "a/1", LEASE_MS).sign_off()
 
     on_a_line(server, about)
     assert roll(server) == [report("b")]
 
 
 def test_who_was_silent_for_long_is_gone(server: EmbeddedServer) -> None:
-    call(server, "a", "b")
+    call(server, "a", "b", "c")
 
     with Client(server.socket_path) as client:
-        assert 0 < client.redis.pttl(roll_key("a")) <= SILENT_MS
-        client.redis.pexpire(roll_key("a"), 1)
+        assert 0 < client.redis.pttl(roll_key("a/1")) <= LEASE_MS
+        client.redis.pexpire(roll_key("a/1"), 1)
+        client.redis.zincrby(ROLL, -SILENT_MS - 2000, "c/1")
         time.sleep(0.01)
 
     assert roll(server) == [report("b")]
 
 
 def test_names_of_the_long_dead_are_swept_out(server: EmbeddedServer) -> None:
-    now_ms = time.time_ns() // 1_000_000
-    call(server, "old", now_ms=now_ms - 200 * SILENT_MS)
-
-    call(server, "new", now_ms=now_ms)
-
+    call(server, "old")
     with Client(server.socket_path) as client:
-        assert client.redis.zrange(ROLL, 0, -1) == [b"new"]
+        client.redis.zincrby(ROLL, -FORGET_MS - 1, "old/1")
+
+        call(server, "new")
+
+        assert client.redis.zrange(ROLL, 0, -1) == [b"new/1"]

@@ -2,7 +2,8 @@
 
 CONFIG is JSON: `socket` and `root`; and where wanted `bundles` to deploy first, `limits`, a file `steps` for the names of
 the steps that it passes, and which of them is its last: it kills itself with SIGKILL at the step number `die_at`, or at the
-first one that is named `die_on`. With `armed` false it counts from a SIGUSR1 on, and says `armed` then.
+first one that is named `die_on`; with another `signal` where wanted. With `armed` false it counts from a SIGUSR1 on, and says
+`armed` then.
 """
 import asyncio
 import ctypes
@@ -35,6 +36,7 @@ class Steps:
         """Without `die_at` and `die_on` it kills nobody."""
         self._path, self._lock, self._count = Path(config["steps"]), threading.Lock(), 0
         self._last, self._armed = (config.get("die_at", 0), config.get("die_on", "")), config.get("armed", True)
+        self._signal = config.get("signal", signal.SIGKILL)
 
     def arm(self) -> None:
         """Counts from now on."""
@@ -48,7 +50,8 @@ class Steps:
             with self._path.open("a") as file:
                 print(step, file=file)
             if self._armed and (self._count == self._last[0] or step == self._last[1]):
-                os.kill(os.getpid(), signal.SIGKILL)
+                self._last = (0, "")
+                os.kill(os.getpid(), self._signal)
 
 
 async def deploy(root: Path, *bundles: dict[str, Any]) -> None:

@@ -96,27 +96,6 @@ def test_a_worker_without_a_pipeline_waits_for_one() -> None:
         assert worker.stop() == 0
 
 
-def test_a_second_worker_on_the_same_memory_root_is_refused_and_told_why(house: House) -> None:
-    uid = make_uid()
-    house.deploy(make_bundle(uid))
-
-    second = house.start_worker(ready=False)
-
-    assert second.await_end() != 0
-    assert f"another worker serves {house.root}" in second.said
-    assert "guid" in house.client.answer(uid, "/write tea")
-
-
-def test_a_killed_worker_leaves_no_lock_behind() -> None:
-    uid = make_uid()
-    with House() as house:
-        house.start_worker(bundles=[make_bundle(uid)]).kill()
-
-        house.start_worker()
-
-        assert "guid" in house.client.answer(uid, "/write tea")
-
-
 def test_an_input_runs_wholly_under_the_version_that_it_began_with(house: House) -> None:
     uid, notes = make_uid(), "instances/${pipeline_uid}/notes"
     old = make_bundle(uid, *make_commands(), make_agent("keeper", "memory_write", {"memory_id": notes, "kind": "old"},

@@ -1,0 +1,98 @@
+"""Commands that leave only while their worker is not fenced: one MULTI at a time, each watching the fence.
+
+An EXEC ends its WATCH, so the next one leaves in the same write, and what comes meanwhile waits for its answer and then leaves
+together: no round trip is added, and many groups share one.
+"""
+import asyncio
+from collections import deque
+from typing import Any, NamedTuple
+
+from bus.connection import Connection
+from bus.errors import BusError, Fenced
+from bus.resp import EXEC, MULTI, pack
+
+MOST_BYTES = 256 << 10   # of what waits leave in one MULTI, or one piece that is larger
+
+
+class _Piece(NamedTuple):
+    commands: bytes
+    replies: int
+    future: asyncio.Future[list[Any]]
+
+
+class FencedWriter:
+    """Sends over a connection of its own."""
+
+    def __init__(self, connection: Connection, fence: str) -> None:
+        """`fence` is the key that must be there."""
+        self._connection = connection
+        self._watch = pack("WATCH", fence) + pack("EXISTS", fence)
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Piece] = deque()
+        self._under_way: list[_Piece] = []
+        self._busy = False   # until the answer to the last MULTI and to the watch after it are here
+        self._fault: BusError | None = None
+
+    async def open(self) -> None:
+        """Watches for the first time. Raises Fenced."""
+        if not await self._connection.send(self._watch, 2):
+            raise Fenced("this worker is fenced; it begins anew")
+
+    def send(self, commands: bytes, count: int) -> asyncio.Future[list[Any]]:
+        """Sends `count` packed commands, all or none; the future gets their replies.
+
+        It gets Fenced where another worker took over: none was done. A refusal of one command stands among the replies.
+        """
+        future: asyncio.Future[list[Any]] = self._loop.create_future()
+        if self._fault is not None:
+            _fail(future, self._fault)
+            return future
+        self._waiting.append(_Piece(commands, count, future))
+        if not self._busy:
+            self._leave()
+        return future
+
+    def _leave(self) -> None:
+        """One MULTI with what waits."""
+        pieces = [self._waiting.popleft()]
+        size = len(pieces[0].commands)
+        while self._waiting and (size := size + len(self._waiting[0].commands)) <= MOST_BYTES:
+            pieces.append(self._waiting.popleft())
+        self._under_way, self._busy, count = pieces, True, sum(piece.replies for piece in pieces)
+        payload = b"".join((MULTI, *[piece.commands for piece in pieces], EXEC, self._watch))
+        done, watched = self._connection.send_together(payload, ((count + 2, count), (2, 0)))
+        done.add_done_callback(self._done)
+        watched.add_done_callback(self._watched)
+
+    def _done(self, done: asyncio.Future[Any]) -> None:
+        """The answer to EXEC: nothing, where the fence was touched."""
+        error = done.exception()
+        if error is None and done.result() is None:
+            error = self._fault = Fenced("another worker took over; what this one wanted to send has not left")
+        at = 0
+        for piece in self._under_way:
+            if error is not None:
+                _fail(piece.future, error)
+            elif not piece.future.done():
+                piece.future.set_result(done.result()[at:at + piece.replies])
+            at += piece.replies
+        self._under_way = []
+
+    def _watched(self, watched: asyncio.Future[Any]) -> None:
+        """The fence is watched again, and stands or not; only now something more may leave."""
+        self._busy, error = False, watched.exception()
+        if isinstance(error, BusError):
+            self._fault = error
+        elif not watched.result():
+            self._fault = self._fault or Fenced("this worker was taken for dead")
+        if self._fault is not None:
+            while self._waiting:
+                _fail(self._waiting.popleft().future, self._fault)
+        elif self._waiting:
+            self._leave()
+
+
+def _fail(future: asyncio.Future[Any], fault: BaseException) -> None:
+    if not future.done():
+        future.set_exception(fault)
+        future.exception()   # seen: who has given up need not be told in the log

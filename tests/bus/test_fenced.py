@@ -1,0 +1,139 @@
+"""Writing behind a fence: everything arrives in order while it stands, and nothing once it has fallen."""
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bus.address import Address
+from bus.connection import Connection, connect
+from bus.embedded.launcher import EmbeddedServer
+from bus.errors import BusRefused, BusUnavailable, Fenced
+from bus.fenced import MOST_BYTES, FencedWriter
+from bus.resp import pack
+from tests.support.client import Client
+from tests.support.names import new_name
+
+
+def talk(server: EmbeddedServer, about: Callable[[FencedWriter, Connection, str], Awaitable[Any]]) -> Any:
+    """What comes of it, with a writer, another connection and the fence, which stands."""
+    async def whole() -> Any:
+        address, fence = Address(path=str(server.socket_path)), new_name("fence")
+        writing, other = await connect(address), await connect(address)
+        await other.call("SET", fence, 1)
+        writer = FencedWriter(writing, fence)
+        try:
+            await writer.open()
+            return await about(writer, other, fence)
+        finally:
+            await writing.close()
+            await other.close()
+
+    return asyncio.run(whole())
+
+
+def push(key: str, value: str) -> bytes:
+    return pack("RPUSH", key, value)
+
+
+def test_everybody_gets_the_replies_to_its_own_commands(server: EmbeddedServer) -> None:
+    async def about(writer: FencedWriter, _: Connection, __: str) -> None:
+        sent = [writer.send(pack("ECHO", f"{number}") * (number + 1), number + 1) for number in range(50)]
+
+        assert [await future for future in sent] == [[f"{number}".encode()] * (number + 1) for number in range(50)]
+
+    talk(server, about)
+
+
+def test_what_is_sent_arrives_in_order_however_large_the_pieces_are(server: EmbeddedServer) -> None:
+    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+        key, pad = new_name("list"), "x" * (MOST_BYTES // 3)
+        await asyncio.gather(*[writer.send(push(key, f"{number:05}{pad}"), 1) for number in range(30)])
+
+        found = await other.call("LRANGE", key, 0, -1)
+        assert [int(value[:5]) for value in found] == list(range(30))
+
+    talk(server, about)
+
+
+def test_once_the_fence_has_fallen_nothing_arrives(server: EmbeddedServer) -> None:
+    async def about(writer: FencedWriter, other: Connection, fence: str) -> None:
+        key = new_name("list")
+        await writer.send(push(key, "before"), 1)
+        await other.call("DEL", fence)
+
+        late = [writer.send(push(key, "late"), 1) for _ in range(5)]
+
+        for future in late:
+            with pytest.raises(Fenced):
+                await future
+        with pytest.raises(Fenced):
+            await writer.send(push(key, "later"), 1)
+        assert await other.call("LRANGE", key, 0, -1) == [b"before"]
+
+    talk(server, about)
+
+
+def test_a_fence_that_fell_and_was_put_up_again_has_fallen(server: EmbeddedServer) -> None:
+    async def about(writer: FencedWriter, other: Connection, fence: str) -> None:
+        key = new_name("list")
+        await other.call("DEL", fence)
+        await other.call("SET", fence, 1)
+
+        with pytest.raises(Fenced):
+            await writer.send(push(key, "late"), 1)
+        assert not await other.call("EXISTS", key)
+
+    talk(server, about)
+
+
+def test_where_no_fence_is_nothing_is_opened(server: EmbeddedServer) -> None:
+    async def whole() -> None:
+        connection = await connect(Address(path=str(server.socket_path)))
+        with pytest.raises(Fenced):
+            await FencedWriter(connection, new_name("fence")).open()
+        await connection.close()
+
+    asyncio.run(whole())
+
+
+def test_a_command_that_is_refused_alone_stands_among_the_replies(server: EmbeddedServer) -> None:
+    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+        key, text = new_name("list"), new_name("text")
+        await other.call("SET", text, "x")
+
+        refused, done = await writer.send(push(text, "a") + push(key, "b"), 2)
+
+        assert str(refused).startswith("WRONGTYPE")
+        assert done == 1
+
+    talk(server, about)
+
+
+def test_what_the_server_refuses_as_a_whole_is_told_and_the_next_is_sent(server: EmbeddedServer) -> None:
+    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+        key = new_name("list")
+        with pytest.raises(BusRefused):
+            await writer.send(pack("NOSUCHCOMMAND"), 1)
+
+        assert await writer.send(push(key, "a"), 1) == [1]
+
+    talk(server, about)
+
+
+def test_everybody_learns_when_the_connection_breaks(server: EmbeddedServer) -> None:
+    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+        key = new_name("list")
+        await other.call("CLIENT", "PAUSE", 200)
+        waiting = [writer.send(push(key, "a"), 1) for _ in range(3)]
+        await asyncio.sleep(0)
+        with Client(server.socket_path):
+            writer._connection.abort()
+
+        for future in waiting:
+            with pytest.raises(BusUnavailable):
+                await future
+        with pytest.raises(BusUnavailable):
+            await writer.send(push(key, "a"), 1)
+
+    talk(server, about)

@@ -1,0 +1,48 @@
+"""A tenure: the time for which a worker owns the pipelines of a group, under one epoch."""
+from collections.abc import Sequence
+
+from bus.connection import Connection
+from bus.errors import Fenced
+from bus.lease import Lease
+from bus.wire import input_key
+from pipelines.plan import Plan
+from worker.inputs import Entry
+from worker.ownership import Place
+from worker.reader import claim, create_group
+from worker.slot import Slot
+
+CLAIMED = 256   # entries at a time
+
+
+class Tenure:
+    """Over when the worker lets the pipelines go, or is taken for dead."""
+
+    def __init__(self, plans: Sequence[Plan], lease: Lease, place: Place, control: Connection) -> None:
+        """Nothing is owned yet."""
+        self.plans, self._uids = plans, sorted(plan.uid for plan in plans)
+        self._lease, self._place, self._control = lease, place, control
+        self.epoch = 0
+        self.after_crash = True   # what is in flight is run one by one
+
+    async def begin(self, at_least: int = 0) -> bool:
+        """Whether all of them are this worker's now. Raises Fenced."""
+        while True:
+            grant = await self._lease.acquire(self._uids, at_least)
+            if not grant.holder or not self._place.has_ended(grant.holder):
+                self.epoch = grant.epoch
+                return bool(grant.epoch)
+            await self._lease.declare_dead(grant.holder)
+
+    async def surpass(self, epoch: int) -> None:
+        """Goes on under an epoch above this one, which a store knows. Raises Fenced where another worker owns them."""
+        if not await self.begin(epoch):
+            raise Fenced("another worker took these pipelines over; this one begins anew")
+
+    async def open(self) -> None:
+        """The inputs can be read."""
+        for plan in self.plans:
+            await create_group(self._control, input_key(plan.uid))
+
+    async def claim(self, slot: Slot) -> list[Entry]:
+        """Some of what was delivered to whomever and never acknowledged."""
+        return await claim(self._control, slot, self._lease.name, CLAIMED)
