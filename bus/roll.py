@@ -1,4 +1,6 @@
 """The roll of workers: what each said of itself in the last seconds. They call in through their leases (bus/lease.py)."""
+import asyncio
+import time
 from typing import Any
 
 import orjson
@@ -9,6 +11,7 @@ from bus.wire import ROLL, roll_key
 
 BEAT_S = 2.0       # between two calls of a worker
 SILENT_MS = 10_000   # after which it is left out
+LOOK_AGAIN_S = 0.05
 
 
 async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
@@ -20,3 +23,18 @@ async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
     told = await line.call("MGET", *[roll_key(name.decode()) for name in names])
     reports = [orjson.loads(words) | {"lease": name.decode()} for name, words in zip(names, told, strict=True) if words]
     return sorted(reports, key=lambda report: str(report["name"]))
+
+
+async def await_served(line: Line, uid: str, bundle_hash: str, within_s: float) -> bool:
+    """Waits until a worker says that it serves a pipeline with this bundle. False at once where no worker lives.
+
+    Raises BusUnavailable or BusRefused.
+    """
+    deadline = time.monotonic() + within_s
+    while reports := await read_roll(line):
+        if any(report["pipelines"].get(uid, {}).get("hash") == bundle_hash for report in reports):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(LOOK_AGAIN_S)
+    return False

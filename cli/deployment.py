@@ -8,6 +8,7 @@ import typer
 from bus.errors import BusError
 from bus.line import Line
 from cli.composition import bus_address, fail
+from cli.output import print_json
 from cli.settings import Settings
 from memory.catalog import Catalog, Deployed
 from pipelines.check import Checked, check
@@ -31,7 +32,13 @@ def read_bundle(file: Path, uid: str | None) -> Checked:
 async def deploy(settings: Settings, checked: Checked) -> Deployed:
     """Makes a bundle the active one of its pipeline. Workers that hear of it serve it at once, others when they start."""
     async with deployments(settings) as service:
-        return await service.deploy(checked.accepted())
+        return (await service.deploy(checked.accepted())).after
+
+
+async def tell(service: Deployments, deployed: Deployed) -> None:
+    """Prints what is in service now, as soon as a worker serves it, or after some seconds."""
+    print_json({"pipeline_uid": deployed.uid, "name": deployed.name, "hash": deployed.hash, "version": deployed.version,
+                "served": await service.is_served(deployed)})
 
 
 @asynccontextmanager

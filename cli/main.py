@@ -18,6 +18,8 @@ COMMANDS = {
     "deploy": "Check a bundle and put it in service.",
     "check": "Check a bundle without deploying it.",
     "export": "Print the bundle of a pipeline in service.",
+    "rollback": "Put an earlier version of a pipeline in service again.",
+    "versions": "List every version that a pipeline had.",
     "ls": "List the pipelines in service.",
     "rm": "Take a pipeline out of service.",
     "chat": "Talk to a pipeline at a prompt.",

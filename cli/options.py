@@ -9,6 +9,7 @@ import typer
 from cli.settings import Settings, SettingsError, load_settings
 from memory.catalog import Catalog
 from memory.errors import MemoryFault
+from memory.expected import ANYTHING, Expected, over
 
 PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)   # a shell takes it for one word and nothing else
 
@@ -29,6 +30,11 @@ async def _names(settings: Settings) -> list[str]:
         return sorted({one.name if PLAIN.fullmatch(one.name) else one.uid for one in await catalog.active()})
 
 
+def expected_by(if_match: str | None) -> Expected:
+    """What must be in service for a change to be made."""
+    return ANYTHING if if_match is None else over(if_match.strip('"'))
+
+
 Pipeline = Annotated[str, typer.Argument(metavar="PIPELINE", help="Its uid, or its name where only one has it.",
                                          show_default=False, autocompletion=known_pipelines)]
 BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A bundle: JSON.", show_default=False)]
@@ -36,6 +42,7 @@ Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say.", show_d
 Swarm = Annotated[str, typer.Option(metavar="NAME", help="The swarm to say it on.")]
 User = Annotated[str, typer.Option("--as", metavar="NAME", help="The name to say it under.")]
 Wait = Annotated[float, typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the end of the cascade.")]
+IfMatch = Annotated[str | None, typer.Option(metavar="HASH", help="Only over the bundle with this hash; else nothing changes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line.")]
 JsonLog = Annotated[bool, typer.Option("--json", help="Log JSON, one event a line (log.format).")]
 JsonAnyway = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, as without it.")]

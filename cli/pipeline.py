@@ -52,3 +52,10 @@ def _spoken(bundle: CheckedBundle) -> Spoken:
     taking = [agent.agent.alias for agent in bundle.agents if agent.takes_messages]
     blocks = [agent.agent.name for agent in bundle.agents if agent.calls]
     return Spoken(bundle.uid, bundle.name, bundle.swarms, tuple(taking), frozenset(blocks), dict(commands_of(bundle)))
+
+
+async def uid_of(catalog: Catalog, uid_or_name: str) -> str:
+    """The uid of a pipeline in service, or of one that was and is named by it. Ends the command where there is none."""
+    if await catalog.find(uid_or_name) is None and await catalog.versions(uid_or_name):
+        return uid_or_name
+    return (await pipeline_named(catalog, uid_or_name)).uid

@@ -1,20 +1,30 @@
 """The control plane: deployed bundles, and beside them dead letters. Low rate, opened by every process of a host."""
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from memory.dead_letters import DeadLetters
+from memory.errors import NotAsExpected
+from memory.expected import ANYTHING, Expected
 from memory.sqlite.system import bundles
 from memory.system_file import SystemFile
 
 
 class Deployed(NamedTuple):
-    """The active bundle of a pipeline."""
+    """A version of a pipeline: the active one, or one that was."""
 
     uid: str
     name: str
     hash: str
     version: int
     deployed_at: int   # Unix ms
+
+
+class Swapped(NamedTuple):
+    """What a deploy changed; the same on both sides where the bundle was active already."""
+
+    before: Deployed | None   # None where the pipeline was not in service
+    after: Deployed
 
 
 class Catalog:
@@ -34,23 +44,42 @@ class Catalog:
         """Closes the file."""
         await self._file.__aexit__()
 
-    async def deploy(self, uid: str, name: str, bundle_hash: str, source: bytes, now_ms: int) -> Deployed:
-        """Keeps a bundle by its hash and makes it the active one of its pipeline; the same one again changes nothing."""
-        async with self._file.changing() as database:
-            await bundles.deploy(database, (uid, name, bundle_hash, source, now_ms))
-        found = await self.find(uid)
-        assert found is not None
-        return found
+    async def deploy(self, uid: str, name: str, bundle_hash: str, source: bytes, now_ms: int, *,
+                     expected: Expected = ANYTHING) -> Swapped:
+        """Keeps a bundle by its hash and makes it the next version of its pipeline; the active one again changes nothing.
 
-    async def remove(self, uid: str) -> bool:
-        """Takes a pipeline out of service and says whether there was one; its store, input and bundles stay."""
+        Compared and swapped in one transaction: raises NotAsExpected, and then nothing is changed.
+        """
         async with self._file.changing() as database:
+            before = _first(await bundles.active(database, uid))
+            _compare(uid, before, expected)
+            if before is not None and before.hash == bundle_hash:
+                return Swapped(before, before)
+            await bundles.deploy(database, (uid, name, bundle_hash, source, now_ms))
+            (after,) = await bundles.active(database, uid)
+        return Swapped(before, Deployed._make(after))
+
+    async def remove(self, uid: str, expected: Expected = ANYTHING) -> bool:
+        """Takes a pipeline out of service and says whether there was one; its store, input and versions stay.
+
+        Raises NotAsExpected where another bundle is in service.
+        """
+        async with self._file.changing() as database:
+            before = _first(await bundles.active(database, uid))
+            if before is None:
+                return False
+            _compare(uid, before, expected)
             return await bundles.remove(database, uid)
 
     async def active(self) -> list[Deployed]:
         """All pipelines in service, by name."""
         with self._file.reading() as database:
             return [Deployed._make(row) for row in await bundles.active(database)]
+
+    async def serving(self, uid: str) -> Deployed | None:
+        """The active version of a pipeline; None where it is not in service."""
+        with self._file.reading() as database:
+            return _first(await bundles.active(database, uid))
 
     async def find(self, uid_or_name: str) -> Deployed | None:
         """The pipeline of that uid, else of that name where only one has it."""
@@ -62,3 +91,17 @@ class Catalog:
         """A bundle's JSON."""
         with self._file.reading() as database:
             return await bundles.source(database, bundle_hash)
+
+    async def versions(self, uid: str) -> list[Deployed]:
+        """Every version that a pipeline ever had, the newest first; of one that was taken out of service too."""
+        with self._file.reading() as database:
+            return [Deployed._make(row) for row in await bundles.versions(database, uid)]
+
+
+def _first(rows: Iterable[Iterable[Any]]) -> Deployed | None:
+    return next((Deployed._make(row) for row in rows), None)
+
+
+def _compare(uid: str, found: Deployed | None, expected: Expected) -> None:
+    if not expected.allows(found.hash if found else None):
+        raise NotAsExpected(uid, found.hash if found else "")

@@ -7,7 +7,8 @@ MemoryFault
 │   └── ResultTooLarge
 ├── StoreFenced         another worker took the store over: nothing was changed, and this one may not go on
 ├── StoreBusy           locked or out of space for now: the same again later may succeed
-└── StoreBroken         the file cannot be used; the text says which and what to do
+├── StoreBroken         the file cannot be used; the text says which and what to do
+└── NotAsExpected       another bundle is in service than the change was meant for; nothing was changed
 """
 
 
@@ -46,3 +47,13 @@ class StoreBusy(MemoryFault):
 
 class StoreBroken(MemoryFault):
     """The store file is damaged, newer than this program, or no store at all."""
+
+
+class NotAsExpected(MemoryFault):
+    """A pipeline is not what the change of it was meant for: look again, and decide anew."""
+
+    def __init__(self, uid: str, active: str) -> None:
+        """`active` is the hash of the bundle in service, "" where there is none."""
+        super().__init__(f"pipeline {uid} is not in service" if not active else f"pipeline {uid} is in service with the "
+                         f"bundle {active}, not the one that this was meant to replace; look at it and decide anew")
+        self.uid, self.active = uid, active

@@ -6,6 +6,7 @@ Problem
 ├── Forbidden           403  a web page of another origin asked
 ├── NotFound            404  no such pipeline, agent, swarm or page
 ├── Conflict            409  it is there already, or several are meant
+├── PreconditionFailed  412  another version is in service than If-Match names
 ├── TooLarge            413  longer than a message may be
 ├── Unprocessable       422  understood, and wrong; `faults` has all that is wrong
 ├── WrongHost           421  the Host header names another server
@@ -78,6 +79,12 @@ class Conflict(Problem):
     """It is there already, or several are meant."""
 
     status, title = 409, "It cannot be told which, or it is there already"
+
+
+class PreconditionFailed(Problem):
+    """Another version is in service; `active` is the hash of its bundle, null where there is none."""
+
+    status, title = 412, "It has changed meanwhile"
 
 
 class TooLarge(Problem):

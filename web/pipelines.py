@@ -1,16 +1,22 @@
 """/v1/pipelines: deploying, listing, showing and removing."""
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 from aiohttp import web
 
-from memory.catalog import Deployed
+from memory.catalog import Deployed, Swapped
+from memory.errors import NotAsExpected
+from memory.expected import NOTHING
 from pipelines.check import Checked, CheckedBundle, check
+from pipelines.faults import Fault
 from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
 from web.errors import BadRequest, Conflict, NotFound, Unprocessable
-from web.parts import Parts, parts_of
+from web.parts import parts_of
+from web.preconditions import changed_meanwhile, expected_by
 
 routes = web.RouteTableDef()
 
@@ -18,20 +24,25 @@ routes = web.RouteTableDef()
 @routes.post("/v1/pipelines")
 async def create(request: web.Request) -> web.Response:
     """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
-    parts, checked = parts_of(request), check(await request.read())
+    checked = await asyncio.to_thread(check, await request.read())
     bundle = _accepted(checked)
-    if await _is_served(parts, bundle.uid):
-        raise Conflict(f"pipeline {bundle.uid} is in service already; PUT /v1/pipelines/{bundle.uid} replaces it")
-    return await _deploy(request, checked, 201)
+    try:
+        swapped = await parts_of(request).deployments.deploy(bundle, NOTHING)
+    except NotAsExpected as error:
+        raise Conflict(f"pipeline {bundle.uid} is in service already; PUT /v1/pipelines/{bundle.uid} replaces it") from error
+    return await told_of(request, swapped, checked.warnings)
 
 
 @routes.put("/v1/pipelines/{uid}")
 async def replace(request: web.Request) -> web.Response:
-    """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, or 201 where there was none."""
-    parts, uid = parts_of(request), request.match_info["uid"]
-    checked = check(await request.read(), uid=uid)
-    _accepted(checked)
-    return await _deploy(request, checked, 200 if await _is_served(parts, uid) else 201)
+    """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there was none, 412."""
+    expected = expected_by(request)
+    checked = await asyncio.to_thread(check, await request.read(), uid=request.match_info["uid"])
+    try:
+        swapped = await parts_of(request).deployments.deploy(_accepted(checked), expected)
+    except NotAsExpected as error:
+        raise changed_meanwhile(error) from error
+    return await told_of(request, swapped, checked.warnings)
 
 
 @routes.get("/v1/pipelines")
@@ -42,7 +53,7 @@ async def every(request: web.Request) -> web.Response:
     everything = await parts_of(request).catalog.active()
     rest = [one for one in everything if (one.name, one.uid) > after]
     items, more = rest[:limit], len(rest) > limit
-    return json_response({"items": [_summary(one) for one in items], "next_cursor": _cursor(items[-1]) if more else None,
+    return json_response({"items": [summary(one) for one in items], "next_cursor": _cursor(items[-1]) if more else None,
                           "total": len(everything)})
 
 
@@ -50,34 +61,35 @@ async def every(request: web.Request) -> web.Response:
 async def show(request: web.Request) -> web.Response:
     """One pipeline with its bundle."""
     parts, uid = parts_of(request), request.match_info["uid"]
-    found = await parts.catalog.find(uid)
-    source = await parts.catalog.source(found.hash) if found is not None and found.uid == uid else None
+    found = await parts.catalog.serving(uid)
+    source = await parts.catalog.source(found.hash) if found is not None else None
     if found is None or source is None:
         raise NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
-    return json_response(_summary(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"')
+    return json_response(summary(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"')
 
 
 @routes.delete("/v1/pipelines/{uid}")
 async def remove(request: web.Request) -> web.Response:
     """Takes a pipeline out of service; its records stay."""
     parts, uid = parts_of(request), request.match_info["uid"]
-    if not await parts.deployments.remove(uid):
+    try:
+        removed = await parts.deployments.remove(uid, expected_by(request))
+    except NotAsExpected as error:
+        raise changed_meanwhile(error) from error
+    if not removed:
         raise NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
     parts.directory.forget()
     return web.Response(status=204)
 
 
-async def _deploy(request: web.Request, checked: Checked, status: int) -> web.Response:
-    parts = parts_of(request)
-    deployed = await parts.deployments.deploy(_accepted(checked))
+async def told_of(request: web.Request, swapped: Swapped, warnings: Iterable[Fault] = ()) -> web.Response:
+    """The answer to a deploy, with whether a worker serves the version already."""
+    parts, deployed = parts_of(request), swapped.after
     parts.directory.forget()
-    told = _summary(deployed) | {"warnings": [warning.as_json() for warning in checked.warnings]}
-    return json_response(told, status, Location=f"/v1/pipelines/{deployed.uid}", ETag=f'"{deployed.hash}"')
-
-
-async def _is_served(parts: Parts, uid: str) -> bool:
-    found = await parts.catalog.find(uid)
-    return found is not None and found.uid == uid   # a name finds one too
+    served = await parts.deployments.is_served(deployed)
+    told = summary(deployed) | {"served": served, "warnings": [warning.as_json() for warning in warnings]}
+    return json_response(told, 200 if swapped.before else 201, Location=f"/v1/pipelines/{deployed.uid}",
+                         ETag=f'"{deployed.hash}"')
 
 
 def _accepted(checked: Checked) -> CheckedBundle:
@@ -89,7 +101,8 @@ def _accepted(checked: Checked) -> CheckedBundle:
     return checked.bundle
 
 
-def _summary(one: Deployed) -> dict[str, Any]:
+def summary(one: Deployed) -> dict[str, Any]:
+    """A version, as it is told."""
     deployed_at = datetime.fromtimestamp(one.deployed_at / 1000, UTC).isoformat(timespec="milliseconds")
     return {"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version,
             "deployed_at": deployed_at.replace("+00:00", "Z")}

@@ -167,9 +167,9 @@ class Session:
             await self._lease.call_in(self._report())
 
     def _report(self) -> dict[str, Any]:
-        place, uids = self._memory.place, [uid for group in self._groups for uid in group.slots]
-        return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT,
-                "pipelines": self._shared.tally.read(uids)}
+        place, hashes = self._memory.place, {plan.uid: plan.hash for group in self._groups for plan in group.plans}
+        told = {uid: {"hash": hashes[uid], **figures} for uid, figures in self._shared.tally.read(list(hashes)).items()}
+        return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT, "pipelines": told}
 
     async def _announce(self) -> None:
         """The other workers look what is theirs."""

@@ -5,10 +5,8 @@ from typing import Annotated
 import typer
 
 from cli.composition import note, run
-from cli.deployment import deploy as put_in_service
-from cli.deployment import read_bundle
-from cli.options import BundleFile, JsonAnyway
-from cli.output import print_json
+from cli.deployment import deployments, read_bundle, tell
+from cli.options import BundleFile, IfMatch, JsonAnyway, expected_by
 from cli.settings import Settings
 from memory.catalog import Catalog, Deployed
 
@@ -16,16 +14,17 @@ Uid = Annotated[str | None, typer.Option(metavar="UID", help="Deploy as this pip
                                                              "else a new one.")]
 
 
-def deploy(file: BundleFile, *, uid: Uid = None, as_json: JsonAnyway = False) -> None:
-    """Check a bundle and put it in service; prints {pipeline_uid, name, hash, version}."""
+def deploy(file: BundleFile, *, uid: Uid = None, if_match: IfMatch = None, as_json: JsonAnyway = False) -> None:
+    """Check a bundle and put it in service; prints {pipeline_uid, name, hash, version, served}."""
     checked = read_bundle(file, uid)
 
     async def command(settings: Settings) -> None:
         async with Catalog(settings.memory.root) as catalog:
             before = await catalog.active()
-        deployed = await put_in_service(settings, checked)
-        _tell_what_may_be_meant(deployed, before)
-        print_json({"pipeline_uid": deployed.uid, "name": deployed.name, "hash": deployed.hash, "version": deployed.version})
+        async with deployments(settings) as service:
+            deployed = (await service.deploy(checked.accepted(), expected_by(if_match))).after
+            _tell_what_may_be_meant(deployed, before)
+            await tell(service, deployed)
 
     run(command)
 

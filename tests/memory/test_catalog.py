@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory.catalog import Catalog, Deployed
+from memory.catalog import Catalog, Deployed, Swapped
 from memory.dead_letters import DeadLetter
 from memory.errors import StoreBroken
 from tests.memory.builders import NOW
@@ -53,8 +53,8 @@ def make_letter(ident: str = "1-0", error: str = "no JSON", buried_at: int = NOW
 def deploy(root: Path, uid: str = "a3d8f1b2", name: str = "tea", bundle_hash: str = "h1", now_ms: int = NOW) -> Deployed:
     source = f'{{"hash": "{bundle_hash}"}}'.encode()
     answer = with_catalog(root, lambda catalog: catalog.deploy(uid, name, bundle_hash, source, now_ms))
-    assert isinstance(answer, Deployed)
-    return answer
+    assert isinstance(answer, Swapped)
+    return answer.after
 
 
 def letters(root: Path) -> list[DeadLetter]:

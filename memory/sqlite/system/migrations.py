@@ -8,4 +8,10 @@ BUNDLES_AND_DEAD_LETTERS = (
     "pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
     "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, PRIMARY KEY(pipeline, id))",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS,)
+VERSIONS = (
+    "CREATE TABLE versions("
+    "uid TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, hash TEXT NOT NULL, deployed_at INTEGER NOT NULL, "
+    "PRIMARY KEY(uid, version)) WITHOUT ROWID",
+    "INSERT INTO versions SELECT uid, version, name, hash, deployed_at FROM pipelines",   # the earlier ones were not kept
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS, VERSIONS)

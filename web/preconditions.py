@@ -1,0 +1,40 @@
+"""If-Match and If-None-Match (RFC 9110, 13.1): what a change of a pipeline is made on top of."""
+import re
+
+from aiohttp import hdrs, web
+from multidict import istr
+
+from memory.errors import NotAsExpected
+from memory.expected import ANYTHING, NOTHING, SOMETHING, Expected
+from web.errors import BadRequest, PreconditionFailed
+
+ETAG = re.compile(r'(W/)?"([^"]*)"')
+LIST = re.compile(rf"{ETAG.pattern}(\s*,\s*{ETAG.pattern})*")
+NEVER = Expected(frozenset(), absent=False)
+
+
+def expected_by(request: web.Request) -> Expected:
+    """What must be in service for the request to have an effect. Raises BadRequest: a mistyped condition is not ignored."""
+    over, unless = _header(request, hdrs.IF_MATCH), _header(request, hdrs.IF_NONE_MATCH)
+    if unless not in (None, "*"):
+        raise BadRequest("If-None-Match takes * alone here: only where the pipeline is not in service")
+    if unless is not None:
+        return NOTHING if over is None else NEVER
+    if over is None:
+        return ANYTHING
+    if over == "*":
+        return SOMETHING
+    if not LIST.fullmatch(over):
+        raise BadRequest(f'If-Match takes the ETag of what is to be replaced, in quotes ("HASH"), or *, not {over[:80]!r}')
+    # A weak tag matches nothing here.
+    return Expected(frozenset(value for weak, value in ETAG.findall(over) if not weak), absent=False)
+
+
+def _header(request: web.Request, name: istr) -> str | None:
+    given = request.headers.getall(name, None)
+    return None if given is None else ", ".join(given).strip()
+
+
+def changed_meanwhile(error: NotAsExpected) -> PreconditionFailed:
+    """What a caller whose condition does not hold is told."""
+    return PreconditionFailed(str(error), active=error.active or None)
