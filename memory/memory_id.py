@@ -14,10 +14,15 @@ def check(memory_id: str) -> str:
     """The `memory_id` itself; raises BadMemoryId. One part alone is refused, since the control plane's files lie there."""
     if not memory_id:
         raise BadMemoryId(f"memory_id is missing: set it in wf_webhook_args; {RULE}")
-    parts = memory_id.split("/")
-    if not 2 <= len(parts) <= MOST_SEGMENTS or not all(_allowed(part) for part in parts):
+    if not is_memory_id(memory_id):
         raise BadMemoryId(f"memory_id {memory_id[:200]!r} is not allowed: {RULE}")
     return memory_id
+
+
+def is_memory_id(text: str) -> bool:
+    """Whether the rule holds."""
+    parts = text.split("/")
+    return 2 <= len(parts) <= MOST_SEGMENTS and all(_allowed(part) for part in parts)
 
 
 def _allowed(part: str) -> bool:

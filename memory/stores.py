@@ -2,7 +2,7 @@
 from collections import OrderedDict
 from pathlib import Path
 
-from memory.memory_id import path_of
+from memory.memory_id import is_memory_id, path_of
 from memory.sqlite.store import Store
 
 
@@ -37,6 +37,11 @@ class OpenStores:
     def exists(self, memory_id: str) -> bool:
         """Whether the store was ever made."""
         return memory_id in self._open or path_of(self._root, memory_id).exists()
+
+    def below(self, folder: str) -> list[str]:
+        """The memory_ids of the stores that were ever made below a folder of the root."""
+        files = sorted((self._root / folder).rglob("*.db"))
+        return [name for file in files if is_memory_id(name := str(file.relative_to(self._root)).removesuffix(".db"))]
 
     def close(self, memory_id: str) -> None:
         """Closes one store, if it is open."""

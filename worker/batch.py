@@ -14,7 +14,7 @@ from memory.sqlite.inbox import Done
 from memory.stores import OpenStores
 from worker.cascade import Cascade
 from worker.errors import CascadeFault
-from worker.inputs import Entry, Input, from_entry
+from worker.inputs import Entry, Input, as_it_was, from_entry
 from worker.limits import WorkerLimits
 from worker.outcome import Letter, Outcome
 
@@ -36,10 +36,13 @@ class Batch:
     """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again around it."""
 
     def __init__(self, work: Sequence[Work], limits: WorkerLimits, *, settled: dict[str, list[str]],
-                 journal: bool = False, checkpoint: Checkpoint = lambda step: None) -> None:
-        """`settled` are inputs per store that cannot come back. `journal` counts attempts, as after a crash."""
+                 journal: bool = False, former: tuple[str, ...] = (), checkpoint: Checkpoint = lambda step: None) -> None:
+        """`settled` are inputs per store that cannot come back. `journal` counts attempts, as after a crash.
+
+        `former` are stores of earlier versions, whose inboxes may know what comes back.
+        """
         self._work, self._limits, self._settled = work, limits, settled
-        self._journal, self._checkpoint = journal, checkpoint
+        self._journal, self._former, self._checkpoint = journal, former, checkpoint
         self._result = BatchResult()
         self._told = False
         self._size = 0   # bytes that were said
@@ -110,7 +113,7 @@ class Batch:
         try:
             work = from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
         except MalformedMessage as error:
-            return _given_up(one, str(error))
+            return self._done_before(one) or _given_up(one, str(error))
         known = self._known(work)
         if known is not None:
             return known
@@ -123,10 +126,18 @@ class Batch:
             self._keep(work, outcome)
         return outcome
 
+    def _done_before(self, one: Work) -> Outcome | None:
+        """What the inbox holds of an entry that this version cannot run, and an earlier one has."""
+        try:
+            return self._known(as_it_was(one, self._limits.message_bytes)) if isinstance(one, Entry) else None
+        except MalformedMessage:
+            return None
+
     def _known(self, work: Input) -> Outcome | None:
         """What the inbox holds of an input that came back, or of an earlier message with its producer's id."""
         key, touched = work.key, self._cascade.touched
-        for memory_id in work.plan.stores:
+        stores = work.plan.stores + self._former if self._former else work.plan.stores
+        for memory_id in stores:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
                 return _again(work, done, memory_id, work.own)

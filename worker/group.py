@@ -27,7 +27,15 @@ from worker.settlement import Settlements
 from worker.slot import Slot
 from worker.tally import Tally
 from worker.tenure import Tenure
-from worker.upkeep import close_stores, end_recovery, forget_continuations, kept_continuations, take_over
+from worker.upkeep import (
+    close_stores,
+    end_recovery,
+    forget_continuations,
+    kept_continuations,
+    stores_below,
+    take_over,
+    take_over_former,
+)
 from worker.waiting import wait
 
 log = structlog.get_logger()
@@ -63,6 +71,7 @@ class Group:
         self._settlements = Settlements()
         self._told_to_stop = asyncio.Event()
         self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
+        self._former: tuple[str, ...] = ()   # while it recovers: stores of earlier versions
 
     @property
     def _stopping(self) -> bool:
@@ -84,24 +93,36 @@ class Group:
 
     async def _take_over(self, tenure: Tenure) -> None:
         """No earlier owner may write from now on. The bus may have lost its epochs; those in the stores are surpassed too."""
+        former = await self._former_stores()
         while True:
             try:
                 await self._in_thread(partial(take_over, names=self._stores, epoch=tenure.epoch))
+                self._former = await self._in_thread(partial(take_over_former, names=former, epoch=tenure.epoch))
                 return
             except StoreFenced as fenced:
                 await tenure.surpass(fenced.epoch)
 
+    async def _former_stores(self) -> list[str]:
+        """The pipelines' own stores that no version in service works on: what an earlier one has left is known there alone."""
+        below = await self._in_thread(partial(stores_below, uids=list(self.slots)))
+        if below := [name for name in below if name not in self._stores]:
+            others = await self._patiently(self._shared.shelf.active)
+            below = [name for name in below if all(name not in plan.stores for plan in others)]
+        return below
+
     async def _recover(self, tenure: Tenure) -> None:
-        """First of all: what was in flight, then what the stores still have to run."""
-        journal = tenure.after_crash
+        """First of all: what was in flight, then what the stores still have to run; those of earlier versions too."""
+        journal, names = tenure.after_crash, [*self._stores, *self._former]
         while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
             self._todo.extend(entries)
             await self._work_off(journal)
-        for pending, memory_id in await self._in_thread(partial(kept_continuations, names=self._stores, uids=self.slots)):
+        for pending, memory_id in await self._in_thread(partial(kept_continuations, names=names, uids=self.slots)):
             await self._schedule(pending, memory_id)
         await self._work_off(journal)
         for memory_id, keys in (await self._in_thread(partial(end_recovery, names=self._stores))).items():
             self._settled[memory_id] = keys
+        await self._in_thread(partial(close_stores, names=self._former))
+        self._former = ()
 
     async def _work_off(self, journal: bool) -> None:
         while self._todo:
@@ -131,7 +152,8 @@ class Group:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
         work = [self._todo.popleft() for _ in range(min(len(self._todo), self._shared.limits.batch * len(self.slots)))]
         result = await self._in_thread(Batch(
-            work, self._shared.limits, settled=self._settled, journal=journal, checkpoint=self._shared.checkpoint))
+            work, self._shared.limits, settled=self._settled, journal=journal, former=self._former,
+            checkpoint=self._shared.checkpoint))
         self._todo.extendleft(reversed(result.left))
         outcomes = result.outcomes + await self._follow(result.outcomes)
         await self._bury(outcomes)

@@ -70,6 +70,16 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     return work
 
 
+def as_it_was(entry: Entry, max_bytes: int) -> Input:
+    """The input as another version may have run it, whose swarm or agent this plan lacks: for asking inboxes, not for running.
+
+    Raises MalformedMessage.
+    """
+    only, message = entry.text(b"agent"), decode(entry.field(b"data"), max_bytes)
+    return Input(entry.key, entry.id, entry.plan, entry.text(b"swarm"), message, reply=entry.text(b"reply"),
+                 producer_id=entry.text(b"id"), only=only, kept_from=0 if only else 1)
+
+
 def _to_swarm(entry: Entry, data: bytes, max_bytes: int) -> Input:
     """What is said on a swarm."""
     plan, swarm = entry.plan, entry.text(b"swarm")

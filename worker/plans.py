@@ -32,6 +32,11 @@ class PlanShelf:
             self._plans[known] = Plan(checked.bundle)
         return self._plans[known]
 
+    async def active(self) -> list[Plan]:
+        """Those of the pipelines in service; one that this program does not accept is left out. Raises StoreBusy."""
+        plans = [await self.version(one.uid, one.hash) for one in await self._catalog.active()]
+        return [plan for plan in plans if plan is not None]
+
     def _refuse(self, known: tuple[str, str], faults: Sequence[Fault]) -> None:
         """Tells once why a bundle is not served: mostly it names a block that was added after this program began."""
         if known not in self._refused:

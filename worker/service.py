@@ -105,13 +105,8 @@ class Worker:
         """The plans of the active bundles, as soon as the catalogue can be read."""
         while not self._stopping.is_set():
             try:
-                return await self._read_plans(shared)
+                return await shared.shelf.active()
             except StoreBusy as error:
                 log.warning("catalogue_busy", reason=str(error))
             await wait(self._stopping, LONGEST_PAUSE_S)
         return []
-
-    async def _read_plans(self, shared: Surroundings) -> list[Plan]:
-        """One that this program does not accept is left out; the shelf tells why."""
-        plans = [await shared.shelf.version(one.uid, one.hash) for one in await shared.catalog.active()]
-        return [plan for plan in plans if plan is not None]

@@ -1,14 +1,37 @@
 """What a group does to its stores beside batches. Each runs in the database thread, in transactions of its own."""
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+import structlog
+
+from memory.errors import StoreBroken
 from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
+
+log = structlog.get_logger()
 
 
 def take_over(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
     """Fences every earlier owner of these stores. Raises StoreFenced where a later one was there."""
     for name in names:
         stores.take_over(name, epoch)
+
+
+def take_over_former(stores: OpenStores, names: Sequence[str], epoch: int) -> tuple[str, ...]:
+    """The same for stores that only earlier versions worked on. Returns those that can be used; nobody needs the others."""
+    found = []
+    for name in names:
+        try:
+            stores.take_over(name, epoch)
+        except StoreBroken as error:
+            log.warning("former_store_left_out", memory_id=name, reason=str(error))
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def stores_below(stores: OpenStores, uids: Iterable[str]) -> list[str]:
+    """The stores that these pipelines ever had of their own."""
+    return [name for uid in uids for name in stores.below(f"instances/{uid}")]
 
 
 def kept_continuations(stores: OpenStores, names: Sequence[str], uids: Collection[str]) -> list[tuple[Pending, str]]:

@@ -1,0 +1,347 @@
+"""Row 21: deploys under traffic, stale conditions, and a crash between write and swap. Each message runs under one version."""
+import asyncio
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Self
+
+import orjson
+import pytest
+
+from memory.catalog import Catalog, Deployed
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
+from tests.support.client import Client, Said, input_of, make_envelope
+from tests.support.house import House
+from tests.support.http import Answer, ask
+from tests.support.run_worker import deploy
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NOTES = "instances/${pipeline_uid}/notes"
+DEPLOYS, PER_S, CHUNK = 100, 1000, 50
+EVERYTHING = {"log_length": 1_000_000}   # so that no answer is trimmed from the log
+Record = Callable[[str, object], None]
+
+# usage: ROOT DIE_AT BUNDLE...: deploys the bundles in turn as the web server and the command line do, without a bus to tell; it
+# kills itself at statement DIE_AT of them, or is killed from outside where that is 0, and goes on for ever then.
+DEPLOYING = """
+import asyncio, os, signal, sys
+from itertools import cycle
+from pathlib import Path
+from memory.catalog import Catalog
+from pipelines.check import check
+from web.deployments import Deployments
+
+async def main(root, die_at, *files):
+    async with Catalog(Path(root)) as catalog:
+        left = [int(die_at)]
+        def step(statement):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        await catalog._file._database.set_trace_callback(step)
+        for file in files if int(die_at) else cycle(files):
+            await Deployments(catalog, None).deploy(check(Path(file).read_bytes()).accepted())
+            print("deployed", flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def make_version(uid: str, version: str) -> Json:
+    """Two steps over two stores, which say by whom they were done."""
+    first = make_agent(f"first_{version}", "memory_write", {"memory_id": STORE, "kind": version}, hears="User")
+    second = make_agent(f"second_{version}", "memory_write", {"memory_id": NOTES, "kind": version}, hears=f"first_{version}")
+    return make_bundle(uid, first, second)
+
+
+def put(served: Served, bundle: Json, **headers: str) -> Answer:
+    return ask(served.url, "PUT", f"/v1/pipelines/{bundle['pipeline_uid']}", bundle, headers)
+
+
+def tag(answer: Answer) -> str:
+    return answer.headers["etag"]
+
+
+def at_once(count: int, work: Callable[[int], Answer]) -> list[Answer]:
+    """What is answered to so many who begin at the same moment."""
+    start = threading.Barrier(count)
+
+    def one(number: int) -> Answer:
+        start.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def versions_by_input(log: Sequence[Said]) -> dict[str, set[str]]:
+    """By input: the versions whose agents said something in its cascade."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for said in log:
+        found[said.input] |= set() if said.sender == "User" else {said.sender.partition("_")[2]}
+    return found
+
+
+class Load(threading.Thread):
+    """A thousand messages a second, until it is told to end."""
+
+    def __init__(self, house: House, uid: str) -> None:
+        """Not before `with`."""
+        super().__init__()
+        self._socket, self._uid, self._ended, self.entered = house.client.socket, uid, threading.Event(), 0
+        self.lasted_s = 0.0
+
+    def run(self) -> None:
+        with Client(self._socket) as client:
+            began = time.monotonic()
+            while not self._ended.wait(max(0.0, began + self.entered / PER_S - time.monotonic())):
+                with client.redis.pipeline(transaction=False) as pipe:
+                    for number in range(self.entered, self.entered + CHUNK):
+                        pipe.xadd(input_of(self._uid), {"swarm": "chat", "data": make_envelope(f"n{number}")})
+                    pipe.execute()
+                self.entered += CHUNK
+            self.lasted_s = time.monotonic() - began
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+
+
+def assert_each_by_one_version(house: House, uid: str, count: int) -> None:
+    """Every input is done once, both steps of it by the same version; in the order in which they came."""
+    house.client.await_quiet(uid, within_s=60)
+    wait_for(lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "no continuation is left", 60)
+    by_input = versions_by_input({said.mid: said for said in house.client.log(uid)}.values())
+    assert len(by_input) == count
+    assert Counter(map(len, by_input.values())) == {1: count}, "an input had two versions, or none"
+    kept = dict(house.rows(uid, "SELECT guid, kind FROM records"))
+    assert house.contents(uid) == [f"n{number}" for number in range(count)]
+    noted = [(orjson.loads(content)["guid"], kind) for content, kind in house.rows(uid, "SELECT content, kind FROM records",
+                                                                                    "notes")]
+    assert dict(noted) == kept and len(noted) == count
+    assert not house.dead_letters(uid)
+    for alias in ("memories", "notes"):
+        assert house.rows(uid, "PRAGMA integrity_check", alias) == [("ok",)]
+
+
+@pytest.mark.timeout(240)
+def test_100_alternating_deploys_under_1000_messages_a_second(record_property: Record) -> None:
+    uid, took_s = make_uid(), []
+    with Served(worker=False) as served:
+        house = served.house
+        worker = house.start_worker(limits=EVERYTHING)
+        versions = [make_version(uid, version) for version in ("a", "b")]
+        answer = put(served, versions[0])
+        with Load(house, uid) as load:
+            for number in range(1, DEPLOYS + 1):
+                began, before = time.monotonic(), tag(answer)
+                answer = put(served, versions[number % 2], If_Match=before)
+                took_s.append(time.monotonic() - began)
+                assert (answer.status, answer.json["version"], answer.json["served"]) == (200, number + 1, True)
+
+        assert_each_by_one_version(house, uid, load.entered)
+        kinds = Counter(kind for kind, in house.rows(uid, "SELECT kind FROM records"))
+        assert min(kinds["a"], kinds["b"]) > DEPLOYS
+        assert worker.stop() == 0
+    rate = load.entered / load.lasted_s
+    assert rate > PER_S / 2
+    record_property("fault", f"21 | 100 alternating deploys | messages {load.entered}, a second {rate:.0f}, "
+                             f"median deploy s {sorted(took_s)[DEPLOYS // 2]:.3f}, longest deploy s {max(took_s):.3f}")
+
+
+@pytest.mark.timeout(120)
+def test_alternating_deploys_while_the_worker_is_killed_again_and_again() -> None:
+    uid, moments = make_uid(), random.Random(21)
+    with House() as house:
+        versions = [make_version(uid, version) for version in ("a", "b")]
+        worker = house.start_worker(bundles=versions[:1], limits=EVERYTHING)
+        with Load(house, uid) as load:
+            for number in range(1, 11):
+                time.sleep(moments.uniform(0, 0.2))
+                worker.kill()
+                asyncio.run(deploy(house.root, versions[number % 2]))
+                worker = house.start_worker(limits=EVERYTHING)
+
+        assert_each_by_one_version(house, uid, load.entered)
+
+
+def test_20_posts_of_one_new_pipeline_at_once_make_it_once() -> None:
+    uid = make_uid()
+    with Served() as served:
+        answers = at_once(20, lambda number: served.post("/v1/pipelines", make_version(uid, f"v{number}")))
+
+        assert Counter(answer.status for answer in answers) == {201: 1, 409: 19}
+        (made,) = [answer.json for answer in answers if answer.status == 201]
+        assert served.get(f"/v1/pipelines/{uid}").json["hash"] == made["hash"]
+        assert served.get(f"/v1/pipelines/{uid}/versions").json["total"] == made["version"] == 1
+        assert all(answer.problem[0] == 409 for answer in answers if answer.status != 201)
+
+
+def test_20_puts_over_one_version_at_once_replace_it_once() -> None:
+    uid = make_uid()
+    with Served() as served:
+        first = tag(put(served, make_version(uid, "first")))
+
+        answers = at_once(20, lambda number: put(served, make_version(uid, f"v{number}"), If_Match=first))
+
+        assert Counter(answer.status for answer in answers) == {200: 1, 412: 19}
+        assert served.get(f"/v1/pipelines/{uid}").json["version"] == 2
+
+
+def test_a_stale_condition_changes_nothing_and_the_old_one_serves() -> None:
+    uid = make_uid()
+    with Served() as served:
+        stale, active = [tag(put(served, make_version(uid, version))) for version in ("a", "b")]
+        path = f"/v1/pipelines/{uid}"
+
+        refused = [put(served, make_version(uid, "c"), If_Match=stale),
+                   put(served, make_version(uid, "c"), If_None_Match="*"),
+                   ask(served.url, "DELETE", path, headers={"If_Match": stale}),
+                   served.post(f"{path}/rollback", {"version": 1}, If_Match=stale)]
+
+        assert [answer.problem[0] for answer in refused] == [412] * 4
+        assert {f'"{answer.json["active"]}"' for answer in refused} == {active}
+        served.say(uid, "tea", query="?wait=10")
+        assert versions_by_input(served.house.client.log(uid)).popitem()[1] == {"b"}
+        assert ask(served.url, "DELETE", path, headers={"If_Match": active}).status == 204
+
+
+def state_of(root: Path, uid: str) -> tuple[Deployed, list[Deployed]]:
+    """What is in service and every version, from a file that is whole."""
+    with closing(sqlite3.connect(root / "system.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+    async def read() -> tuple[Deployed | None, list[Deployed], bytes | None]:
+        async with Catalog(root) as catalog:
+            active = await catalog.serving(uid)
+            return active, await catalog.versions(uid), await catalog.source(active.hash if active else "")
+
+    active, versions, source = asyncio.run(read())
+    assert active is not None and source is not None
+    assert versions[0] == active, "the newest version is not the active one"
+    assert [one.version for one in versions] == list(range(len(versions), 0, -1))
+    return active, versions
+
+
+def start_deploying(root: Path, die_at: int, *bundles: Json) -> subprocess.Popen[bytes]:
+    files = []
+    for number, bundle in enumerate(bundles):
+        files.append(root.parent / f"bundle{number}.json")
+        files[-1].write_bytes(orjson.dumps(bundle))
+    return subprocess.Popen([sys.executable, "-c", DEPLOYING, str(root), str(die_at), *map(str, files)], cwd=CHECKOUT,
+                            stdout=subprocess.PIPE)
+
+
+@pytest.mark.timeout(120)
+def test_a_deploy_that_is_killed_at_any_statement_leaves_the_old_one_or_the_new_one(record_property: Record) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_version(uid, "old")])
+        old, kills = state_of(house.root, uid)[0], 0
+        while True:
+            process = start_deploying(house.root, kills + 1, make_version(uid, "new"))
+            process.communicate(timeout=30)
+            if process.returncode == 0:
+                break
+            kills += 1
+            assert process.returncode == -signal.SIGKILL
+            assert state_of(house.root, uid)[0] == old
+            assert house.client.ask(uid, "tea")[-1].sender.endswith("_old")
+
+        assert state_of(house.root, uid)[0].version == 2
+        wait_for(lambda: house.client.ask(uid, "tea")[-1].sender.endswith("_new"), "a swap that nobody told of is noticed")
+    assert kills > 4
+    record_property("fault", f"21 | deploy killed between write and swap | statements {kills}, old one served each time yes")
+
+
+@pytest.mark.timeout(120)
+def test_deploys_that_are_killed_at_any_moment_leave_a_whole_catalogue(tmp_path: Path) -> None:
+    uid, moments, root = make_uid(), random.Random(21), tmp_path / "memory"
+    bundles = [make_version(uid, version) for version in ("a", "b")]
+    asyncio.run(deploy(root, bundles[0]))
+    seen = [1]
+    for _ in range(10):
+        process = start_deploying(root, 0, *bundles)
+        assert process.stdout is not None and process.stdout.readline() == b"deployed\n"
+        time.sleep(moments.uniform(0.02, 0.2))
+        process.kill()
+        process.communicate(timeout=10)
+        seen.append(len(state_of(root, uid)[1]))
+
+    assert seen == sorted(seen) and seen[-1] > 10
+
+
+def die_after_commit(house: House, uid: str, bundle: Json, text: str) -> str:
+    """The id of an input that a version has done in its first store, and not answered: its worker was killed then."""
+    worker = house.start_stepping_worker(bundles=[bundle], die_on="committed")
+    ident = house.client.enter(uid, text)
+    worker.await_end()
+    assert not house.client.log(uid) and len(house.contents(uid)) == 1
+    return ident
+
+
+@pytest.mark.parametrize("change", ["other stores", "another swarm", "no store"])
+def test_an_input_that_was_done_before_a_crash_ends_under_its_version_whatever_is_deployed_since(change: str) -> None:
+    uid = make_uid()
+    other = {"other stores": make_agent("other", "memory_write", {"memory_id": "instances/${pipeline_uid}/other"}),
+             "another swarm": make_agent("other", "memory_write", {"memory_id": STORE}, on="elsewhere", to="elsewhere"),
+             "no store": make_agent("other", "add_1")}[change]
+    with House() as house:
+        ident = die_after_commit(house, uid, make_version(uid, "old"), "tea")
+        asyncio.run(deploy(house.root, make_bundle(uid, other)))
+
+        worker = house.start_worker()
+        house.client.await_done(uid, ident)
+        wait_for(lambda: house.contents(uid, "notes"), "its second step is done")
+
+        assert worker.stop() == 0
+        log = [said for said in house.client.log(uid) if said.input == ident]
+        assert [said.sender for said in log] == ["User", "first_old", "second_old"]
+        assert (house.contents(uid), house.contents(uid, "notes")) == (["tea"], [log[1].text])
+        assert house.rows(uid, "SELECT count(*) FROM pending") == [(0,)]
+        assert not house.contents(uid, "other") and not house.dead_letters(uid)
+
+
+def test_a_webhook_that_was_done_before_a_crash_is_answered_though_its_agent_is_gone() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_stepping_worker(bundles=[make_version(uid, "old")], die_on="committed")
+        data = {"agent": "first_old_", "data": make_envelope("tea")}
+        ident = house.client.redis.xadd(input_of(uid), data).decode()
+        worker.await_end()
+        asyncio.run(deploy(house.root, make_bundle(uid, make_agent("plus", "add_1", hears="User"))))
+
+        house.start_worker()
+        house.client.await_done(uid, ident)
+        wait_for(lambda: house.contents(uid, "notes"), "its second step is done")
+
+        assert [said.sender for said in house.client.log(uid)] == ["first_old", "second_old"]
+        assert house.contents(uid) == ["tea"] and not house.dead_letters(uid)
+
+
+def test_a_damaged_store_of_an_earlier_version_keeps_nobody_from_being_served() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_version(uid, "old")]).stop()
+        house.store_file(uid, "gone").parent.mkdir(parents=True, exist_ok=True)
+        house.store_file(uid, "gone").write_bytes(b"no database" * 1000)
+
+        worker = house.start_worker()
+
+        assert house.client.ask(uid, "tea")[1].sender == "first_old"
+        assert "former_store_left_out" in worker.said
