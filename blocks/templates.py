@@ -1,8 +1,12 @@
 """`output_template`: how a record reads as text (seed 000). Tokens and a few filters, no statements: it cannot loop or grow."""
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
 
 import orjson
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, nodes
+from jinja2 import Environment, StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes, pass_context
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from memory.errors import Refused, ResultTooLarge
@@ -11,11 +15,54 @@ from memory.record import Record
 TOKENS = frozenset({"content", "kind", "scope", "guid", "source", "tags", "created_at", "updated_at", "score"})
 FILTERS = frozenset({"upper", "lower", "title", "capitalize", "trim", "truncate", "default", "round", "tojson"})
 ALLOWED = (nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Filter, nodes.Const, nodes.Keyword)
-MAX_OUTPUT = 256 * 1024   # characters
-MAX_NUMBER = 10_000       # in a template; `round` makes powers of ten of it
-MAX_FILTERS = 10          # one on another; compiling takes time with their square
+MAX_SOURCE = 16 * 1024    # characters of a template: parsing and compiling takes up to 10 microseconds for each
+MAX_TOGETHER = 32 * 1024   # characters of all templates of a bundle
+MAX_OUTPUT = 256 * 1024   # bytes
+MAX_VALUE = 2 * MAX_OUTPUT   # characters that a filter takes or gives; `title` works on these for 0.15 s, `tojson` doubles them
+MAX_NUMBER = 10_000       # in a template, or as an argument: `round` makes powers of ten of it, `trim` tries each character
+MAX_FILTERS = 10          # one on another, or one in another's argument; compiling takes time with their square
+MAX_RENDER_S = 0.25       # of processor time
+_UNTIL = "_until"         # what only filters see: the processor time at which rendering has to end
 
+
+def _bounded(name: str) -> Callable[..., Any]:
+    """The filter, within bounds of size and time. As it wants the context, nothing is computed while a template is compiled."""
+    works, computes = name not in ("default", "truncate"), name != "default"   # the one hands on, the other cuts
+
+    @pass_context
+    def apply(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
+        _check_text(name, value if works else "")
+        for argument in (*args, *kwargs.values()) if computes else ():
+            _check_argument(name, argument)
+        result = _FILTERS.call_filter(name, value, args, kwargs, context=context)
+        _check_text(name, result if works else "")
+        _check_time(context[_UNTIL])
+        return result
+
+    return apply
+
+
+def _check_text(name: str, value: Any) -> None:
+    if isinstance(value, str) and len(value) > MAX_VALUE:
+        raise ResultTooLarge(f"output_template: the filter {name} has a text of more than {MAX_VALUE} characters: truncate it "
+                             "first")
+
+
+def _check_argument(name: str, argument: Any) -> None:
+    size = len(argument) if isinstance(argument, str) else argument
+    if isinstance(size, int) and size > MAX_NUMBER:
+        raise ResultTooLarge(f"output_template: an argument of the filter {name} is larger than {MAX_NUMBER}")
+
+
+def _check_time(until: float) -> None:
+    if time.thread_time() > until:
+        raise Refused(f"output_template takes longer than {MAX_RENDER_S:g} s: set `limit` in wf_webhook_args, or use fewer "
+                      "filters")
+
+
+_FILTERS = Environment()
 _SANDBOX = ImmutableSandboxedEnvironment(keep_trailing_newline=True, undefined=StrictUndefined)
+_SANDBOX.filters = {name: _bounded(name) for name in FILTERS}
 
 
 class BadTemplate(ValueError):
@@ -27,48 +74,69 @@ class OutputTemplate:
 
     def __init__(self, source: str) -> None:
         """Raises BadTemplate."""
-        try:
-            tree = _SANDBOX.parse(source)
-        except TemplateSyntaxError as error:
-            raise BadTemplate(f"output_template: {error.message} (line {error.lineno})") from error
-        for node in tree.find_all(nodes.Node):
-            _check(node)
-        self._template = _SANDBOX.from_string(source)
+        self._template = _compiled(source)
 
     def render(self, records: Iterable[Record]) -> str:
-        """Each record in turn, with nothing in between. Raises ResultTooLarge, or Refused where a filter cannot work."""
+        """Each record in turn, with nothing in between.
+
+        Raises ResultTooLarge, and Refused where a filter cannot work or the time is up.
+        """
         parts, size = [], 0
         try:
             for part in self._parts(records):
                 parts.append(part)
-                size += len(part)
+                size += len(part) if part.isascii() else len(part.encode())
                 if size > MAX_OUTPUT:
-                    raise ResultTooLarge(f"the text is longer than {MAX_OUTPUT} characters: set `limit` in wf_webhook_args")
-        except (TemplateError, TypeError, ArithmeticError, AssertionError) as error:
+                    raise ResultTooLarge(f"the text that output_template makes is longer than {MAX_OUTPUT} bytes: set `limit` "
+                                         "in wf_webhook_args, or shorten the template")
+        except (TemplateError, TypeError, ArithmeticError, AssertionError, UnicodeError) as error:
             raise Refused(f"output_template cannot be rendered: {error}") from error
         return "".join(parts)
 
     def _parts(self, records: Iterable[Record]) -> Iterator[str]:
         """Piece by piece, so that a text that grows too long is stopped on the way."""
+        until = time.thread_time() + MAX_RENDER_S
         for record in records:
-            yield from self._template.generate(record._asdict() | {"tags": ", ".join(orjson.loads(record.tags))})
+            _check_time(until)
+            tags = ", ".join(orjson.loads(record.tags))
+            yield from self._template.generate(record._asdict() | {"tags": tags, _UNTIL: until})
 
 
-def _check(node: nodes.Node) -> None:
+@lru_cache(maxsize=256)   # a bundle is checked and then served, and its agents often have the same template
+def _compiled(source: str) -> Template:
+    """Raises BadTemplate."""
+    if len(source) > MAX_SOURCE:
+        raise BadTemplate(f"output_template: {len(source)} characters; a template has at most {MAX_SOURCE}")
+    try:
+        tree = _SANDBOX.parse(source)
+    except TemplateSyntaxError as error:
+        raise BadTemplate(f"output_template: {error.message} (line {error.lineno})") from error
+    except RecursionError as error:
+        raise BadTemplate("output_template: nested too deeply") from error
+    except ValueError as error:   # a number of thousands of digits
+        raise BadTemplate(f"output_template: {error}") from error
+    _check(tree)
+    return Template.from_code(_SANDBOX, _SANDBOX.compile(tree), _SANDBOX.make_globals(None))
+
+
+def _check(tree: nodes.Node) -> None:
+    """Every node, with how many filters it is in."""
+    rest = [(tree, 0)]
+    while rest:
+        node, depth = rest.pop()
+        depth += isinstance(node, nodes.Filter)
+        if depth > MAX_FILTERS:
+            raise BadTemplate(f"output_template: more than {MAX_FILTERS} filters one on another")
+        _check_node(node)
+        rest += [(child, depth) for child in node.iter_child_nodes()]
+
+
+def _check_node(node: nodes.Node) -> None:
     if isinstance(node, nodes.Name) and node.name not in TOKENS:
         raise BadTemplate(f"output_template: unknown token {{{{{node.name}}}}}; tokens are {', '.join(sorted(TOKENS))}")
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
         raise BadTemplate(f"output_template: unknown filter {node.name!r}; filters are {', '.join(sorted(FILTERS))}")
-    if isinstance(node, nodes.Filter) and _filters(node) > MAX_FILTERS:
-        raise BadTemplate(f"output_template: more than {MAX_FILTERS} filters one on another")
     if isinstance(node, nodes.Const) and isinstance(node.value, int | float) and node.value > MAX_NUMBER:
         raise BadTemplate(f"output_template: {node.value:.0f} is too large a number; at most {MAX_NUMBER}")
     if not isinstance(node, ALLOWED):
         raise BadTemplate(f"output_template: {type(node).__name__} is not allowed; it takes tokens and filters only")
-
-
-def _filters(node: nodes.Node | None) -> int:
-    count = 0
-    while isinstance(node, nodes.Filter):
-        node, count = node.node, count + 1
-    return count

@@ -15,6 +15,7 @@ class Report:
         """An empty one."""
         self._found: dict[Severity, list[Fault]] = {"error": [], "warning": []}
         self._wrong: set[str] = set()
+        self.templates: set[str] = set()   # those that were looked at
 
     @property
     def errors(self) -> tuple[Fault, ...]:

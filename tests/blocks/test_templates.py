@@ -150,7 +150,7 @@ def test_a_number_that_could_keep_us_busy_is_refused(source: str) -> None:
         OutputTemplate(source)
 
 
-@pytest.mark.parametrize("count", [MAX_FILTERS + 1, 300, 9000])
+@pytest.mark.parametrize("count", [MAX_FILTERS + 1, 300, 2000])
 def test_a_tower_of_filters_is_refused_before_it_is_climbed(count: int) -> None:
     assert render("{{content" + "|upper" * MAX_FILTERS + "}}") == "TEA"
     with pytest.raises(BadTemplate, match="filters one on another"):
