@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks.templates import FILTERS, MAX_FILTERS, MAX_OUTPUT, TOKENS, BadTemplate, OutputTemplate
+from blocks.templates import FILTERS, MAX_FILTERS, MAX_OUTPUT, MAX_VALUE, TOKENS, BadTemplate, OutputTemplate
 from memory.errors import Refused, ResultTooLarge
 from memory.record import Record
 from tests.blocks.calls import NOW
@@ -180,7 +180,8 @@ def test_a_filter_that_cannot_work_is_told_in_band(source: str) -> None:
         template.render([RECORD])
 
 
-ARGUMENTS = st.sampled_from(["", "1", "0", "10000", "1.5", "'x'", "tags", "score", "content", "none", "true", "'ceil'"])
+ARGUMENTS = st.sampled_from(
+    ["", "1", "0", "10000", "1.5", "'x'", "tags", "score", "content", "created_at", "none", "true", "'ceil'"])
 
 
 @given(
@@ -212,6 +213,39 @@ def test_a_text_that_grows_too_long_is_stopped_on_the_way() -> None:
     assert len(seen) == MAX_OUTPUT // 1000 + 1
 
 
-@given(st.text(alphabet=st.characters(exclude_characters="{}#%\r"), max_size=30), st.text(max_size=30))
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="{}#%\r"), max_size=30), st.text(max_size=30))
 def test_text_around_tokens_and_content_come_out_as_they_are(around: str, content: str) -> None:
     assert render(around + "{{content}}" + around, RECORD._replace(content=content)) == around + content + around
+
+
+def test_what_ends_a_rendering_is_no_token() -> None:
+    with pytest.raises(BadTemplate, match="unknown token"):
+        OutputTemplate("{{_until}}")
+
+
+def test_the_longest_text_is_counted_in_bytes() -> None:
+    tea = RECORD._replace(content="\N{TEACUP WITHOUT HANDLE}" * (MAX_OUTPUT // 4))
+
+    assert render("{{content}}", tea) == tea.content
+    with pytest.raises(ResultTooLarge, match="bytes"):
+        render("{{content}}x", tea)
+
+
+def test_a_long_text_may_be_cut_but_not_worked_on() -> None:
+    long = RECORD._replace(content="tea " * MAX_VALUE)
+
+    assert render("{{content|default('x')|truncate(6)}}", long) == "tea..."
+    with pytest.raises(ResultTooLarge, match="truncate it first"):
+        render("{{content|upper|truncate(6)}}", long)
+    assert render("{{content|truncate(6)|upper}}", long) == "TEA..."
+
+
+def test_a_text_that_no_utf8_has_is_told_in_band() -> None:
+    with pytest.raises(Refused, match="cannot be rendered"):
+        render(r"{{'\ud800'}}")
+
+
+@pytest.mark.parametrize("source", ["{{score|round(created_at, 'ceil')}}", "{{content|trim(content)}}"])
+def test_an_argument_that_could_keep_us_busy_is_refused(source: str) -> None:
+    with pytest.raises(ResultTooLarge, match="an argument of the filter"):
+        render(source, RECORD._replace(content="a" * 20_000))

@@ -8,7 +8,7 @@ import pytest
 from bus.embedded.launcher import EmbeddedServer
 from bus.lease import FORGET_MS, Lease
 from bus.line import Line
-from bus.roll import SILENT_MS, read_roll
+from bus.roll import SILENT_MS, await_served, read_roll
 from bus.wire import ROLL, roll_key
 from tests.support.client import Client
 from tests.support.lines import on_a_line
@@ -81,3 +81,20 @@ def test_names_of_the_long_dead_are_swept_out(server: EmbeddedServer) -> None:
         call(server, "new")
 
         assert client.redis.zrange(ROLL, 0, -1) == [b"new/1"]
+
+
+@pytest.mark.parametrize(("pipelines", "served"), [({"p": {"hash": "h2"}}, True), ({"p": {"hash": "h1"}}, False),
+                                                    ({"p": {}}, False), ({"q": {"hash": "h2"}}, False)])
+def test_who_waits_for_a_version_learns_whether_anybody_serves_it(server: EmbeddedServer, pipelines: dict[str, Any],
+                                                                  served: bool) -> None:
+    call(server, "a")
+    call(server, "b", pipelines=pipelines)
+
+    assert on_a_line(server, lambda line: await_served(line, "p", "h2", 0.2)) is served
+
+
+def test_where_no_worker_lives_nobody_is_waited_for(server: EmbeddedServer) -> None:
+    began = time.monotonic()
+
+    assert on_a_line(server, lambda line: await_served(line, "p", "h2", 30)) is False
+    assert time.monotonic() - began < 10

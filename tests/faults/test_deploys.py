@@ -103,15 +103,18 @@ class Load(threading.Thread):
         self.lasted_s = 0.0
 
     def run(self) -> None:
+        began = time.monotonic()
         with Client(self._socket) as client:
-            began = time.monotonic()
             while not self._ended.wait(max(0.0, began + self.entered / PER_S - time.monotonic())):
-                with client.redis.pipeline(transaction=False) as pipe:
-                    for number in range(self.entered, self.entered + CHUNK):
-                        pipe.xadd(input_of(self._uid), {"swarm": "chat", "data": make_envelope(f"n{number}")})
-                    pipe.execute()
-                self.entered += CHUNK
-            self.lasted_s = time.monotonic() - began
+                self._enter(client, range(self.entered, self.entered + CHUNK))
+        self.lasted_s = time.monotonic() - began
+
+    def _enter(self, client: Client, numbers: range) -> None:
+        with client.redis.pipeline(transaction=False) as pipe:
+            for number in numbers:
+                pipe.xadd(input_of(self._uid), {"swarm": "chat", "data": make_envelope(f"n{number}")})
+            pipe.execute()
+        self.entered += len(numbers)
 
     def __enter__(self) -> Self:
         self.start()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 
 from memory.catalog import Catalog, Deployed, Swapped
 from memory.dead_letters import DeadLetter
-from memory.errors import StoreBroken
+from memory.errors import NotAsExpected, StoreBroken
+from memory.expected import ANYTHING, NOTHING, SOMETHING, Expected, over
+from memory.sqlite.system.migrations import BUNDLES_AND_DEAD_LETTERS
 from tests.memory.builders import NOW
 from tests.support.waiting import wait_for
 
@@ -96,6 +99,62 @@ def test_another_bundle_of_the_pipeline_is_its_next_version_and_the_old_one_is_k
     assert second == Deployed("a3d8f1b2", "renamed", "h2", 2, NOW + 1)
     assert third.version == 3
     assert with_catalog(tmp_path, lambda catalog: catalog.source("h2")) == b'{"hash": "h2"}'
+
+
+@pytest.mark.parametrize(("expected", "active", "holds"), [
+    (ANYTHING, None, True), (ANYTHING, "h1", True), (NOTHING, None, True), (NOTHING, "h1", False), (SOMETHING, None, False),
+    (SOMETHING, "h1", True), (over("h1"), "h1", True), (over("h0", "h1"), "h1", True), (over("h2"), "h1", False),
+    (over("h1"), None, False), (over(""), None, False)])
+def test_a_change_is_made_over_what_it_is_meant_for_alone(tmp_path: Path, expected: Expected, active: str | None,
+                                                          holds: bool) -> None:
+    before = deploy(tmp_path, bundle_hash=active) if active else None
+
+    async def work(catalog: Catalog) -> Deployed | None:
+        with nullcontext() if holds else pytest.raises(NotAsExpected, match="a3d8f1b2"):
+            await catalog.deploy("a3d8f1b2", "tea", "new", b"{}", NOW, expected=expected)
+        return await catalog.serving("a3d8f1b2")
+
+    serving = with_catalog(tmp_path, work)
+    assert (serving.hash == "new") if holds else (serving == before)
+    assert with_catalog(tmp_path, lambda catalog: catalog.source("new")) == (b"{}" if holds else None)
+
+
+def test_a_pipeline_is_removed_only_where_it_is_what_is_meant(tmp_path: Path) -> None:
+    deploy(tmp_path)
+
+    with pytest.raises(NotAsExpected):
+        with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h2")))
+
+    assert with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h1"))) is True
+    assert with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h1"))) is False
+
+
+def test_every_version_is_kept_and_numbers_only_grow(tmp_path: Path) -> None:
+    made = [deploy(tmp_path, bundle_hash=bundle_hash) for bundle_hash in ("h1", "h2")]
+    with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2"))
+    made += [deploy(tmp_path, bundle_hash=bundle_hash) for bundle_hash in ("h2", "h1")]
+    deploy(tmp_path, "other")
+
+    versions = with_catalog(tmp_path, lambda catalog: catalog.versions("a3d8f1b2"))
+
+    assert versions == made[::-1]
+    assert [(one.version, one.hash) for one in versions] == [(4, "h1"), (3, "h2"), (2, "h2"), (1, "h1")]
+    assert with_catalog(tmp_path, lambda catalog: catalog.versions("nobody")) == []
+
+
+def test_a_file_of_the_first_schema_keeps_its_pipelines_with_the_version_that_is_known(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "system.db", isolation_level=None)) as old:
+        for statement in BUNDLES_AND_DEAD_LETTERS:
+            old.execute(statement)
+        old.execute("INSERT INTO bundles VALUES ('h7', x'7b7d')")
+        old.execute("INSERT INTO pipelines VALUES ('a3d8f1b2', 'tea', 'h7', 7, ?)", (NOW,))
+        old.execute("PRAGMA user_version = 1")
+
+    next_one = deploy(tmp_path)
+
+    assert next_one.version == 8
+    versions = with_catalog(tmp_path, lambda catalog: catalog.versions("a3d8f1b2"))
+    assert versions == [next_one, Deployed("a3d8f1b2", "tea", "h7", 7, NOW)]
 
 
 def test_a_name_that_two_have_finds_neither(tmp_path: Path) -> None:
