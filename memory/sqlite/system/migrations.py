@@ -8,4 +8,14 @@ BUNDLES_AND_DEAD_LETTERS = (
     "pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
     "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, PRIMARY KEY(pipeline, id))",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS,)
+# What it takes to replay a dead letter, and `n`, which never comes twice: the place of a letter in a list.
+LETTERS_TO_REPLAY = (
+    "CREATE TABLE letters("
+    "n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, "
+    "error TEXT NOT NULL, bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, agent TEXT NOT NULL, producer_id TEXT NOT NULL, "
+    "hop TEXT NOT NULL, heard INTEGER NOT NULL, attempts INTEGER NOT NULL, entry TEXT NOT NULL, UNIQUE(pipeline, id))",
+    "INSERT INTO letters SELECT NULL, old.*, '', '', '', 0, 1, id FROM dead_letters AS old ORDER BY buried_at, rowid",
+    "DROP TABLE dead_letters",
+    "ALTER TABLE letters RENAME TO dead_letters",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS, LETTERS_TO_REPLAY)
