@@ -25,6 +25,7 @@ COMMANDS = {
     "send": "Say something on a swarm, or to one agent, and wait for nothing.",
     "tail": "Print what is said on a pipeline's swarms.",
     "status": "Say what runs: workers, pipelines, lag, dead letters, durability.",
+    "dlq": "Dead letters: list, show, replay and drop what could not be run.",
     "doctor": "Look for what is wrong, and say what to do about it.",
     "completion": "Print what makes a shell complete commands and pipelines.",
 }

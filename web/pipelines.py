@@ -1,6 +1,5 @@
 """/v1/pipelines: deploying, listing, showing and removing."""
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from pipelines.check import Checked, CheckedBundle, check
 from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
 from web.errors import BadRequest, Conflict, NotFound, Unprocessable
 from web.parts import Parts, parts_of
+from web.times import as_time
 
 routes = web.RouteTableDef()
 
@@ -90,9 +90,8 @@ def _accepted(checked: Checked) -> CheckedBundle:
 
 
 def _summary(one: Deployed) -> dict[str, Any]:
-    deployed_at = datetime.fromtimestamp(one.deployed_at / 1000, UTC).isoformat(timespec="milliseconds")
     return {"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version,
-            "deployed_at": deployed_at.replace("+00:00", "Z")}
+            "deployed_at": as_time(one.deployed_at)}
 
 
 def _cursor(last: Deployed) -> str:
