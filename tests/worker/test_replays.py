@@ -86,6 +86,23 @@ def test_ten_replays_at_once_have_one_effect(batch: int) -> None:
         assert not house.dead_letters(uid)
 
 
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: int) -> None:
+    uid = make_uid()
+    with failed(uid) as (house, ident):
+        mend(house, uid)
+        for number in range(10):
+            replay(house, uid, ident)
+            house.client.enter_together(uid, [f"tea {number}{letter}" for letter in "abc"])
+        house.start_worker(limits={"batch": batch})
+
+        await_end(house, uid)
+
+        assert house.contents(uid)[0] == "mine"
+        assert sorted(house.contents(uid)[1:]) == [f"tea {number}{letter}" for number in range(10) for letter in "abc"]
+        assert not house.dead_letters(uid)
+
+
 def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
     uid, deaths = make_uid(), 0
     with House() as house:
