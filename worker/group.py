@@ -216,10 +216,12 @@ class Group:
 
     async def _bury(self, outcomes: list[Outcome], lettered: Lettered) -> None:
         """Dead letters are on disk before anything is acknowledged, and those that were replayed are there no more."""
+        if not lettered.there and all(outcome.letter is None for outcome in outcomes):
+            return
+        self._shared.checkpoint("before burial")
         letters, now_ms = self._shared.catalog.letters, time.time_ns() // 1_000_000
         buried = await self._patiently(partial(settle, letters, outcomes, lettered, now_ms))
-        if lettered.there:
-            self._shared.checkpoint("letters settled")
+        self._shared.checkpoint("buried")
         if buried:
             self._shared.tally.count_dead([dead.pipeline for dead in buried])
             log.warning("messages_dead_lettered", count=len(buried), pipeline=buried[0].pipeline, message_id=buried[0].id,

@@ -1,4 +1,6 @@
 """Replays: a dead letter runs again as it came, under its own id, and once, however often it is asked for and whatever dies."""
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -123,7 +125,7 @@ def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
             house.workers[-1].stop()
 
         print(f"killed {deaths} times at", house.steps)
-        assert deaths > 4 and "letters settled" in house.steps
+        assert deaths > 4 and "buried" in house.steps
         assert sorted(house.contents(uid)) == sorted(f"mine {number}" for number in range(8))
         assert not house.dead_letters(uid)
 
@@ -165,6 +167,28 @@ def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_a
 
         assert house.contents(uid) == ["mine"]
         assert not house.dead_letters(uid)
+
+
+@pytest.mark.parametrize("agents", [[FAILING], [keeper("test_fails"), make_memory("write", hears=HEARS, memory_id=NOTES)]],
+                         ids=["one store", "two stores"])
+def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) -> None:
+    uid, limits = make_uid(), {"lease_s": 1}
+    with House() as house:
+        stale = house.start_stepping_worker(bundles=[make_bundle(uid, *agents)], limits=limits, die_on="before burial",
+                                            signal=signal.SIGSTOP)
+        house.client.ask(uid, "tea")   # so that there is a store
+        ident = house.client.enter(uid, "mine")
+        wait_for(lambda: "before burial" in house.steps, "it stands still")
+        mend(house, uid, MENDED, *agents[1:])
+        house.start_worker(limits=limits)
+        house.client.await_done(uid, ident)
+
+        os.kill(stale.pid, signal.SIGCONT)
+        wait_for(lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said, "it knows that it was followed")
+        assert stale.stop() == 0
+
+        assert house.dead_letters(uid) == []
+        assert house.contents(uid) == ["tea", "mine"]
 
 
 def test_a_webhooks_letter_is_replayed_to_its_agent_alone() -> None:
