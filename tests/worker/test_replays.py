@@ -3,6 +3,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
 
 import orjson
 import pytest
@@ -105,49 +106,51 @@ def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: in
         assert not house.dead_letters(uid)
 
 
+def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int = 1) -> list[str]:
+    """Replays one letter after the other; the worker is killed at the first step of the first, the second of the second, and
+    so on, until it lives. Returns what was replayed."""
+    done: list[str] = []
+    worker = house.start_stepping_worker(armed=False, die_at=1)
+    for ident in idents:
+        worker.arm()
+        replay(house, uid, ident, times)
+        done.append(ident)
+        if await_end(house, uid, worker):
+            break
+        worker = house.start_stepping_worker(armed=False, die_at=len(done) + 1)
+        await_end(house, uid)
+    print("killed at each of", house.steps)
+    assert len(done) > 5 and {"before burial", "buried", "before sending", "sent"} <= set(house.steps)
+    return done
+
+
 def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
-    uid, deaths = make_uid(), 0
+    uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid, FAILING)])
-        idents = house.client.enter_together(uid, [f"mine {number}" for number in range(8)])
+        idents = house.client.enter_together(uid, [f"mine {number}" for number in range(20)])
         house.client.await_quiet(uid)
         assert house.workers[-1].stop() == 0
         mend(house, uid)
 
-        for number, ident in enumerate(idents, 1):
-            worker = house.start_stepping_worker(armed=False, die_at=number)
-            worker.arm()
-            replay(house, uid, ident, times=2)
-            if not await_end(house, uid, worker):
-                deaths += 1
-                house.start_worker()
-                await_end(house, uid)
-            house.workers[-1].stop()
+        done = kill_at_each_step(house, uid, iter(idents), times=2)
 
-        print(f"killed {deaths} times at", house.steps)
-        assert deaths > 4 and "buried" in house.steps
-        assert sorted(house.contents(uid)) == sorted(f"mine {number}" for number in range(8))
-        assert not house.dead_letters(uid)
+        assert house.contents(uid) == [f"mine {number}" for number in range(len(done))]
+        assert [letter.id for letter in house.dead_letters(uid)] == idents[len(done):]
 
 
-def test_what_fails_again_comes_back_with_the_newest_reason_and_one_attempt_more_wherever_the_worker_is_killed() -> None:
+def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         (before,) = house.dead_letters(uid)
-        for number in range(1, 9):
-            worker = house.start_stepping_worker(armed=False, die_at=number)
-            worker.arm()
-            replay(house, uid, ident)
-            if not await_end(house, uid, worker):
-                house.start_worker()
-                await_end(house, uid)
-            house.workers[-1].stop()
 
-            (letter,) = house.dead_letters(uid)
-            assert letter.attempts == 1 + number
-            assert (letter.id, letter.data, letter.error) == (before.id, before.data, before.error)
-            assert letter.buried_at > before.buried_at
-    assert not house.contents(uid)
+        done = kill_at_each_step(house, uid, repeat(ident, 20))
+
+        (letter,) = house.dead_letters(uid)
+        assert letter.attempts == 1 + len(done)
+        assert (letter.id, letter.data, letter.error) == (before.id, before.data, before.error)
+        assert letter.buried_at > before.buried_at
+        assert not house.contents(uid)
 
 
 @pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
