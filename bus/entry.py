@@ -15,6 +15,8 @@ class NewEntry(Struct, frozen=True):
     producer_id: str = ""  # the producer's own id: the same one again has no second effect
     reply: str = ""        # the channel that awaits the end of the cascade
     heard: bool = False    # it was published on the channel already, by who said it
+    hop: str = ""          # how many messages led to it
+    again: str = ""        # the id of the dead letter that is to run again
 
     def pack(self) -> bytes:
         """The command that appends it."""
@@ -28,6 +30,10 @@ class NewEntry(Struct, frozen=True):
             words += b"$2\r\nid\r\n", bulk(self.producer_id)
         if self.reply:
             words += b"$5\r\nreply\r\n", bulk(self.reply)
+        if self.hop:
+            words += b"$3\r\nhop\r\n", bulk(self.hop)
+        if self.again:
+            words += b"$5\r\nagain\r\n", bulk(self.again)
         if self.heard:
             words.append(b"$5\r\nheard\r\n$1\r\n1\r\n")
         return b"*%d\r\n" % (len(words) + self.heard) + b"".join(words)

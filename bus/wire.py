@@ -10,7 +10,7 @@ SWARM = re.compile(r"[^\x00-\x1f\x7f{}]{1,128}")   # what stands in a key's last
 
 
 def input_key(uid: str) -> str:
-    """The stream by which everything enters a pipeline: fields `swarm` or `agent`, `data`, optional `id`, `hop`, `reply`."""
+    """The stream by which everything enters a pipeline: `swarm` or `agent`, `data`, optional `id`, `hop`, `reply`, `again`."""
     return f"pipeline:{{{uid}}}:in"
 
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "send": "Say something on a swarm, or to one agent, and wait for nothing.",
     "tail": "Print what is said on a pipeline's swarms.",
     "status": "Say what runs: workers, pipelines, lag, dead letters, durability.",
+    "dlq": "Dead letters: list, show, replay and drop what could not be run.",
     "doctor": "Look for what is wrong, and say what to do about it.",
     "completion": "Print what makes a shell complete commands and pipelines.",
 }
@@ -61,10 +62,17 @@ def make_app() -> typer.Typer:
 
 
 def _load(name: str) -> Any:
-    """The command, from the function of its name in the file of its name."""
-    app = typer.Typer(**PLAIN)
-    app.command(name)(getattr(importlib.import_module(f"cli.commands.{name}"), name))
-    return get_command(app)
+    """The command, from what has its name in the file of its name: a function, or a list of them for a group."""
+    found = getattr(importlib.import_module(f"cli.commands.{name}"), name)
+    if not isinstance(found, list):
+        app = typer.Typer(**PLAIN)
+        app.command(name)(found)
+        return get_command(app)
+    group = typer.Typer(name=name, help=COMMANDS[name], no_args_is_help=True, **PLAIN)
+    group.callback()(_not_called)   # a group, even of one command
+    for function in found:
+        group.command(function.__name__)(function)
+    return get_command(group)
 
 
 def _not_called() -> None:

@@ -1,5 +1,5 @@
 """Dead letters: the messages that were given up, as they came."""
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from memory.sqlite.system import letters
@@ -7,15 +7,36 @@ from memory.system_file import SystemFile
 
 
 class DeadLetter(NamedTuple):
-    """A message that was given up, as it came, with the reason."""
+    """A message that was given up, as it came, with the reason. Together they are all that it takes to run it again."""
 
+    pipeline: str
+    id: str              # of the input: its first entry's, or a continuation's
+    swarm: str
+    data: bytes
+    error: str           # why, the last time
+    bundle: str          # the hash of the version under which it failed last
+    buried_at: int       # when, Unix ms
+    agent: str = ""      # the alias of the one agent that it is for
+    producer_id: str = ""
+    hop: str = ""        # as it came, which may be no number
+    heard: bool = False  # it was published on the channel already, by who said it
+    attempts: int = 1    # how often it was tried
+    entry: str = ""      # the entry of the input that brought it last
+
+
+class Listed(NamedTuple):
+    """A dead letter in a list, without what was said, which may be long."""
+
+    place: int       # after which a next page begins; it stays the same as long as the letter is there
     pipeline: str
     id: str
     swarm: str
-    data: bytes
+    agent: str
     error: str
     bundle: str
+    attempts: int
     buried_at: int   # Unix ms
+    size: int        # bytes of what was said
 
 
 class DeadLetters:
@@ -26,14 +47,31 @@ class DeadLetters:
         self._file = file
 
     async def bury(self, buried: Sequence[DeadLetter]) -> None:
-        """Keeps dead letters, all or none; one that is there already stays as it is."""
+        """Keeps dead letters, all or none. One that is there stays as it is if the same entry brings it again; brought by
+        another, it has the newest reason and the attempts of both."""
         async with self._file.changing() as database:
             await letters.bury(database, buried)
 
-    async def every(self, uid: str) -> Iterable[DeadLetter]:
-        """The dead letters of a pipeline, oldest first."""
+    async def find(self, uid: str, ident: str) -> DeadLetter | None:
+        """One of a pipeline."""
         with self._file.reading() as database:
-            return [DeadLetter._make(row) for row in await letters.every(database, uid)]
+            rows = await letters.find(database, uid, ident)
+        return next(map(DeadLetter._make, rows), None)
+
+    async def page(self, uid: str = "", *, after: int = 0, limit: int) -> list[Listed]:
+        """The letters of a pipeline, or of all, in the order in which they first came; those after a place."""
+        with self._file.reading() as database:
+            return list(map(Listed._make, await letters.page(database, uid, after, limit)))
+
+    async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
+        """Which of these are letters of a pipeline."""
+        with self._file.reading() as database:
+            return {ident for ident, in await letters.among(database, uid, idents)}
+
+    async def remove(self, uid: str, idents: Sequence[str]) -> set[str]:
+        """Forgets letters of a pipeline, and says which of them there were."""
+        async with self._file.changing() as database:
+            return {ident for ident, in await letters.remove(database, uid, idents)}
 
     async def count(self) -> dict[str, int]:
         """How many dead letters each pipeline has that has any."""

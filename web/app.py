@@ -4,7 +4,7 @@ from ipaddress import ip_address
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from web import health, messages, pipelines, versions, webhooks
+from web import dead_letters, health, messages, pipelines, versions, webhooks
 from web.console import pages
 from web.console.glance import GLANCE, Glance
 from web.errors import tell_problems
@@ -21,7 +21,8 @@ def make_app(parts: Parts) -> web.Application:
     app = web.Application(middlewares=[_count(parts.traffic), tell_problems, guard(hosts)],
                           client_max_size=options.message_bytes)
     app[PARTS], app[LISTENERS], app[GLANCE] = parts, set(), Glance(parts.catalog, parts.line)
-    for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, pages.routes):
+    for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
+                  pages.routes):
         app.add_routes(table)
     app.on_shutdown.append(close_listeners)
     return app

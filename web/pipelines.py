@@ -2,7 +2,6 @@
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -17,6 +16,7 @@ from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
 from web.errors import BadRequest, Conflict, NotFound, Unprocessable
 from web.parts import parts_of
 from web.preconditions import changed_meanwhile, expected_by
+from web.times import as_time
 
 routes = web.RouteTableDef()
 
@@ -103,9 +103,8 @@ def _accepted(checked: Checked) -> CheckedBundle:
 
 def summary(one: Deployed) -> dict[str, Any]:
     """A version, as it is told."""
-    deployed_at = datetime.fromtimestamp(one.deployed_at / 1000, UTC).isoformat(timespec="milliseconds")
     return {"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version,
-            "deployed_at": deployed_at.replace("+00:00", "Z")}
+            "deployed_at": as_time(one.deployed_at)}
 
 
 def _cursor(last: Deployed) -> str:

@@ -1,5 +1,5 @@
 """A batch: many inputs, one transaction for each store that they touch, one fsync. One callable for a database thread."""
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -14,14 +14,13 @@ from memory.sqlite.inbox import Done
 from memory.stores import OpenStores
 from worker.cascade import Cascade
 from worker.errors import CascadeFault
-from worker.inputs import Entry, Input, as_it_was, from_entry
+from worker.inputs import Entry, Input, Work, as_it_was, from_entry
 from worker.limits import WorkerLimits
 from worker.outcome import Letter, Outcome
 
 log = structlog.get_logger()
 DAY_MS = 86_400_000
 Checkpoint = Callable[[str], None]   # called at each step that a crash may fall between; tests end the process there
-Work = Entry | Input
 
 
 @dataclass(slots=True)
@@ -36,12 +35,14 @@ class Batch:
     """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again around it."""
 
     def __init__(self, work: Sequence[Work], limits: WorkerLimits, *, settled: dict[str, list[str]],
-                 journal: bool = False, former: tuple[str, ...] = (), checkpoint: Checkpoint = lambda step: None) -> None:
-        """`settled` are inputs per store that cannot come back. `journal` counts attempts, as after a crash.
+                 gone: Collection[str] = (), journal: bool = False, former: tuple[str, ...] = (),
+                 checkpoint: Checkpoint = lambda step: None) -> None:
+        """`settled` are inputs per store that cannot come back, `gone` replays whose letter is there no more.
 
-        `former` are stores of earlier versions, whose inboxes may know what comes back.
+        `journal` counts attempts, as after a crash. `former` are stores of earlier versions, whose inboxes may know what
+        comes back.
         """
-        self._work, self._limits, self._settled = work, limits, settled
+        self._work, self._limits, self._settled, self._gone = work, limits, settled, gone
         self._journal, self._former, self._checkpoint = journal, former, checkpoint
         self._result = BatchResult()
         self._told = False
@@ -117,10 +118,14 @@ class Batch:
         known = self._known(work)
         if known is not None:
             return known
-        if self._journal and self._attempts(work) > self._limits.attempts:
-            return _given_up(one, f"the worker ended {self._limits.attempts} times while it ran this message")
+        if work.entry and work.key in self._gone and work.plan.stores:   # without a store nothing could be doubled
+            log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
+            return Outcome(work.key, work.id, work.plan.uid, work.id, work.reply, entry=work.entry)
+        most = self._limits.attempts
+        if self._journal and self._attempts(work) > most:
+            return _given_up(one, f"the worker ended {most} times while it ran this message", most)
         outcome = self._cascade.run(work)
-        if not outcome.store and work.producer_id and work.plan.stores:
+        if not outcome.store and (work.producer_id or work.entry) and work.plan.stores:
             outcome.store = work.plan.stores[0]
         if outcome.store:
             self._keep(work, outcome)
@@ -154,7 +159,7 @@ class Batch:
         bundle = work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
-            now_ms = time_of(work.id)
+            now_ms = time_of(work.entry or work.id)
             inbox.add_produced(_producer(work), Done(bundle, outcome.to_outputs(0)), now_ms)
             inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
@@ -190,16 +195,16 @@ def _producer(work: Input) -> str:
 
 def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:
     """An input that is done: it says what it said, and `store` forgets it when that has left."""
-    outcome = Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store)
+    outcome = Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store, entry=work.entry)
     outcome.take_outputs(done.outputs, before)
     return outcome
 
 
-def _given_up(work: Work, error: str) -> Outcome:
+def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
     """An input that goes to the dead letters, as it came."""
-    bundle = work.plan.hash
     if isinstance(work, Entry):
-        letter = Letter(error, work.text(b"swarm"), work.field(b"data"), bundle)
-        return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), letter=letter)
-    letter = Letter(error, work.swarm, encode(work.message), bundle)
+        letter = Letter(error, work.text(b"swarm"), work.field(b"data"), work.plan.hash, work.text(b"agent"), work.text(b"id"),
+                        work.text(b"hop"), bool(work.field(b"heard")), attempts)
+        return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), entry=work.entry, letter=letter)
+    letter = Letter(error, work.swarm, encode(work.message), work.plan.hash, work.only, hop=str(work.hop), attempts=attempts)
     return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, letter=letter)

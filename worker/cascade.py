@@ -32,7 +32,7 @@ class Cascade:
         """Everything that the input leads to. Raises CascadeFault; what a block raises comes through."""
         ident, plan = work.id, work.plan
         self._work, self._now_ms, self._guids = work, time_of(ident), 0
-        self.outcome = outcome = Outcome(work.key, ident, plan.uid, work.root or ident, work.reply)
+        self.outcome = outcome = Outcome(work.key, ident, plan.uid, work.root or ident, work.reply, entry=work.entry)
         queue = self._queue = []
         if work.only:
             self._resume(work)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import structlog
 
 from memory.catalog import Catalog
-from memory.dead_letters import DeadLetter
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
@@ -19,6 +18,7 @@ from pipelines.plan import Plan
 from worker.batch import Batch, Checkpoint
 from worker.errors import TooMany
 from worker.inputs import Entry, Input, from_pending
+from worker.letters import Lettered, look_up, settle
 from worker.limits import WorkerLimits
 from worker.outbox import Outbox, tell_refusals
 from worker.outcome import Letter, Outcome
@@ -70,6 +70,7 @@ class Group:
         self._unconfirmed: list[Outcome] = []
         self._settlements = Settlements()
         self._told_to_stop = asyncio.Event()
+        self._recovering = True
         self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
         self._former: tuple[str, ...] = ()   # while it recovers: stores of earlier versions
 
@@ -82,6 +83,7 @@ class Group:
         try:
             await self._take_over(tenure)
             await self._recover(tenure)
+            self._recovering = False
             for slot in self.slots.values():
                 slot.open()
             await self._serve()
@@ -151,12 +153,13 @@ class Group:
     async def _work(self, journal: bool) -> None:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
         work = [self._todo.popleft() for _ in range(min(len(self._todo), self._shared.limits.batch * len(self.slots)))]
-        result = await self._in_thread(Batch(
-            work, self._shared.limits, settled=self._settled, journal=journal, former=self._former,
-            checkpoint=self._shared.checkpoint))
+        letters = self._shared.catalog.letters
+        lettered = await self._patiently(partial(look_up, letters, work, recovering=self._recovering))
+        result = await self._in_thread(Batch(work, self._shared.limits, settled=self._settled, gone=lettered.gone,
+                                             journal=journal, former=self._former, checkpoint=self._shared.checkpoint))
         self._todo.extendleft(reversed(result.left))
         outcomes = result.outcomes + await self._follow(result.outcomes)
-        await self._bury(outcomes)
+        await self._bury(outcomes, lettered)
         self._shared.tally.count(outcomes)
         await self._confirm()
         self._shared.checkpoint("before sending")
@@ -169,7 +172,8 @@ class Group:
         """Schedules the continuations, and returns the outcomes of those that are given up at once."""
         given_up = []
         for outcome in outcomes:
-            outcome.origin = self._origins.get(outcome.key, "") if self._origins else ""
+            if self._origins and not outcome.entry:   # a replay has an entry, though its key may be a continuation's
+                outcome.origin = self._origins.get(outcome.key, "")
             for pending in outcome.continuations:
                 if (refused := await self._schedule(pending, outcome.store)) is not None:
                     given_up.append(refused)
@@ -226,21 +230,23 @@ class Group:
         self._origins[pending.id] = memory_id
         if self._settlements.expect(f"{pending.pipeline}/{pending.root}", pending.id) > limits.max_cascade:
             ident, error = pending.id.partition("/")[2], str(TooMany(limits.max_cascade))
-            return Outcome(pending.id, ident, pending.pipeline, pending.root, pending.reply, origin=memory_id,
-                           letter=Letter(error, pending.swarm, pending.data, pending.bundle))
+            letter = Letter(error, pending.swarm, pending.data, pending.bundle, pending.agent, hop=str(pending.hop))
+            return Outcome(pending.id, ident, pending.pipeline, pending.root, pending.reply, origin=memory_id, letter=letter)
         self._todo.append(from_pending(pending, plan, limits.message_bytes))
         return None
 
-    async def _bury(self, outcomes: list[Outcome]) -> None:
-        """Dead letters are on disk before anything is acknowledged; the same one twice is one."""
-        now_ms = time.time_ns() // 1_000_000
-        letters = [DeadLetter(outcome.uid, outcome.id, letter.swarm, letter.data, letter.error, letter.bundle, now_ms)
-                   for outcome in outcomes if (letter := outcome.letter) is not None]
-        if letters:
-            await self._patiently(partial(self._shared.catalog.letters.bury, letters))
-            self._shared.tally.count_dead([dead.pipeline for dead in letters])
-            log.warning("messages_dead_lettered", count=len(letters), pipeline=letters[0].pipeline, message_id=letters[0].id,
-                        reason=letters[0].error[:200])
+    async def _bury(self, outcomes: list[Outcome], lettered: Lettered) -> None:
+        """Dead letters are on disk before anything is acknowledged, and those that were replayed are there no more."""
+        if not lettered.there and all(outcome.letter is None for outcome in outcomes):
+            return
+        self._shared.checkpoint("before burial")
+        letters, now_ms = self._shared.catalog.letters, time.time_ns() // 1_000_000
+        buried = await self._patiently(partial(settle, letters, outcomes, lettered, now_ms))
+        self._shared.checkpoint("buried")
+        if buried:
+            self._shared.tally.count_dead([dead.pipeline for dead in buried])
+            log.warning("messages_dead_lettered", count=len(buried), pipeline=buried[0].pipeline, message_id=buried[0].id,
+                        reason=buried[0].error[:200])
 
 
 def key_of(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:

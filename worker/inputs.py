@@ -1,4 +1,6 @@
 """An input: one message that runs through a plan, and where it came from."""
+import re
+
 from msgspec import Struct
 
 from bus.codec import decode, encode
@@ -8,6 +10,8 @@ from bus.resp import Said
 from memory.ids import time_of
 from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
+
+AGAIN = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")   # an input's id
 
 
 class Input(Struct):
@@ -25,6 +29,7 @@ class Input(Struct):
     heard: bool = False   # it was published on the channel already, by who said it
     only: str = ""        # the alias of the one agent that it is for, said on no swarm: a webhook's, or a continuation
     kept_from: int = 1    # the place of the first message that its inbox row keeps: what it says itself comes back with it
+    entry: str = ""       # of a dead letter's replay: the entry that brought it, whose id is not its own
 
     @property
     def own(self) -> list[Said]:
@@ -38,6 +43,7 @@ class Entry(Struct, frozen=True):
     id: str
     plan: Plan
     fields: list[bytes]
+    entry: str = ""       # of a dead letter's replay: the entry's own id; `id` is that of the input that failed
 
     @property
     def key(self) -> str:
@@ -53,6 +59,16 @@ class Entry(Struct, frozen=True):
         return self.field(name).decode(errors="replace")
 
 
+Work = Entry | Input
+
+
+def as_entry(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
+    """An entry that may be a replay: then it goes by the id of the input that failed."""
+    entry = Entry(ident, plan, fields)
+    again = entry.text(b"again")
+    return Entry(again, plan, fields, ident) if AGAIN.fullmatch(again) else entry
+
+
 def from_entry(entry: Entry, max_bytes: int) -> Input:
     """The input in an entry; raises MalformedMessage."""
     fields, plan, key = entry.fields, entry.plan, entry.key
@@ -64,9 +80,11 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
         raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
+    if entry.field(b"again") and not entry.entry:
+        raise MalformedMessage(f"the field `again` must be the id of a dead letter, not {entry.text(b'again')[:20]!r}")
     work = _to_agent(entry, data, max_bytes) if entry.field(b"agent") else _to_swarm(entry, data, max_bytes)
     work.hop, work.reply, work.producer_id = int(hop[:9]), entry.text(b"reply"), entry.text(b"id")
-    work.heard = work.heard or bool(entry.field(b"heard"))
+    work.heard, work.entry = bool(entry.field(b"heard")), entry.entry
     return work
 
 

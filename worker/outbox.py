@@ -67,7 +67,7 @@ class _Parcel:
         if report is not None:
             self.reports.append(publish(outcome.reply, report))
         if not outcome.origin:
-            self.entries.setdefault(outcome.uid, []).append(ident)
+            self.entries.setdefault(outcome.uid, []).append(outcome.entry.encode() or ident)
 
     def close(self) -> tuple[bytes, int]:
         """(the commands, how many they are)."""

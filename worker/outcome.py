@@ -16,6 +16,11 @@ class Letter(Struct, frozen=True):
     swarm: str
     data: bytes
     bundle: str
+    agent: str = ""
+    producer_id: str = ""
+    hop: str = ""
+    heard: bool = False
+    attempts: int = 1   # how often it was tried
 
 
 class Outcome(Struct):
@@ -33,6 +38,7 @@ class Outcome(Struct):
     size: int = 0        # bytes of `said`
     store: str = ""      # where its inbox row is, "" where nothing was kept
     origin: str = ""     # of a continuation: the store that keeps it
+    entry: str = ""      # of a replay: the entry that brought it
     continuations: tuple[Pending, ...] = ()
     silent: tuple[str, ...] = ()   # agents that answered, but do not publish
     letter: Letter | None = None   # what goes to the dead letters, where the input was given up

@@ -3,7 +3,7 @@ import asyncio
 from collections.abc import Callable
 
 from pipelines.plan import Plan
-from worker.inputs import Entry
+from worker.inputs import Entry, as_entry
 
 
 class Slot:
@@ -43,4 +43,5 @@ class Slot:
 
 def as_entries(plan: Plan, entries: list[tuple[bytes, list[bytes]]]) -> list[Entry]:
     """Raw entries of a stream; one that was deleted meanwhile has no fields, and is left out."""
-    return [Entry(ident.decode(), plan, fields) for ident, fields in entries if fields is not None]
+    return [as_entry(ident.decode(), plan, fields) if b"again" in fields else Entry(ident.decode(), plan, fields)
+            for ident, fields in entries if fields is not None]

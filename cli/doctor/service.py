@@ -28,6 +28,20 @@ async def check_catalogue(settings: Settings) -> list[Finding]:
     return [ok("catalogue", f"{file} has {counted(len(deployed), 'pipeline')} in service")]
 
 
+async def check_letters(settings: Settings) -> list[Finding]:
+    """What could not be run and waits for somebody to look at it."""
+    try:
+        counts = await _dead(settings)
+    except (MemoryFault, sqlite3.Error):
+        return []   # told above
+    if not counts:
+        return [ok("dead letters", "there are none")]
+    first = ", ".join(f"{uid} has {count}" for uid, count in list(counts.items())[:SOME])
+    return [warning("dead letters", f"{counted(sum(counts.values()), 'message')} could not be run: "
+                                    f"{first}{', ...' if len(counts) > SOME else ''}",
+                    "`memrelay dlq ls` says why; mend it, then `memrelay dlq replay PIPELINE --all`, or drop them")]
+
+
 async def check_workers(patient: Patient) -> list[Finding]:
     """Who has called in during the last seconds, and which pipelines nobody serves."""
     try:
@@ -52,3 +66,10 @@ async def _deployed(settings: Settings) -> list[Deployed]:
         return []   # to open it would make it
     async with Catalog(settings.memory.root) as catalog:
         return await catalog.active()
+
+
+async def _dead(settings: Settings) -> dict[str, int]:
+    if not os.path.exists(settings.memory.root / "system.db"):
+        return {}
+    async with Catalog(settings.memory.root) as catalog:
+        return await catalog.letters.count()

@@ -42,7 +42,9 @@ def complete(program: Program, *words: str) -> list[str]:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 @pytest.mark.parametrize(("words", "offered"), [(("memrelay", "s"), ["say", "send", "status"]),
                                                 (("memrelay", "send", "x", "y", "--sw"), ["--swarm"]),
-                                                (("memrelay", "completion", "z"), ["zsh"])])
+                                                (("memrelay", "completion", "z"), ["zsh"]),
+                                                (("memrelay", "dlq", "r"), ["replay"]),
+                                                (("memrelay", "dlq", "drop", "x", "--a"), ["--all"])])
 def test_bash_completes_commands_options_and_choices(program: Program, words: tuple[str, ...], offered: list[str]) -> None:
     assert complete(program, *words) == offered
 
@@ -54,6 +56,7 @@ def test_bash_completes_pipelines_and_no_name_that_a_shell_would_execute(program
 
     assert complete(program, "memrelay", "say", "''") == ["b2", "tea.party-2"]
     assert complete(program, "memrelay", "tail", "tea") == ["tea.party-2"]
+    assert complete(program, "memrelay", "dlq", "replay", "tea") == ["tea.party-2"]
     assert not (program.folder / "pwned").exists()
 
 

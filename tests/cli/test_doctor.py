@@ -61,8 +61,8 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
     lines = program.run("doctor", "--json").lines
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
-    assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "bus", "version", "durability", "eviction",
-            "clock", "workers"} == {line["check"] for line in lines}
+    assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
+            "durability", "eviction", "clock", "workers"} == {line["check"] for line in lines}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -65,17 +66,36 @@ def test_completing_a_command_loads_no_part_that_a_command_needs(program: Progra
     assert loaded & HEAVY <= {"pydantic"}   # with which typer reads options
 
 
+def in_its_file(name: str) -> Any:
+    """What `memrelay NAME` is made of: a function, or the list of a group's."""
+    return getattr(importlib.import_module(f"cli.commands.{name}"), name)
+
+
+GROUPS = {name: in_its_file(name) for name in COMMANDS if isinstance(in_its_file(name), list)}
+CALLED = [(name,) for name in COMMANDS if name not in GROUPS] + [
+    (name, one.__name__) for name, group in GROUPS.items() for one in group]
+
+
 def test_each_command_is_in_the_file_of_its_name() -> None:
-    assert all(callable(getattr(importlib.import_module(f"cli.commands.{name}"), name)) for name in COMMANDS)
+    assert all(callable(one) for name in COMMANDS for one in GROUPS.get(name, [in_its_file(name)]))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_says_how_it_is_used_and_those_that_answer_take_json(name: str) -> None:
-    ended = invoke(name, "--help")
+@pytest.mark.parametrize("words", CALLED, ids=" ".join)
+def test_each_command_says_how_it_is_used_and_those_that_answer_take_json(words: tuple[str, ...]) -> None:
+    ended = invoke(*words, "--help")
 
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert f"Usage: memrelay {name} [OPTIONS]" in ended.stdout
+    assert f"Usage: memrelay {' '.join(words)} [OPTIONS]" in ended.stdout
     assert "--json" in ended.stdout
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_lists_its_commands_and_wants_one(name: str) -> None:
+    asked, alone = invoke(name, "--help"), invoke(name)
+
+    assert (asked.exit_code, alone.exit_code) == (0, 2)
+    assert COMMANDS[name] in asked.stdout
+    assert all(f"  {one.__name__} " in asked.stdout for one in GROUPS[name])
 
 
 @pytest.mark.parametrize(("misspelt", "meant"), [("depoly", "deploy"), ("tial", "tail"), ("docter", "doctor")])

@@ -16,7 +16,7 @@ from memory.catalog import Catalog, Deployed, Swapped
 from memory.dead_letters import DeadLetter
 from memory.errors import NotAsExpected, StoreBroken
 from memory.expected import ANYTHING, NOTHING, SOMETHING, Expected, over
-from memory.sqlite.system.migrations import BUNDLES_AND_DEAD_LETTERS
+from memory.sqlite.system.migrations import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from tests.memory.builders import NOW
 from tests.support.waiting import wait_for
 
@@ -24,6 +24,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 DEPLOYING_PROGRAM = """
 import asyncio, sys
+from contextlib import closing
 from pathlib import Path
 from tests.memory.test_catalog import make_letter
 from memory.catalog import Catalog
@@ -61,13 +62,18 @@ def deploy(root: Path, uid: str = "a3d8f1b2", name: str = "tea", bundle_hash: st
 
 
 def letters(root: Path) -> list[DeadLetter]:
-    return list(with_catalog(root, lambda catalog: catalog.letters.every("a3d8f1b2")))
+    """In the order in which they came."""
+    async def work(catalog: Catalog) -> list[DeadLetter | None]:
+        listed = await catalog.letters.page("a3d8f1b2", limit=1000)
+        return [await catalog.letters.find("a3d8f1b2", one.id) for one in listed]
+
+    return list(with_catalog(root, work))
 
 
 def test_an_empty_catalogue_has_nothing(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> list[Any]:
         found = [await catalog.active(), await catalog.find("tea"), await catalog.source("h1"), await catalog.remove("tea")]
-        return [*found, await catalog.letters.every("a3d8f1b2")]
+        return [*found, await catalog.letters.page("a3d8f1b2", limit=10)]
 
     assert with_catalog(tmp_path / "new" / "root", work) == [[], None, None, False, []]
 
@@ -201,16 +207,16 @@ def test_hostile_names_are_only_names(tmp_path: Path) -> None:
     assert with_catalog(tmp_path, lambda catalog: catalog.find(name)).name == name
 
 
-def test_a_dead_letter_is_kept_to_the_byte_oldest_first(tmp_path: Path) -> None:
-    old, new = make_letter("2-0", data=bytes(range(256))), make_letter("1-0", buried_at=NOW + 1, data=b"")
+def test_a_dead_letter_is_kept_to_the_byte(tmp_path: Path) -> None:
+    everything = make_letter("2-0", data=bytes(range(256)))._replace(agent="x\n", producer_id="\x00", hop="many", heard=True)
 
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([new, old]))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([everything, make_letter(data=b"")]))
 
-    assert letters(tmp_path) == [old, new]
+    assert letters(tmp_path) == [everything, make_letter(data=b"")]
 
 
-def test_dead_letters_of_one_time_come_in_the_order_in_which_they_were_buried(tmp_path: Path) -> None:
-    buried = [make_letter(f"1-{number}") for number in range(12)]
+def test_dead_letters_come_in_the_order_in_which_they_were_buried(tmp_path: Path) -> None:
+    buried = [make_letter(f"{12 - number}-0") for number in range(12)]
 
     with_catalog(tmp_path, lambda catalog: catalog.letters.bury(buried))
 
@@ -224,6 +230,51 @@ def test_a_dead_letter_twice_is_the_first_one(tmp_path: Path) -> None:
     with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_letter(error="and again", buried_at=NOW + 1)]))
 
     assert letters(tmp_path) == [first]
+
+
+def test_a_dead_letter_that_another_entry_brings_has_failed_again(tmp_path: Path) -> None:
+    first, other = make_letter(error="first")._replace(entry="1-0"), make_letter("2-0")
+    again = first._replace(error="again", bundle="newer", buried_at=NOW + 1, entry="9-0")
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([first, other]))
+
+    for _ in range(2):   # the second as after a crash
+        with_catalog(tmp_path, lambda catalog: catalog.letters.bury([again]))
+
+    assert letters(tmp_path) == [again._replace(attempts=2), other]
+
+
+def test_pages_of_dead_letters_leave_nothing_out_while_letters_come_and_go(tmp_path: Path) -> None:
+    async def work(catalog: Catalog) -> list[str]:
+        await catalog.letters.bury([make_letter(f"{number}-0") for number in range(6)])
+        first = await catalog.letters.page(limit=3)
+        await catalog.letters.remove("a3d8f1b2", ["0-0", "2-0", "4-0", "5-0"])
+        await catalog.letters.bury([make_letter("7-0"), make_letter("3-0")._replace(entry="8-0")])
+        return [one.id for one in first + await catalog.letters.page(after=first[-1].place, limit=3)]
+
+    assert with_catalog(tmp_path, work) == ["0-0", "1-0", "2-0", "3-0", "7-0"]
+
+
+def test_dead_letters_are_removed_by_pipeline_and_id(tmp_path: Path) -> None:
+    mine = [make_letter(), make_letter("2-0")]
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([*mine, mine[0]._replace(pipeline="other")]))
+
+    removed = with_catalog(tmp_path, lambda catalog: catalog.letters.remove("a3d8f1b2", ["1-0", "x", "' OR 1=1 --"]))
+
+    assert removed == {"1-0"}
+    assert letters(tmp_path) == mine[1:]
+    assert with_catalog(tmp_path, lambda catalog: catalog.letters.count()) == {"a3d8f1b2": 1, "other": 1}
+    assert with_catalog(tmp_path, lambda catalog: catalog.letters.among("other", ["1-0", "2-0"])) == {"1-0"}
+
+
+def test_the_dead_letters_of_an_older_file_are_kept_in_their_order(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "system.db")) as older, older:
+        for statement in MIGRATIONS[0]:
+            older.execute(statement)
+        rows = [("a3d8f1b2", ident, "chat", b"\xff", "no JSON", "hash", NOW + at) for ident, at in (("2-0", 1), ("1-0", 0))]
+        older.executemany("INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        older.execute("PRAGMA user_version = 1")
+
+    assert letters(tmp_path) == [DeadLetter(*row, entry=row[1]) for row in reversed(rows)]
 
 
 def test_a_dead_letter_belongs_to_its_pipeline(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class House:
         self.announce()
 
     def dead_letters(self, uid: str) -> list[DeadLetter]:
-        """A pipeline's dead letters, oldest first."""
+        """A pipeline's dead letters, in the order in which they came."""
         return asyncio.run(_dead_letters(self.root, uid))
 
     def await_dead_letter(self, uid: str, ident: str, within_s: float = 10.0) -> DeadLetter:
@@ -120,4 +120,5 @@ async def _remove(root: Path, uid: str) -> None:
 
 async def _dead_letters(root: Path, uid: str) -> list[DeadLetter]:
     async with Catalog(root) as catalog:
-        return list(await catalog.letters.every(uid))
+        found = [await catalog.letters.find(uid, one.id) for one in await catalog.letters.page(uid, limit=10_000)]
+    return [letter for letter in found if letter is not None]

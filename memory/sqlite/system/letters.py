@@ -1,20 +1,43 @@
 """Dead letters."""
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
 import aiosqlite
 
 from memory.sqlite.system.file import Row
 
+WHOLE = "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, attempts, entry"
+IN_SHORT = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
+THESE = "pipeline = ? AND id IN (SELECT value FROM json_each(?))"
+
 
 async def bury(database: aiosqlite.Connection, letters: Iterable[Row]) -> None:
-    """Rows of DeadLetter."""
+    """Rows of DeadLetter. One that its entry brings again changes nothing; one that another entry brings has failed again."""
     await database.executemany(
-        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT(pipeline, id) DO NOTHING", letters)
+        f"INSERT INTO dead_letters({WHOLE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(pipeline, id) DO UPDATE "
+        "SET error = excluded.error, bundle = excluded.bundle, buried_at = excluded.buried_at, entry = excluded.entry, "
+        "attempts = attempts + excluded.attempts WHERE entry <> excluded.entry", letters)
 
 
-async def every(database: aiosqlite.Connection, uid: str) -> Iterable[Row]:
-    """Rows of DeadLetter of a pipeline."""
-    return await database.execute_fetchall("SELECT * FROM dead_letters WHERE pipeline = ? ORDER BY buried_at, rowid", (uid,))
+async def find(database: aiosqlite.Connection, uid: str, ident: str) -> Iterable[Row]:
+    """The row of DeadLetter, or none."""
+    return await database.execute_fetchall(f"SELECT {WHOLE} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident))
+
+
+async def page(database: aiosqlite.Connection, uid: str, after: int, limit: int) -> Iterable[Row]:
+    """Rows of Listed after a place; of all pipelines where `uid` is ""."""
+    return await database.execute_fetchall(
+        f"SELECT {IN_SHORT} FROM dead_letters WHERE n > ? AND ? IN ('', pipeline) ORDER BY n LIMIT ?", (after, uid, limit))
+
+
+async def among(database: aiosqlite.Connection, uid: str, idents: Sequence[str]) -> Iterable[Row]:
+    """(id) of those that are there."""
+    return await database.execute_fetchall(f"SELECT id FROM dead_letters WHERE {THESE}", (uid, json.dumps(idents)))
+
+
+async def remove(database: aiosqlite.Connection, uid: str, idents: Sequence[str]) -> Iterable[Row]:
+    """(id) of those that were there."""
+    return await database.execute_fetchall(f"DELETE FROM dead_letters WHERE {THESE} RETURNING id", (uid, json.dumps(idents)))
 
 
 async def count(database: aiosqlite.Connection) -> Iterable[Row]:

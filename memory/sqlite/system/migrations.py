@@ -14,4 +14,14 @@ VERSIONS = (
     "PRIMARY KEY(uid, version)) WITHOUT ROWID",
     "INSERT INTO versions SELECT uid, version, name, hash, deployed_at FROM pipelines",   # the earlier ones were not kept
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS, VERSIONS)
+# What it takes to replay a dead letter, and `n`, which never comes twice: the place of a letter in a list.
+LETTERS_TO_REPLAY = (
+    "CREATE TABLE letters("
+    "n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, "
+    "error TEXT NOT NULL, bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, agent TEXT NOT NULL, producer_id TEXT NOT NULL, "
+    "hop TEXT NOT NULL, heard INTEGER NOT NULL, attempts INTEGER NOT NULL, entry TEXT NOT NULL, UNIQUE(pipeline, id))",
+    "INSERT INTO letters SELECT NULL, old.*, '', '', '', 0, 1, id FROM dead_letters AS old ORDER BY buried_at, rowid",
+    "DROP TABLE dead_letters",
+    "ALTER TABLE letters RENAME TO dead_letters",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS, VERSIONS, LETTERS_TO_REPLAY)

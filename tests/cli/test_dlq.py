@@ -1,0 +1,158 @@
+"""`memrelay dlq`: dead letters by command."""
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from tests.cli.serving import serving, uid_of
+from tests.cli.terminal import Terminal
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
+from tests.support.client import Client, make_envelope
+from tests.support.program import Ended, Program
+from tests.support.waiting import wait_for
+
+MISSPELT = "chta"
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Program]:
+    with serving() as program:
+        yield program
+
+
+@pytest.fixture
+def client(program: Program) -> Iterator[Client]:
+    """The sample pipeline has no dead letters at the end."""
+    client = program.client()
+    yield client
+    dlq(program, "drop", "memory_test", "--all")
+
+
+def dlq(program: Program, *words: str) -> Ended:
+    return program.run("dlq", *words)
+
+
+def deploy(program: Program, bundle: Json) -> None:
+    file = program.folder / "bundle.json"
+    file.write_bytes(orjson.dumps(bundle))
+    assert program.run("deploy", file).code == 0
+
+
+def bury(program: Program, client: Client, *texts: str) -> list[str]:
+    """Says things to the sample where nobody listens; the letters' ids."""
+    uid = uid_of(program)
+    idents = [client.enter(uid, text, swarm=MISSPELT) for text in texts]
+    client.await_quiet(uid)
+    return idents
+
+
+def test_letters_are_listed_and_shown_as_json_lines(program: Program, client: Client) -> None:
+    uid, (first, second) = uid_of(program), bury(program, client, "tea", "milk")
+
+    listed, shown = dlq(program, "ls").lines, dlq(program, "show", "memory_test", second).lines
+
+    assert [(one["pipeline_uid"], one["id"], one["attempts"]) for one in listed] == [(uid, first, 1), (uid, second, 1)]
+    assert [one["data"] for one in shown] == [make_envelope("milk").decode()]
+    assert dlq(program, "ls", "memory_test").lines == listed
+
+
+def test_on_a_terminal_the_list_is_a_table_that_does_nothing_to_it(program: Program, client: Client) -> None:
+    ident = client.enter(uid_of(program), "tea", swarm="\x1b[2J")
+    client.await_quiet(uid_of(program))
+
+    with Terminal(program, "dlq", "ls", "memory_test") as terminal:
+        assert terminal.end() == 0
+
+    assert "ATTEMPTS" in terminal.seen and ident in terminal.seen and "has no swarm" in terminal.seen
+    assert b"\x1b[2J" not in terminal.raw
+
+
+def test_a_replay_that_fails_again_stays_with_one_attempt_more(program: Program, client: Client) -> None:
+    uid, (first, second) = uid_of(program), bury(program, client, "tea", "milk")
+
+    replayed = dlq(program, "replay", uid, first)
+    client.await_quiet(uid)
+    both = dlq(program, "replay", uid, "--all")
+    client.await_quiet(uid)
+
+    assert (replayed.code, replayed.lines) == (0, [{"replayed": first, "pipeline_uid": uid}])
+    assert [one["replayed"] for one in both.lines] == [first, second]
+    assert [(one["id"], one["attempts"]) for one in dlq(program, "ls", uid).lines] == [(first, 3), (second, 2)]
+
+
+def test_what_was_mended_goes_through(program: Program, client: Client) -> None:
+    uid = make_uid()
+    keeper = make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="User", on="chat", to="chat")
+    for on in ("chat", MISSPELT):
+        deploy(program, make_bundle(uid, keeper | {"agent_rec_swarm": on}, name="kept"))
+        if on == "chat":
+            client.await_served(uid)
+            ident = client.enter(uid, "tea", swarm=MISSPELT)
+            client.await_quiet(uid)
+    client.redis.publish("memrelay:changes", "deployed")
+
+    def replays() -> bool:
+        dlq(program, "replay", "kept", ident)
+        client.await_quiet(uid)
+        return not dlq(program, "ls", "kept").lines
+
+    wait_for(replays, "the worker serves the other version", 30)
+    assert [said.text for said in client.log(uid, MISSPELT)] == ["tea"]
+    assert {said.input for said in client.log(uid)} == {ident}
+    assert program.run("rm", uid).code == 0
+
+
+def test_what_is_dropped_is_gone_and_what_is_not_there_is_said(program: Program, client: Client) -> None:
+    uid, (first, second, third) = uid_of(program), bury(program, client, "tea", "milk", "sugar")
+
+    dropped = dlq(program, "drop", uid, first, "1-0", second, first)
+    missing = [dlq(program, command, uid, first) for command in ("show", "replay", "drop")]
+
+    assert (dropped.code, [one["dropped"] for one in dropped.lines]) == (1, [first, second])
+    assert "no dead letter '1-0'" in dropped.err
+    assert [(ended.code, ended.out) for ended in missing] == [(1, "")] * 3
+    assert all("memrelay dlq ls" in ended.err and "Traceback" not in ended.err for ended in missing)
+    assert [one["id"] for one in dlq(program, "ls").lines] == [third]
+    assert dlq(program, "drop", uid, "--all").code == 0
+    assert dlq(program, "ls").lines == []
+
+
+def test_the_letters_of_a_pipeline_that_is_no_more_are_there_under_its_uid(program: Program, client: Client) -> None:
+    uid = make_uid()
+    deploy(program, make_bundle(uid, make_agent("plus", "add_1")))
+    client.await_served(uid)
+    ident = client.enter(uid, "1", swarm=MISSPELT)
+    client.await_quiet(uid)
+    program.run("rm", uid)
+
+    refused = dlq(program, "replay", uid, ident)
+
+    assert refused.code == 1 and "not in service" in refused.err
+    assert [one["id"] for one in dlq(program, "ls", uid).lines] == [ident]
+    assert dlq(program, "drop", uid, ident).code == 0
+    assert dlq(program, "ls", uid).code == 1
+
+
+@pytest.mark.parametrize("words", [("replay", "memory_test"), ("drop", "memory_test"), ("show", "memory_test"),
+                                   ("replay", "memory_test", "1-0", "--all"), ("sho", "memory_test", "1-0")])
+def test_wrong_usage_is_told(program: Program, words: tuple[str, ...]) -> None:
+    ended = dlq(program, *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "--help" in ended.err
+
+
+def test_the_doctor_tells_of_dead_letters_with_the_remedy(program: Program, client: Client) -> None:
+    bury(program, client, "tea")
+
+    ended = program.run("doctor", "--json")
+
+    (found,) = [one for one in ended.lines if one["check"] == "dead letters"]
+    assert (ended.code, found["level"]) == (0, "warning")
+    assert f"{uid_of(program)} has 1" in found["text"] and "memrelay dlq" in found["remedy"]
+
+
+def test_letters_can_be_looked_at_and_dropped_without_a_bus(program: Program) -> None:
+    with Program() as alone:
+        assert (alone.run("dlq", "ls").code, alone.run("dlq", "ls").lines) == (0, [])
+        assert "memrelay deploy" in alone.run("dlq", "ls", "nobody").err

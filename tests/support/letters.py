@@ -1,0 +1,33 @@
+"""Dead letters as both faces replay them."""
+import asyncio
+from pathlib import Path
+
+from bus.address import Address
+from bus.ingress import Ingress
+from memory.catalog import Catalog
+from tests.support.house import House
+from web.letters import replay_of
+
+
+def replay(house: House, uid: str, ident: str, times: int = 1) -> list[str]:
+    """Asks so many times at once; the ids of the entries."""
+    return asyncio.run(_replay(house.root, house.client.socket, (uid, ident), times))
+
+
+def drop(house: House, uid: str, ident: str) -> bool:
+    """Whether it was there."""
+    return asyncio.run(_drop(house.root, uid, ident))
+
+
+async def _replay(root: Path, socket: Path, letter: tuple[str, str], times: int) -> list[str]:
+    async with Catalog(root) as catalog, Ingress(Address(path=str(socket))) as ingress:
+        return await asyncio.gather(*[_append(catalog, ingress, letter) for _ in range(times)])
+
+
+async def _append(catalog: Catalog, ingress: Ingress, letter: tuple[str, str]) -> str:
+    return await ingress.append(await replay_of(catalog, *letter))
+
+
+async def _drop(root: Path, uid: str, ident: str) -> bool:
+    async with Catalog(root) as catalog:
+        return bool(await catalog.letters.remove(uid, [ident]))

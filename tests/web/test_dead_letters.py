@@ -1,0 +1,207 @@
+"""/v1/dead-letters: what could not be run is listed, shown, replayed once and dropped."""
+from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay
+from tests.support.client import make_envelope
+from tests.support.http import Answer, ask
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+MISSPELT = "chta"
+NOTES = "instances/${pipeline_uid}/notes"
+
+
+def bury(served: Served, uid: str, text: str = "/write tea", **fields: str) -> str:
+    """Says something where nobody listens; the letter's id."""
+    ident = served.house.client.enter(uid, text, swarm=MISSPELT, **fields)
+    served.house.await_dead_letter(uid, ident)
+    return ident
+
+
+def deploy(served: Served, uid: str, *agents: Json) -> None:
+    """Another version, which the worker serves when this returns."""
+    worker = served.house.workers[-1]
+    before = worker.said.count("pipelines_served")
+    served.house.deploy(make_bundle(uid, *agents))
+    wait_for(lambda: worker.said.count("pipelines_served") > before, "the other version is served")
+
+
+def mend(served: Served, uid: str) -> None:
+    """Somebody listens there now."""
+    deploy(served, uid, make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="User", on=MISSPELT, to=MISSPELT))
+
+
+def path(uid: str, ident: str) -> str:
+    return f"/v1/dead-letters/{uid}/{quote(ident)}"
+
+
+def replay(served: Served, uid: str, ident: str, query: str = "") -> Answer:
+    return served.post(path(uid, ident) + "/replay" + query)
+
+
+def drop(served: Served, uid: str, ident: str) -> Answer:
+    return ask(served.url, "DELETE", path(uid, ident))
+
+
+def listed(served: Served, query: str) -> Json:
+    answer = served.get(f"/v1/dead-letters?{query}")
+    assert answer.status == 200, answer
+    return dict(answer.json)
+
+
+def test_a_letter_is_listed_in_short_and_shown_with_all_that_came(served: Served) -> None:
+    uid = served.deploy()
+    ident = bury(served, uid, id="order-1", hop="3")
+
+    (item,) = listed(served, f"pipeline={uid}")["items"]
+    shown = served.get(path(uid, ident)).json
+
+    data = make_envelope("/write tea").decode()
+    assert (item["pipeline_uid"], item["id"], item["swarm"], item["agent"]) == (uid, ident, MISSPELT, "")
+    assert (item["attempts"], item["bytes"], len(item["bundle"])) == (1, len(data), 64)
+    assert "it has chat" in item["error"] and item["buried_at"].endswith("Z")
+    assert shown == item | {"producer_id": "order-1", "hop": "3", "encoding": "utf-8", "data": data}
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"", "té\x00\x1b[31m".encode(), b'{"args": '])
+def test_what_was_said_is_told_to_the_byte_whatever_it_is(served: Served, data: bytes) -> None:
+    uid = served.deploy()
+    ident = served.house.client.enter_raw(uid, data)
+    served.house.await_dead_letter(uid, ident)
+
+    shown = served.get(path(uid, ident)).json
+
+    read = b64decode(shown["data"]) if shown["encoding"] == "base64" else shown["data"].encode()
+    assert (read, shown["encoding"] == "base64") == (data, data[:1] == b"\xff")
+
+
+def test_pages_have_each_letter_once_in_the_order_in_which_they_came_though_some_go_and_come(served: Served) -> None:
+    uid, other = served.deploy(), served.deploy()
+    idents = [bury(served, uid) for _ in range(5)]
+    bury(served, other)
+
+    first = listed(served, f"pipeline={uid}&limit=2")
+    drop(served, uid, idents[0])
+    drop(served, uid, idents[4])
+    idents.append(bury(served, uid))
+    rest = listed(served, f"pipeline={uid}&limit=3&cursor={first['next_cursor']}")
+
+    assert [one["id"] for one in first["items"] + rest["items"]] == [*idents[:4], idents[5]]
+    assert (first["total"], rest["total"], rest["next_cursor"]) == (5, 4, None)
+    everything = listed(served, "limit=1000")
+    assert {uid, other} <= {one["pipeline_uid"] for one in everything["items"]}
+    assert everything["total"] == len(everything["items"])
+
+
+def test_a_replay_keeps_the_id_and_the_letter_is_gone_when_it_went_through(served: Served) -> None:
+    uid = served.deploy()
+    ident = bury(served, uid, "tea")
+    mend(served, uid)
+
+    answer = replay(served, uid, ident)
+    served.house.client.await_quiet(uid)
+
+    assert (answer.status, answer.json) == (202, {"message_id": ident})
+    assert served.house.contents(uid) == ["tea"]
+    assert {said.input for said in served.house.client.log(uid, MISSPELT)} == {ident}
+    assert [answer.problem[0] for answer in (replay(served, uid, ident), served.get(path(uid, ident)))] == [404, 404]
+
+
+def test_with_wait_a_replay_tells_what_came_of_it(served: Served) -> None:
+    uid = served.deploy()
+    ident = bury(served, uid, "tea")
+
+    failed = replay(served, uid, ident, "?wait=10")
+    mend(served, uid)
+    went_through = replay(served, uid, ident, "?wait=10")
+
+    assert (failed.json["message_id"], failed.json["results"]) == (ident, [])
+    assert "dead letters" in failed.json["reason"]
+    assert went_through.json["message_id"] == ident
+    assert "guid" in went_through.texts[0]
+
+
+def test_ten_replays_over_http_at_once_have_one_effect(served: Served) -> None:
+    uid = served.deploy()
+    ident = bury(served, uid, "tea")
+    mend(served, uid)
+
+    with ThreadPoolExecutor(10) as pool:
+        statuses = {answer.status for answer in pool.map(lambda _: replay(served, uid, ident), range(10))}
+    served.house.client.await_quiet(uid)
+
+    assert 202 in statuses and statuses <= {202, 404}
+    assert served.house.contents(uid) == ["tea"]
+    assert listed(served, f"pipeline={uid}")["total"] == 0
+
+
+def test_a_step_of_a_cascade_is_found_by_its_whole_id(served: Served) -> None:
+    uid = served.deploy()
+    relay, first = make_relay("all", "(.*)"), make_memory("write", hears="dispatch_all") | {"wf_publish_results": False}
+    steps = [make_agent("keeper", "memory_write", {"memory_id": NOTES}, hears="dispatch_all", publishes=one)
+             for one in (True, False)]
+    deploy(served, uid, relay, first, steps[0])
+    served.house.client.enter(uid, "tea", hop="31")
+    (letter,) = wait_for(lambda: served.house.dead_letters(uid), "its last step goes too far")
+    deploy(served, uid, relay, first, steps[1])
+
+    assert "+" in letter.id and served.get(f"/v1/dead-letters/{uid}/{letter.id}").json["agent"] == "keeper_"
+    assert replay(served, uid, letter.id, "?wait=10").status == 200
+
+    assert (served.house.contents(uid), served.house.contents(uid, "notes")) == (["tea"], ["tea"])
+    assert listed(served, f"pipeline={uid}")["items"] == []
+
+
+def test_a_letter_that_is_dropped_is_gone(served: Served) -> None:
+    uid = served.deploy()
+    ident = bury(served, uid)
+
+    assert (drop(served, uid, ident).status, drop(served, uid, ident).problem[0]) == (204, 404)
+    assert served.house.dead_letters(uid) == []
+
+
+def test_the_letters_of_a_pipeline_that_is_no_more_can_be_read_and_dropped_and_not_replayed(served: Served) -> None:
+    uid = served.deploy()
+    ident = bury(served, uid)
+    served.house.remove(uid)
+
+    status, detail = replay(served, uid, ident).problem
+
+    assert status == 409 and "not in service" in detail
+    assert listed(served, f"pipeline={uid}")["total"] == 1
+    assert (served.get(path(uid, ident)).status, drop(served, uid, ident).status) == (200, 204)
+
+
+@pytest.mark.parametrize("ident", ["1-0", "nothing", "'; DROP TABLE dead_letters; --", "\x00", "x" * 5000, "é"])
+def test_what_is_no_letter_is_not_found(served: Served, ident: str) -> None:
+    uid = served.deploy()
+    kept = bury(served, uid)
+
+    answers = [served.get(path(uid, ident)), replay(served, uid, ident), drop(served, uid, ident),
+               replay(served, "nobody", kept)]
+
+    assert [answer.problem[0] for answer in answers] == [404] * 4
+    assert [letter.id for letter in served.house.dead_letters(uid)] == [kept]
+
+
+@pytest.mark.parametrize(("query", "status"), [("cursor=x", 400), ("cursor=-1", 400), ("cursor=" + "9" * 19, 400),
+                                               ("cursor=" + "9" * 400, 400), ("limit=0", 400), ("pipline=x", 400),
+                                               ("pipeline=nobody", 404)])
+def test_a_list_that_cannot_be_is_refused(served: Served, query: str, status: int) -> None:
+    assert served.get(f"/v1/dead-letters?{query}").problem[0] == status
+
+
+def test_a_page_of_another_origin_can_replay_and_drop_nothing(served: Served) -> None:
+    uid = served.deploy()
+    ident = bury(served, uid)
+    evil = {"Origin": "https://evil.example", "Content-Type": "application/json"}
+
+    answers = [ask(served.url, "POST", path(uid, ident) + "/replay", b"{}", evil),
+               ask(served.url, "DELETE", path(uid, ident), b"", evil)]
+
+    assert [answer.problem[0] for answer in answers] == [403, 403]
+    assert [letter.attempts for letter in served.house.dead_letters(uid)] == [1]

@@ -1,0 +1,321 @@
+"""Replays: a dead letter runs again as it came, under its own id, and once, however often it is asked for and whatever dies."""
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import repeat
+
+import orjson
+import pytest
+
+from memory.ids import derive_guid, time_of
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+from tests.support.letters import drop, replay
+from tests.support.waiting import wait_for
+from tests.support.worker import WorkerProcess
+from web.letters import NoLetter
+
+NOTES = "instances/${pipeline_uid}/notes"
+HEARS = "User"
+
+
+def keeper(block: str, memory_id: str = STORE, hears: str = HEARS) -> Json:
+    return make_agent("keeper", block, {"memory_id": memory_id}, hears=hears)
+
+
+FAILING, MENDED = keeper("test_fails"), keeper("memory_write")
+
+
+@contextmanager
+def failed(uid: str, *agents: Json, **fields: str) -> Iterator[tuple[House, str]]:
+    """A house whose worker has given up a message and has ended; the id of its letter. `fields` of its entry."""
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid, *(agents or [FAILING]))])
+        ident = house.client.redis.xadd(input_of(uid), {"data": make_envelope("mine")} | (fields or {"swarm": "chat"})).decode()
+        house.await_dead_letter(uid, ident)
+        assert worker.stop() == 0
+        yield house, ident
+
+
+def mend(house: House, uid: str, *agents: Json) -> None:
+    """Deploys what does not fail, for the next worker to serve."""
+    house.deploy(make_bundle(uid, *(agents or [MENDED])), announced=False)
+
+
+def await_end(house: House, uid: str, worker: WorkerProcess | None = None) -> bool:
+    """Waits until nothing is left of the input; whether the worker lives."""
+    if worker is not None and not worker.lives_until(lambda: not house.client.redis.xlen(input_of(uid))):
+        return False
+    house.client.await_quiet(uid)
+    return True
+
+
+def test_what_a_deploy_has_mended_is_done_once_under_the_ids_it_would_have_had() -> None:
+    uid = make_uid()
+    with failed(uid) as (house, ident):
+        mend(house, uid)
+        house.start_worker()
+
+        house.client.await_done(uid, replay(house, uid, ident)[0])
+
+        guid, created_at = house.rows(uid, "SELECT guid, created_at FROM records")[0]
+        assert (guid, created_at) == (derive_guid(uid, ident, "keeper_", 1), time_of(ident))
+        assert [(said.sender, said.input) for said in house.client.log(uid)] == [(HEARS, ident), ("keeper", ident)]
+        assert house.contents(uid) == ["mine"]
+        assert not house.dead_letters(uid)
+        assert house.client.unacknowledged(uid) == 0
+        with pytest.raises(NoLetter):
+            replay(house, uid, ident)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 256])
+def test_ten_replays_at_once_have_one_effect(batch: int) -> None:
+    uid = make_uid()
+    with failed(uid) as (house, ident):
+        mend(house, uid)
+        replay(house, uid, ident, times=5)
+        house.start_worker(limits={"batch": batch})
+        try:
+            replay(house, uid, ident, times=5)
+        except NoLetter:
+            print("it had gone through")
+
+        await_end(house, uid)
+
+        assert house.contents(uid) == ["mine"]
+        assert len({said.mid for said in house.client.log(uid)}) == 2
+        assert not house.dead_letters(uid)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: int) -> None:
+    uid = make_uid()
+    with failed(uid) as (house, ident):
+        mend(house, uid)
+        for number in range(10):
+            replay(house, uid, ident)
+            house.client.enter_together(uid, [f"tea {number}{letter}" for letter in "abc"])
+        house.start_worker(limits={"batch": batch})
+
+        await_end(house, uid)
+
+        assert house.contents(uid)[0] == "mine"
+        assert sorted(house.contents(uid)[1:]) == [f"tea {number}{letter}" for number in range(10) for letter in "abc"]
+        assert not house.dead_letters(uid)
+
+
+def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int = 1) -> list[str]:
+    """Replays one letter after the other; the worker is killed at the first step of the first, the second of the second, and
+    so on, until it lives. Returns what was replayed."""
+    done: list[str] = []
+    worker = house.start_stepping_worker(armed=False, die_at=1)
+    for ident in idents:
+        worker.arm()
+        replay(house, uid, ident, times)
+        done.append(ident)
+        if await_end(house, uid, worker):
+            break
+        worker = house.start_stepping_worker(armed=False, die_at=len(done) + 1)
+        await_end(house, uid)
+    print("killed at each of", house.steps)
+    assert len(done) > 5 and {"before burial", "buried", "before sending", "sent"} <= set(house.steps)
+    return done
+
+
+def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid, FAILING)])
+        idents = house.client.enter_together(uid, [f"mine {number}" for number in range(20)])
+        house.client.await_quiet(uid)
+        assert house.workers[-1].stop() == 0
+        mend(house, uid)
+
+        done = kill_at_each_step(house, uid, iter(idents), times=2)
+
+        assert house.contents(uid) == [f"mine {number}" for number in range(len(done))]
+        assert [letter.id for letter in house.dead_letters(uid)] == idents[len(done):]
+
+
+def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -> None:
+    uid = make_uid()
+    with failed(uid) as (house, ident):
+        (before,) = house.dead_letters(uid)
+
+        done = kill_at_each_step(house, uid, repeat(ident, 20))
+
+        (letter,) = house.dead_letters(uid)
+        assert letter.attempts == 1 + len(done)
+        assert (letter.id, letter.data, letter.error) == (before.id, before.data, before.error)
+        assert letter.buried_at > before.buried_at
+        assert not house.contents(uid)
+
+
+@pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
+def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_any_more(step: str) -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_stepping_worker(bundles=[make_bundle(uid, FAILING)], die_on="before sending")
+        ident = house.client.enter(uid, "mine")
+        worker.await_end()
+        assert [letter.id for letter in house.dead_letters(uid)] == [ident]
+        mend(house, uid)
+        replay(house, uid, ident)   # behind it, and asked for before it came back
+
+        house.start_stepping_worker(die_on=step, ready=False).await_end()
+        house.start_worker()
+        await_end(house, uid)
+
+        assert house.contents(uid) == ["mine"]
+        assert not house.dead_letters(uid)
+
+
+@pytest.mark.parametrize("agents", [[FAILING], [keeper("test_fails"), make_memory("write", hears=HEARS, memory_id=NOTES)]],
+                         ids=["one store", "two stores"])
+def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) -> None:
+    uid, limits = make_uid(), {"lease_s": 1}
+    with House() as house:
+        stale = house.start_stepping_worker(bundles=[make_bundle(uid, *agents)], limits=limits, die_on="before burial",
+                                            signal=signal.SIGSTOP)
+        house.client.ask(uid, "tea")   # so that there is a store
+        ident = house.client.enter(uid, "mine")
+        wait_for(lambda: "before burial" in house.steps, "it stands still")
+        mend(house, uid, MENDED, *agents[1:])
+        house.start_worker(limits=limits)
+        house.client.await_done(uid, ident)
+
+        os.kill(stale.pid, signal.SIGCONT)
+        wait_for(lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said, "it knows that it was followed")
+        assert stale.stop() == 0
+
+        assert house.dead_letters(uid) == []
+        assert house.contents(uid) == ["tea", "mine"]
+
+
+def test_a_webhooks_letter_is_replayed_to_its_agent_alone() -> None:
+    uid = make_uid()
+    other = make_memory("write", hears=HEARS, memory_id=NOTES)
+    with failed(uid, FAILING, other, agent="keeper_") as (house, ident):
+        mend(house, uid, MENDED, other)
+        house.start_worker()
+
+        house.client.await_done(uid, replay(house, uid, ident)[0])
+
+        assert (house.contents(uid), house.contents(uid, "notes")) == (["mine"], [])
+        assert [(said.sender, said.input) for said in house.client.log(uid)] == [("keeper", ident)]
+
+
+def test_what_a_chat_would_have_said_is_said_by_its_user_when_it_is_replayed() -> None:
+    uid, chat = make_uid(), {"agent_class": "chat_agent", "agent_alias": "ann", "agent_name": HEARS,
+                             "agent_rec_swarm": "chat", "agent_send_swarm": "chat"}
+    with failed(uid, chat, FAILING, agent="ann") as (house, ident):
+        (letter,) = house.dead_letters(uid)
+        mend(house, uid, chat, MENDED)
+        house.start_worker()
+
+        house.client.await_done(uid, replay(house, uid, ident)[0])
+
+        assert (letter.agent, letter.data) == ("ann", make_envelope("mine"))
+        assert [said.sender for said in house.client.log(uid)] == [HEARS, "keeper"]
+        assert house.contents(uid) == ["mine"]
+
+
+def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
+    uid = make_uid()
+    relay, first = make_relay("all", "(.*)"), make_memory("write", hears="dispatch_all")
+    with House() as house:
+        failing, mended = (keeper(block, NOTES, "dispatch_all") for block in ("test_fails", "memory_write"))
+        worker = house.start_worker(bundles=[make_bundle(uid, relay, first, failing)])
+        ident = house.client.enter(uid, "mine")
+        (letter,) = wait_for(lambda: house.dead_letters(uid), "the step is given up")
+        wait_for(lambda: not house.rows(uid, "SELECT id FROM pending"), "and forgotten")
+        worker.stop()
+        mend(house, uid, relay, first, mended)
+        house.start_worker()
+
+        replay(house, uid, letter.id, times=3)
+        await_end(house, uid)
+
+        assert letter.id.startswith(f"{ident}.") and (letter.agent, letter.hop) == ("keeper_", "1")
+        assert (house.contents(uid), house.contents(uid, "notes")) == (["mine"], ["mine"])
+        assert house.rows(uid, "SELECT guid FROM records", "notes") == [(derive_guid(uid, letter.id, "keeper_", 1),)]
+        assert {said.mid.partition("~")[0] for said in house.client.log(uid)} == {f"{ident}.0", f"{ident}.1", f"{ident}.2",
+                                                                                 f"{letter.id}.0"}
+        assert not house.dead_letters(uid)
+
+
+def test_a_producers_id_that_has_had_its_effect_meanwhile_has_no_second_one() -> None:
+    uid = make_uid()
+    with failed(uid, swarm="chat", id="order-1") as (house, ident):
+        mend(house, uid)
+        house.start_worker()
+        house.client.ask(uid, "mine", id="order-1")
+
+        house.client.await_done(uid, replay(house, uid, ident)[0])
+        house.client.ask(uid, "mine", id="order-1")
+
+        assert house.contents(uid) == ["mine"]
+        assert not house.dead_letters(uid)
+
+
+def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
+    uid = make_uid()
+    with failed(uid) as (house, ident):
+        mend(house, uid)
+        replay(house, uid, ident, times=2)
+
+        assert [drop(house, uid, ident) for _ in range(2)] == [True, False]
+        worker = house.start_worker()
+        await_end(house, uid)
+
+        assert "replay_without_letter" in worker.said
+        assert (house.contents(uid), house.client.log(uid), house.dead_letters(uid)) == ([], [], [])
+
+
+BROKEN = {"no JSON": {"swarm": "chat", "data": b"\xff\x00{"},
+          "no swarm of ours": {"swarm": "caht", "data": make_envelope("tea")},
+          "nobody": {"agent": "nobody", "data": make_envelope("tea")}, "no field": {"tea": "green"},
+          "hops": {"swarm": "chat", "data": make_envelope("tea"), "hop": "many"}}
+
+
+@pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
+def test_what_can_never_run_comes_back_as_it_was(house: House, fields: Json) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid, MENDED))
+    ident = house.client.redis.xadd(input_of(uid), fields).decode()
+    before = house.await_dead_letter(uid, ident)
+
+    house.client.await_done(uid, replay(house, uid, ident)[0])
+
+    (after,) = house.dead_letters(uid)
+    assert after == before._replace(attempts=2, buried_at=after.buried_at, entry=after.entry)
+    assert "guid" in orjson.loads(house.client.ask(uid, "tea")[-1].text)
+
+
+@pytest.mark.parametrize("again", ["tea", "1-", "1-1.x", "-1-1", "9" * 30 + "-0", "1-0." + "1" * 2000, "1-0\n", "\uff11-0"])
+def test_what_claims_to_be_a_replay_of_nothing_is_a_dead_letter(house: House, again: str) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid, MENDED))
+
+    ident = house.client.enter(uid, "tea", again=again)
+
+    assert "`again`" in house.await_dead_letter(uid, ident).error
+    assert not house.contents(uid)
+
+
+def test_agents_without_a_store_say_it_again_under_the_same_ids(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid, make_agent("plus", "add_1", on="other", to="chat")))
+    ident = house.client.enter(uid, "1", swarm="chta")
+    house.await_dead_letter(uid, ident)
+    house.deploy(make_bundle(uid, make_agent("plus", "add_1", on="chta", to="chat")))
+    wait_for(lambda: house.client.ask(uid, "5", swarm="chta"), "the new version is served")
+
+    for entry in replay(house, uid, ident, times=3):
+        house.client.await_done(uid, entry)
+
+    texts = {(said.mid.rpartition("~")[0], said.text) for said in house.client.log(uid) if said.input == ident}
+    assert texts == {(f"{ident}.1", "2")}
+    assert not [letter for letter in house.dead_letters(uid) if letter.id == ident]

@@ -1,0 +1,73 @@
+"""/v1/dead-letters: listing, showing, replaying and dropping."""
+from aiohttp import web
+
+from web.answers import json_response, limit_of, refuse_unknown
+from web.errors import BadRequest, Conflict, NotFound
+from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
+from web.messages import enter
+from web.parts import parts_of
+
+routes = web.RouteTableDef()
+LETTERS = "/v1/dead-letters"
+LETTER = LETTERS + "/{uid}/{ident}"
+PAGE = 50
+LARGEST = 2**63 - 1
+
+
+@routes.get(LETTERS)
+async def every(request: web.Request) -> web.Response:
+    """Those of `pipeline`, or all, in the order in which they first came: {items, next_cursor, total}."""
+    refuse_unknown(request, ("pipeline", "cursor", "limit"))
+    catalog, uid = parts_of(request).catalog, request.query.get("pipeline", "")
+    limit, after = limit_of(request, PAGE), _place(request.query.get("cursor", "0"))
+    counts = await catalog.letters.count()
+    if uid and uid not in counts and uid not in {one.uid for one in await catalog.active()}:
+        raise NotFound(f"no pipeline {uid[:100]!r} is in service or has dead letters; GET /v1/pipelines lists them")
+    found = await catalog.letters.page(uid, after=after, limit=limit + 1)
+    items = found[:limit]
+    return json_response({"items": [as_item(one) for one in items],
+                          "next_cursor": str(items[-1].place) if len(found) > limit else None,
+                          "total": counts.get(uid, 0) if uid else sum(counts.values())})
+
+
+@routes.get(LETTER)
+async def show(request: web.Request) -> web.Response:
+    """One, with what was said."""
+    try:
+        return json_response(as_whole(await letter_of(parts_of(request).catalog, *_named(request))))
+    except NoLetter as fault:
+        raise NotFound(str(fault)) from fault
+
+
+@routes.post(LETTER + "/replay")
+async def replay(request: web.Request) -> web.Response:
+    """Runs it again: 202 {message_id}, or with `wait` 200 and what came of it; 404, 409 where the pipeline is gone."""
+    uid, ident = _named(request)
+    try:
+        entry = await replay_of(parts_of(request).catalog, uid, ident)
+    except NoLetter as fault:
+        raise NotFound(str(fault)) from fault
+    except NotReplayable as fault:
+        raise Conflict(str(fault)) from fault
+    return await enter(request, entry, ident)
+
+
+@routes.delete(LETTER)
+async def drop(request: web.Request) -> web.Response:
+    """Forgets it: 204, or 404."""
+    uid, ident = _named(request)
+    if not await parts_of(request).catalog.letters.remove(uid, [ident]):
+        raise NotFound(str(NoLetter(uid, ident)))
+    return web.Response(status=204)
+
+
+def _named(request: web.Request) -> tuple[str, str]:
+    return request.match_info["uid"], request.match_info["ident"]
+
+
+def _place(cursor: str) -> int:
+    """Where a page begins. Raises BadRequest."""
+    place = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 20 else LARGEST + 1
+    if place > LARGEST:
+        raise BadRequest("`cursor` is none of ours; leave it out to begin at the first page")
+    return place
