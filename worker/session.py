@@ -126,6 +126,11 @@ class Session:
                 task.cancel()
         self._stopped.set()
 
+    def abort(self) -> None:
+        """Cuts the connections: whatever waits for the server ends now."""
+        for connection in self._connections:
+            connection.abort()
+
     async def _again(self, wanted: Iterable[Sequence[Plan]]) -> list[Tenure]:
         """What this worker owns and goes on with in another version, or with other pipelines beside it."""
         running, found = {group.key for group in self._groups}, []
