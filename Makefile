@@ -31,7 +31,8 @@ test: check chromium  ## all that CI runs: the checks, then every test
 	$(BIN)/python -m pytest
 
 faults: .venv/.installed-dev  ## break everything that can break, the long forms of it too
-	$(BIN)/python -m pytest tests/faults -m "long or not long"
+	$(BIN)/python -m pytest tests/faults -m "long or not long" --junitxml=build/faults.xml
+	$(BIN)/python -m tests.faults.figures build/faults.xml
 
 check: lint types  ## lint and types
 

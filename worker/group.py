@@ -87,6 +87,7 @@ class Group:
         while True:
             try:
                 await self._in_thread(partial(take_over, names=self._stores, epoch=tenure.epoch))
+                self._shared.checkpoint("taken over")
                 return
             except StoreFenced as fenced:
                 await tenure.surpass(fenced.epoch)
@@ -95,6 +96,7 @@ class Group:
         """First of all: what was in flight, then what the stores still have to run."""
         journal = tenure.after_crash
         while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
+            self._shared.checkpoint("claimed")
             self._todo.extend(entries)
             await self._work_off(journal)
         for pending, memory_id in await self._in_thread(partial(kept_continuations, names=self._stores, uids=self.slots)):
@@ -102,6 +104,7 @@ class Group:
         await self._work_off(journal)
         for memory_id, keys in (await self._in_thread(partial(end_recovery, names=self._stores))).items():
             self._settled[memory_id] = keys
+        self._shared.checkpoint("recovered")
 
     async def _work_off(self, journal: bool) -> None:
         while self._todo:
@@ -190,6 +193,7 @@ class Group:
                 finished.setdefault(origin, []).append(outcome.key)
         for memory_id, keys in finished.items():
             await self._in_thread(partial(forget_continuations, name=memory_id, keys=keys))
+            self._shared.checkpoint("continuations forgotten")
 
     async def _schedule(self, pending: Pending, memory_id: str) -> Outcome | None:
         """A continuation runs after what is under way, under the version of the bundle that it began with.
@@ -216,6 +220,7 @@ class Group:
                    for outcome in outcomes if (letter := outcome.letter) is not None]
         if letters:
             await self._patiently(partial(self._shared.catalog.letters.bury, letters))
+            self._shared.checkpoint("buried")
             self._shared.tally.count_dead([dead.pipeline for dead in letters])
             log.warning("messages_dead_lettered", count=len(letters), pipeline=letters[0].pipeline, message_id=letters[0].id,
                         reason=letters[0].error[:200])
