@@ -89,6 +89,7 @@ class Session:
             ready.set()
             await self._stopped.wait()
             await self._lease.sign_off()
+            self._memory.place.signed_off()
             await self._control.call("PUBLISH", CHANGES, "worker")
             for task in beside:
                 task.cancel()
