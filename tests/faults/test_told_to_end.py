@@ -68,7 +68,8 @@ def test_a_worker_ends_in_time_under_load(signals: int, tell: Tell) -> None:
 
         house.start_worker()
         assert_promises(house, uid, texts)
-        tell(22, f"SIGTERM to the worker under load, {'once' if signals == 1 else 'twice'}", ended_within_s=took_s, messages=len(texts))
+        tell(22, f"SIGTERM to the worker under load, {'once' if signals == 1 else 'twice'}", ended_within_s=took_s,
+             messages=len(texts))
 
 
 @pytest.mark.parametrize("way", ["gone", "silent"])
