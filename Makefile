@@ -19,7 +19,7 @@ has_chromium = { command -v chromium || command -v chromium-browser || command -
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 ROOMS = $(sort $(dir $(wildcard $(addsuffix /*.py,memory bus blocks pipelines worker web cli))))
 
-.PHONY: help up test check lint types chromium bench lock clean
+.PHONY: help up test faults check lint types chromium bench lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 16
@@ -29,6 +29,10 @@ up: .venv/.installed  ## run Memrelay: bus, worker and memory in one process
 
 test: check chromium  ## all that CI runs: the checks, then every test
 	$(BIN)/python -m pytest
+
+faults: .venv/.installed-dev  ## break everything that can break, the long forms of it too
+	$(BIN)/python -m pytest tests/faults -m "long or not long" --junitxml=build/faults.xml
+	$(BIN)/python -m tests.faults.figures build/faults.xml
 
 check: lint types  ## lint and types
 

@@ -13,6 +13,7 @@ import hiredis
 
 from bus.address import Address
 from bus.errors import BusRefused, BusUnavailable
+from bus.patience import Patience
 from bus.resp import Word, pack
 
 Push = Callable[[bytes, bytes], None]   # (channel, payload)
@@ -46,6 +47,7 @@ class Connection(asyncio.Protocol):
         self._on_push, self._skip = on_push, skip or self._skip_queued
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._patience = Patience(lambda: self._awaited, self._give_up)
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -54,6 +56,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """asyncio's call: hands each complete reply to who waits for it."""
+        self._patience.heard = True
         try:
             if not self._reader.has_data():
                 data = self._skip(data)
@@ -96,7 +99,11 @@ class Connection(asyncio.Protocol):
         """asyncio's call: everybody who waits learns that the answer is lost."""
         self._fail(BusUnavailable(f"the connection to the server broke: {error or 'closed'}"))
 
+    def _give_up(self, silent_s: float) -> None:
+        self._fail(BusUnavailable(f"the server has answered nothing for {silent_s:g} s"))
+
     def _fail(self, error: BusUnavailable) -> None:
+        self._patience.end()
         if not self.closed.done():
             self.closed.set_result(None)
         if self._transport is not None:
@@ -145,6 +152,7 @@ class Connection(asyncio.Protocol):
             future.exception()
         else:
             self._awaited.append(_Awaited(replies, future, queued))
+            self._patience.begin()
         return future
 
     async def call(self, *words: Word) -> Any:

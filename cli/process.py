@@ -1,6 +1,5 @@
 """A process that serves: the embedded bus, a worker, the web server, or all of them, until a signal ends them in order."""
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
@@ -12,11 +11,13 @@ from cli.composition import NoBus, bus_address, run, settled
 from cli.handles import raise_handle_limit
 from cli.services import make_web, make_worker
 from cli.settings import LogFormat, Settings
+from cli.signals import told_to_end
 from web.service import WebServer
 from worker.footprint import settle_down
 
 Role = Literal["bus", "worker", "web"]
 BUS_COMES_WITHIN_S = 30.0   # when all processes of a Procfile start at once
+SERVER_GRACE_S = 1.5        # what our server may take; killed, it loses nothing that it acknowledged
 LEAVE_WITHIN_S = 4.0        # what those who use the bus may take to end; process managers kill after 5
 LOOK_S = 0.05
 
@@ -45,7 +46,7 @@ def serve(*roles: Role, prepare: Prepare | None = None, as_json: bool = False) -
         run(lambda settings: _serve(settings, server, roles, prepare), log_format)
     finally:
         if server is not None:
-            server.stop()
+            server.stop(SERVER_GRACE_S)
 
 
 def _start_server(settings: Settings) -> EmbeddedServer | None:
@@ -58,9 +59,7 @@ def _start_server(settings: Settings) -> EmbeddedServer | None:
 
 
 async def _serve(settings: Settings, server: EmbeddedServer | None, roles: tuple[Role, ...], prepare: Prepare | None) -> None:
-    told_to_stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told_to_stop.set)
+    told_to_stop = told_to_end()
     address = await _bus(settings, told_to_stop)
     # In this order they end: what still waits for an answer over HTTP gets it from the worker.
     services: list[Service] = [make(settings, address) for role, make in (("web", make_web), ("worker", make_worker))

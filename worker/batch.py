@@ -177,6 +177,7 @@ class Batch:
         while touched:
             memory_id, store = next(iter(touched.items()))
             store.inbox.forget(self._settled.get(memory_id, []))
+            self._checkpoint("before commit")
             store.commit()
             del touched[memory_id]
             self._settled.pop(memory_id, None)

@@ -100,6 +100,7 @@ class Group:
             try:
                 await self._in_thread(partial(take_over, names=self._stores, epoch=tenure.epoch))
                 self._former = await self._in_thread(partial(take_over_former, names=former, epoch=tenure.epoch))
+                self._shared.checkpoint("taken over")
                 return
             except StoreFenced as fenced:
                 await tenure.surpass(fenced.epoch)
@@ -116,6 +117,7 @@ class Group:
         """First of all: what was in flight, then what the stores still have to run; those of earlier versions too."""
         journal, names = tenure.after_crash, [*self._stores, *self._former]
         while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
+            self._shared.checkpoint("claimed")
             self._todo.extend(entries)
             await self._work_off(journal)
         for pending, memory_id in await self._in_thread(partial(kept_continuations, names=names, uids=self.slots)):
@@ -125,6 +127,7 @@ class Group:
             self._settled[memory_id] = keys
         await self._in_thread(partial(close_stores, names=self._former))
         self._former = ()
+        self._shared.checkpoint("recovered")
 
     async def _work_off(self, journal: bool) -> None:
         while self._todo:
@@ -216,6 +219,7 @@ class Group:
                 finished.setdefault(origin, []).append(outcome.key)
         for memory_id, keys in finished.items():
             await self._in_thread(partial(forget_continuations, name=memory_id, keys=keys))
+            self._shared.checkpoint("continuations forgotten")
 
     async def _schedule(self, pending: Pending, memory_id: str) -> Outcome | None:
         """A continuation runs after what is under way, under the version of the bundle that it began with.

@@ -30,6 +30,7 @@ class Place:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._identity = f"{self.name}:{secrets.token_hex(4)}"
         self._leases = 0
+        self._owed = False   # a lease that the bus still knows
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -39,7 +40,7 @@ class Place:
             undo.enter_context(_shared(self.root / "owner.lock", self._bus))
             file = self._file_of(self._identity)
             fcntl.flock(undo.enter_context(_opened(file)), fcntl.LOCK_EX)
-            undo.callback(file.unlink)
+            undo.callback(self._tidy, file)
             self._stack = undo.pop_all()
         self._sweep()
         return self
@@ -55,8 +56,12 @@ class Place:
 
     def new_lease(self) -> str:
         """The name of this worker's next lease: no other was ever called that."""
-        self._leases += 1
+        self._leases, self._owed = self._leases + 1, True
         return f"{self._identity}/{self._leases}"
+
+    def signed_off(self) -> None:
+        """The bus knows that the last lease has ended."""
+        self._owed = False
 
     def has_ended(self, lease: str) -> bool:
         """Whether a worker is known to work no more; False also where that cannot be told from here."""
@@ -68,8 +73,13 @@ class Place:
     def _file_of(self, identity: str) -> Path:
         return self._folder / f"{identity}.lock"
 
+    def _tidy(self, file: Path) -> None:
+        """While the bus still believes in the last lease, as where it was away at the end, the file stays: nobody holds it."""
+        if not self._owed:
+            file.unlink()
+
     def _sweep(self) -> None:
-        """What killed workers left long ago. Younger ones stay, for others to see that their worker has ended."""
+        """What workers left long ago. Younger ones stay, for others to see that their worker has ended."""
         for file in self._folder.glob("*.lock"):
             with suppress(FileNotFoundError):
                 if file.stat().st_mtime < time.time() - OLD_S and _is_free(file):

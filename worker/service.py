@@ -26,6 +26,7 @@ from worker.waiting import wait
 
 log = structlog.get_logger()
 LOOK_AGAIN_S = 2.0                      # the catalogue and the roll are read this often even if no change is announced
+OVER_S = 0.5                            # for the rest, when the grace time is over
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0   # between two tries to reach the bus
 
 
@@ -89,9 +90,19 @@ class Worker:
     async def _attend(self, session: Session, shared: Surroundings) -> None:
         """Runs a session, and tells it when other pipelines are deployed."""
         plans = await self._plans(shared)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(session.run(plans, self.ready))
-            tasks.create_task(self._watch_catalog(session, shared))
+        limiting = asyncio.create_task(self._limit_end(session))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(session.run(plans, self.ready))
+                tasks.create_task(self._watch_catalog(session, shared))
+        finally:
+            limiting.cancel()
+
+    async def _limit_end(self, session: Session) -> None:
+        """A bus that is there and answers nothing does not hold up the end: what is under way is pending then."""
+        await self._stopping.wait()
+        await asyncio.sleep(self._options.limits.grace_s + OVER_S)
+        session.abort()
 
     async def _watch_catalog(self, session: Session, shared: Surroundings) -> None:
         await self.ready.wait()

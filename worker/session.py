@@ -89,6 +89,7 @@ class Session:
             ready.set()
             await self._stopped.wait()
             await self._lease.sign_off()
+            self._memory.place.signed_off()
             await self._control.call("PUBLISH", CHANGES, "worker")
             for task in beside:
                 task.cancel()
@@ -125,6 +126,11 @@ class Session:
             for task in self._groups.values():
                 task.cancel()
         self._stopped.set()
+
+    def abort(self) -> None:
+        """Cuts the connections: whatever waits for the server ends now."""
+        for connection in self._connections:
+            connection.abort()
 
     async def _again(self, wanted: Iterable[Sequence[Plan]]) -> list[Tenure]:
         """What this worker owns and goes on with in another version, or with other pipelines beside it."""

@@ -9,10 +9,10 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.support.child import CHECKOUT
 from tests.support.client import Ear, make_envelope
 from tests.support.program import Program
 from tests.support.waiting import wait_for
-from tests.support.worker import CHECKOUT
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,10 @@ from bus.wire import CHANGES
 from memory.catalog import Catalog
 from memory.dead_letters import DeadLetter
 from memory.memory_id import path_of
+from tests.support.child import ChildProcess
 from tests.support.client import Client
 from tests.support.run_worker import deploy
-from tests.support.worker import WorkerProcess
+from tests.support.worker import start_worker_process
 
 Row = tuple[Any, ...]
 
@@ -27,7 +28,7 @@ class House:
     def __init__(self) -> None:
         """Nothing runs yet."""
         self._stack = ExitStack()
-        self.workers: list[WorkerProcess] = []
+        self.workers: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
         """Starts the server, with everything that is appended synced. The worker is started by the test."""
@@ -51,15 +52,18 @@ class House:
         """The steps that the workers of this house have passed."""
         return self._steps.read_text().split("\n")[:-1] if self._steps.exists() else []
 
-    def start_worker(self, *, ready: bool = True, **config: Any) -> WorkerProcess:
-        """A worker on this house's server and memory root; `config` as run_worker takes it."""
-        worker = WorkerProcess(self.server.socket_path, self.root, **config)
+    def start_worker(self, *, ready: bool = True, bus: Path | None = None, **config: Any) -> ChildProcess:
+        """A worker on this house's memory root and its server, which it may reach over another socket `bus`.
+
+        `config` as start_worker_process and run_worker take it.
+        """
+        worker = start_worker_process(bus or self.server.socket_path, self.root, **config)
         self.workers.append(worker)
         if ready:
             worker.await_ready()
         return worker
 
-    def start_stepping_worker(self, **config: Any) -> WorkerProcess:
+    def start_stepping_worker(self, **config: Any) -> ChildProcess:
         """One that notes its steps, and kills itself `die_at` or `die_on` one of them."""
         return self.start_worker(steps=str(self._steps), **config)
 

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from bus.embedded.launcher import socket_of
+from tests.support.child import CHECKOUT
 from tests.support.client import Client
 from tests.support.waiting import wait_for
-from tests.support.worker import CHECKOUT
 
 COMMAND = [sys.executable, "-m", "cli.main"]
 

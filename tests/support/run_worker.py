@@ -20,6 +20,7 @@ import uvloop
 
 from bus.address import Address
 from cli.logs import configure_logging
+from cli.signals import told_to_end
 from memory.catalog import Catalog
 from pipelines.check import check
 from tests.support.blocks import register_test_blocks
@@ -70,12 +71,17 @@ async def serve(config: dict[str, Any]) -> None:
     options = WorkerOptions(Address(path=config["socket"]), root, limits=WorkerLimits(**config.get("limits", {})))
     steps = Steps(config) if "steps" in config else None
     worker = Worker(options, steps) if steps else Worker(options)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     if steps:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, steps.arm)
-    telling = asyncio.create_task(_tell(worker.ready))
+    beside = [asyncio.create_task(_tell(worker.ready)), asyncio.create_task(_stop(worker, told_to_end()))]
     await worker.run()
-    telling.cancel()
+    for task in beside:
+        task.cancel()
+
+
+async def _stop(worker: Worker, told: asyncio.Event) -> None:
+    await told.wait()
+    worker.stop()
 
 
 async def _tell(ready: asyncio.Event) -> None:

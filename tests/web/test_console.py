@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
+from tests.support.child import CHECKOUT
 from tests.support.client import make_envelope
 from tests.support.http import Answer, ask
 from tests.support.pages import lines_to_try, put, text_of
 from tests.support.served import Served
 from tests.support.waiting import wait_for
-from tests.support.worker import CHECKOUT
 
 HTMX = "htmx-2.0.11.min.js"
 HTMX_SHA256 = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"   # as npm has it, unchanged

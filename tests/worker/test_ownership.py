@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.worker import CHECKOUT
+from tests.support.child import CHECKOUT
 from worker.ownership import NotTheOwner, Place
 
 NEIGHBOUR = """
@@ -15,7 +15,8 @@ from worker.ownership import Place
 
 with Place(Path(sys.argv[1]), "bus") as place:
     print(place.new_lease(), flush=True)
-    sys.stdin.read()
+    if sys.stdin.read():
+        place.signed_off()
 """
 
 
@@ -32,8 +33,8 @@ class Neighbour:
         self._process.kill()
         self._process.communicate()
 
-    def leave(self) -> None:
-        self._process.communicate()
+    def leave(self, *, signed_off: bool) -> None:
+        self._process.communicate("signed off" if signed_off else "")
 
 
 def test_a_neighbour_that_is_killed_has_ended_whoever_asks_and_as_often(tmp_path: Path) -> None:
@@ -49,10 +50,18 @@ def test_a_neighbour_that_is_killed_has_ended_whoever_asks_and_as_often(tmp_path
 def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_file(tmp_path: Path) -> None:
     neighbour = Neighbour(tmp_path)
     with Place(tmp_path, "bus"):
-        neighbour.leave()
+        neighbour.leave(signed_off=True)
 
         assert len(list((tmp_path / "workers").iterdir())) == 1
     assert not list((tmp_path / "workers").iterdir())
+
+
+def test_a_neighbour_that_left_while_the_bus_was_away_has_ended_though_the_bus_does_not_know(tmp_path: Path) -> None:
+    neighbour = Neighbour(tmp_path)
+    with Place(tmp_path, "bus") as place:
+        neighbour.leave(signed_off=False)
+
+        assert place.has_ended(neighbour.lease)
 
 
 def test_of_a_worker_elsewhere_nothing_is_known(tmp_path: Path) -> None:

@@ -11,32 +11,6 @@ from tests.support.locks import locked
 from tests.support.waiting import wait_for
 
 
-def test_a_group_that_is_destroyed_is_made_again_and_nothing_is_lost_or_doubled(house: House) -> None:
-    uid = make_uid()
-    house.deploy(make_bundle(uid))
-
-    for start in range(0, 1000, 100):
-        house.client.enter_together(uid, [f"/write {number}" for number in range(start, start + 100)])
-        house.client.redis.xgroup_destroy(input_of(uid), "owner")
-    house.client.await_quiet(uid)
-
-    assert sorted(house.contents(uid), key=int) == [str(number) for number in range(1000)]
-    assert "guid" in house.client.answer(uid, "/write tea")
-    assert house.client.unacknowledged(uid) == 0
-
-
-def test_after_everything_is_flushed_new_messages_flow_and_records_are_there(house: House) -> None:
-    uid, other = make_uid(), make_uid()
-    house.deploy(make_bundle(uid), make_bundle(other))
-    house.client.answer(uid, "/write tea")
-
-    house.client.redis.flushall()
-
-    assert "guid" in house.client.answer(other, "/write chai")
-    assert "guid" in house.client.answer(uid, "/write more")
-    assert [record["content"] for record in house.client.answer(uid, "/read")] == ["tea", "more"]
-
-
 def test_a_stream_that_is_deleted_under_the_worker_is_made_again(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))

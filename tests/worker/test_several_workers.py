@@ -11,10 +11,11 @@ import pytest
 
 from bus.wire import owner_key, roll_key
 from tests.support.bundles import make_bundle, make_memory, make_relay, make_uid
+from tests.support.child import ChildProcess
 from tests.support.client import Client, input_of, make_envelope, swarm_of
 from tests.support.house import House
 from tests.support.waiting import wait_for
-from tests.support.worker import WorkerProcess
+from tests.support.worker import arm, start_worker_process
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_an_owner_that_is_paused_beyond_its_lease_can_do_nothing_any_more(house:
     stale = house.start_stepping_worker(bundles=[make_bundle(uid)], limits=limits, armed=False, die_on=step,
                                         signal=signal.SIGSTOP)
     house.client.answer(uid, "/write before")
-    stale.arm()
+    arm(stale)
     ident = house.client.enter(uid, "/write tea")
     wait_for(lambda: is_stopped(stale), "the owner is paused")
 
@@ -130,7 +131,7 @@ def test_an_owner_that_is_paused_beyond_its_lease_can_do_nothing_any_more(house:
     assert "guid" in house.client.answer(uid, "/write again"), "the one that was paused follows"
 
 
-def is_stopped(worker: WorkerProcess) -> bool:
+def is_stopped(worker: ChildProcess) -> bool:
     with open(f"/proc/{worker.pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0] == "T"
 
@@ -203,7 +204,7 @@ def test_a_worker_of_another_bus_is_refused_and_told_why(house: House) -> None:
     uid = make_uid()
     house.start_worker(bundles=[make_bundle(uid)])
     with House() as elsewhere:
-        stranger = WorkerProcess(elsewhere.server.socket_path, house.root)
+        stranger = start_worker_process(elsewhere.server.socket_path, house.root)
         house.workers.append(stranger)
 
         assert stranger.await_end() != 0
@@ -214,7 +215,7 @@ def test_a_worker_of_another_bus_is_refused_and_told_why(house: House) -> None:
 def test_entries_that_a_dead_worker_had_taken_are_done_and_its_consumer_is_forgotten(house: House) -> None:
     uid = make_uid()
     worker = house.start_stepping_worker(bundles=[make_bundle(uid)], armed=False, die_on="committed")
-    worker.arm()
+    arm(worker)
     idents = house.client.enter_together(uid, ["/write one", "/write two"])
     worker.await_end()
 

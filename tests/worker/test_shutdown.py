@@ -1,31 +1,10 @@
 """The end: SIGTERM finishes what was begun, loses and doubles nothing, and comes within the grace time."""
-import threading
-
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.house import House
 from tests.support.locks import locked
 from tests.support.waiting import wait_for
 
 SHORT = {"grace_s": 1}
-
-
-def test_input_that_comes_while_the_worker_is_stopped_by_a_signal_is_neither_lost_nor_doubled() -> None:
-    uid, texts = make_uid(), [str(number) for number in range(1500)]
-    with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)])
-        feeding = threading.Thread(target=lambda: [house.client.enter(uid, f"/write {text}") for text in texts])
-        feeding.start()
-        wait_for(lambda: house.contents(uid), "it works")
-
-        assert worker.stop() == 0
-        done = house.contents(uid)
-        feeding.join()
-        assert house.client.unacknowledged(uid) == 0
-
-        house.start_worker()
-        house.client.await_quiet(uid)
-        assert 0 < len(done) < len(texts)
-        assert house.contents(uid) == texts
 
 
 def test_the_end_leaves_one_file_a_store_and_nothing_to_recover() -> None:
@@ -39,15 +18,6 @@ def test_the_end_leaves_one_file_a_store_and_nothing_to_recover() -> None:
         files = [file.name for file in house.store_file(uid).parent.iterdir()]
         assert files == ["memories.db"]
         assert house.client.unacknowledged(uid) == 0
-
-
-def test_the_end_comes_though_the_server_is_gone() -> None:
-    with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(make_uid())], limits=SHORT)
-        house.server.stop()
-        wait_for(lambda: "bus_lost" in worker.said, "the worker has noticed")
-
-        assert worker.stop(within_s=5) == 0
 
 
 def test_the_end_comes_though_there_never_was_a_server() -> None:

@@ -1,0 +1,58 @@
+"""Load for the time of a fault: numbered writes, entered in a thread of their own."""
+import threading
+import time
+from collections.abc import Iterable
+from typing import Self
+
+import redis
+
+from tests.support.client import Client, input_of, make_envelope
+from tests.support.house import House
+
+CHUNK = 100
+
+
+class Feeder(threading.Thread):
+    """Appends numbered writes to an input, chunk by chunk; after an error the same chunk again, with the same ids."""
+
+    def __init__(self, house: House, uid: str, writes: int, *, with_ids: bool = False, pause_s: float = 0.0) -> None:
+        """`pause_s` between two chunks spreads the writes over the faults; only `with_ids` may a chunk be entered again."""
+        super().__init__()
+        self._client, self._uid, self._with_ids, self._pause_s = Client(house.client.socket), uid, with_ids, pause_s
+        self.texts = [str(number) for number in range(writes)]
+        self.entered: list[str] = []   # ids of the entries that were acknowledged
+        self.fault: Exception | None = None
+
+    def __enter__(self) -> Self:
+        """Begins."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Waits for its end, and fails where it has failed."""
+        self.join()
+        if self.fault is not None:
+            raise self.fault
+
+    def run(self) -> None:
+        """The thread's."""
+        try:
+            with self._client:
+                for start in range(0, len(self.texts), CHUNK):
+                    while not self._enter(self.texts[start:start + CHUNK]):
+                        time.sleep(0.02)
+                    time.sleep(self._pause_s)
+        except (AssertionError, redis.RedisError) as error:
+            self.fault = error
+
+    def _enter(self, texts: Iterable[str]) -> bool:
+        try:
+            with self._client.redis.pipeline(transaction=False) as pipe:
+                for text in texts:
+                    fields = {"swarm": "chat", "data": make_envelope(f"/write {text}")}
+                    pipe.xadd(input_of(self._uid), fields | ({"id": f"n{text}"} if self._with_ids else {}))
+                self.entered += [ident.decode() for ident in pipe.execute()]
+        except redis.RedisError:
+            assert self._with_ids, "without ids nobody may ask again"
+            return False
+        return True

@@ -1,0 +1,87 @@
+"""What must hold after every fault: nothing lost, nothing applied twice, files sound, nothing left to do, /ready truthful."""
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+import apsw
+import orjson
+
+from tests.support.client import input_of
+from tests.support.house import House
+from tests.support.http import ask
+from tests.support.waiting import wait_for
+
+WITHIN_S = 30.0
+
+
+def assert_promises(house: House, uid: str, texts: Iterable[str], *, url: str = "", ordered: bool = True,
+                    dead: int = 0) -> float:
+    """All of it, for a pipeline whose `/write` agent kept `texts`; `url` where a web server is part of it.
+
+    `ordered`: the records must stand in the order of `texts`. `dead`: so many dead letters. Returns how long it took, in
+    seconds, until all was done.
+    """
+    took_s = await_nothing_left(house, uid)
+    kept, wanted = house.contents(uid), list(texts)
+    assert_same(kept, wanted)
+    assert not ordered or kept == wanted, "the order is another"
+    assert_answers_agree(house, uid)
+    assert len(house.dead_letters(uid)) == dead
+    for file in house.store_file(uid).parent.glob("*.db"):
+        assert_sound(house, uid, file.stem)
+    if url:
+        assert_ready_is_true(house, url)
+    return took_s
+
+
+def await_nothing_left(house: House, uid: str) -> float:
+    """Pending 0, lag 0 and no continuation left, within 30 s; how long that took."""
+    began = time.monotonic()
+    wait_for(lambda: not left(house, uid), f"nothing is left of {uid}, but there is {left(house, uid)}", WITHIN_S)
+    return time.monotonic() - began
+
+
+def left(house: House, uid: str) -> Mapping[str, int]:
+    """What is still to do, by where it waits."""
+    key = input_of(uid)
+    waiting = {"entries": int(house.client.redis.xlen(key)), "pending": house.client.unacknowledged(uid)}
+    for file in house.store_file(uid).parent.glob("*.db"):
+        waiting[f"continuations in {file.stem}"] = len(house.rows(uid, "SELECT id FROM pending", file.stem))
+    return {where: count for where, count in waiting.items() if count}
+
+
+def assert_same(kept: list[str], wanted: list[str]) -> None:
+    """Nothing is lost, nothing is applied twice, nothing was made up."""
+    missing, surplus = Counter(wanted) - Counter(kept), Counter(kept) - Counter(wanted)
+    assert not missing, f"{missing.total()} are lost: {list(missing)[:5]}"
+    assert not surplus, f"{surplus.total()} are there twice, or never were said: {list(surplus)[:5]}"
+
+
+def assert_answers_agree(house: House, uid: str) -> None:
+    """A message of the log may be there again after a crash, but under its id it says the same."""
+    said = defaultdict(set)
+    for one in house.client.log(uid):
+        said[one.mid].add(orjson.dumps(one.envelope))
+    named = defaultdict(set)
+    for mid in said:
+        named[mid.rpartition("~")[0]].add(mid)
+    assert [place for place, mids in named.items() if len(mids) > 1] == []
+    assert [mid for mid, envelopes in said.items() if len(envelopes) > 1] == []
+
+
+def assert_sound(house: House, uid: str, alias: str = "memories") -> None:
+    """SQLite and FTS5 find nothing wrong; the latter compares index and table."""
+    connection = apsw.Connection(str(house.store_file(uid, alias)))
+    try:
+        connection.set_busy_timeout(5000)
+        assert connection.pragma("integrity_check") == "ok"
+        connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+    finally:
+        connection.close()
+
+
+def assert_ready_is_true(house: House, url: str) -> None:
+    """/ready says what a write to the server finds."""
+    assert house.client.redis.set("test:probe", 1, px=1000)
+    answer = ask(url, "GET", "/ready")
+    assert (answer.status, answer.json["ready"]) == (200, True), answer

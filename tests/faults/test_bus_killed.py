@@ -1,0 +1,49 @@
+"""Row 2: kill -9 of the bus server under load; it is started again on the same files."""
+import random
+import time
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.faults.feeder import Feeder
+from tests.faults.promises import assert_promises
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.client import input_of
+from tests.support.house import House
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+KILLS, COUNT = 5, "SELECT count(*) FROM records"
+
+
+def await_progress(house: House, uid: str, feeder: Feeder) -> float:
+    """Seconds until a record more is written; 0 where there is none to come."""
+    began, ((before,),) = time.monotonic(), house.rows(uid, COUNT)
+    wait_for(lambda: house.rows(uid, COUNT)[0][0] > before or before == len(feeder.texts), "the worker is back")
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("writes", [3_000, pytest.param(20_000, marks=[pytest.mark.long, pytest.mark.timeout(180)])])
+def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> None:
+    moments = random.Random(20_000)
+    with Served(worker=False) as served:
+        house, uid = served.house, make_uid()
+        worker = house.start_worker(bundles=[make_bundle(uid)], limits={"log_length": 10 * writes})
+        with Feeder(house, uid, writes, with_ids=True, pause_s=3 / (writes / 100)) as feeder:
+            undone, back = [], []
+            for _ in range(KILLS):
+                time.sleep(moments.uniform(0.02, 0.4))
+                house.kill_server()
+                wait_for(lambda: served.get("/ready").status == 503, "/ready tells that the server is gone")
+                house.server.start()
+                undone.append(int(house.client.redis.xlen(input_of(uid))))
+                back.append(await_progress(house, uid, feeder))
+                wait_for(lambda: served.get("/ready").status == 200, "/ready tells that it is back", 5)
+
+        assert_promises(house, uid, feeder.texts, url=served.url)
+        assert sum(map(bool, undone)) > KILLS / 2, f"the kills were not in the middle: {undone}"
+        assert max(back) < 5
+        assert worker.lives and served.web.lives
+        tell(2, "kill -9 of the bus server under load", kills=KILLS, messages=writes, undone=sum(undone),
+             reconnected_within_s=max(back))
+        assert worker.stop() == 0

@@ -1,0 +1,71 @@
+"""Row 13: the worker's clock is set an hour forward and back. (Leases and the webhooks' tolerance have tests of their own.)"""
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.faults.feeder import Feeder
+from tests.faults.promises import assert_promises
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.house import House
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+HOUR_S, WRITES = 3600, 1_500
+SHIFTS_S = HOUR_S, 0, -HOUR_S, HOUR_S, 0
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD is Linux's")
+
+
+class Clock:
+    """A wall clock that can be set, for the processes that are started in its environment."""
+
+    def __init__(self, folder: Path) -> None:
+        """Compiles what is preloaded."""
+        self._shift, library = folder / "shift", folder / "shifted_clock.so"
+        source = Path(__file__).with_name("shifted_clock.c")
+        subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
+        self.environment = {"LD_PRELOAD": str(library), "CLOCK_SHIFT_FILE": str(self._shift)}
+        self.set(0)
+
+    def set(self, shift_s: int) -> None:
+        """So many seconds before or behind the true time."""
+        draft = self._shift.with_suffix(".new")
+        draft.write_text(str(shift_s))
+        draft.rename(self._shift)
+
+
+def ahead_s(house: House, uid: str) -> float:
+    """By how many seconds the worker's clock is ahead, as the time of a dead letter tells."""
+    now_s = time.time()
+    letter = house.await_dead_letter(uid, house.client.enter_raw(uid, b"broken"))
+    return letter.buried_at / 1000 - now_s
+
+
+def answers(house: House, uid: str) -> int:
+    return sum(said.sender == "memory_write" for said in house.client.log(uid))
+
+
+def test_a_clock_that_is_set_moves_nothing_but_what_is_told_as_the_time(tmp_path: Path, tell: Tell) -> None:
+    uid, broken, clock = make_uid(), make_uid(), Clock(tmp_path)
+    with Served(worker=False, secrets=clock.environment) as served:
+        house, began_ms = served.house, time.time() * 1000
+        worker = house.start_worker(bundles=[make_bundle(uid), make_bundle(broken)], environment=clock.environment)
+        with Feeder(house, uid, WRITES, pause_s=0.15) as feeder:
+            for shift_s in SHIFTS_S:
+                before = len(house.contents(uid))
+                clock.set(shift_s)
+                assert abs(ahead_s(house, broken) - shift_s) < 60, "the clock does not lie"
+                wait_for(lambda before=before: len(house.contents(uid)) > before, "it goes on")
+
+        assert_promises(house, uid, feeder.texts, url=served.url)
+        assert answers(house, uid) == WRITES, "something ran again"
+        assert "bus_lost" not in worker.said
+        ((first, last),) = house.rows(uid, "SELECT min(created_at), max(created_at) FROM records")
+        assert began_ms - 1000 <= first <= last <= time.time() * 1000 + 1000, "records have the server's time"
+        assert [one["owner"] for one in served.get("/status").json["pipelines"]] != [None, None]
+        tell(13, "the clock of worker and web server set an hour forward and back", times=len(SHIFTS_S), messages=WRITES,
+             effects=WRITES, answers=WRITES)
+        assert worker.stop() == 0

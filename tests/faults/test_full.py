@@ -1,0 +1,124 @@
+"""Row 16: the disk is full under a store, or under the append-only file; the server is at its memory limit."""
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from http.client import HTTPException
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.faults.promises import assert_promises
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.child import ChildProcess
+from tests.support.client import input_of
+from tests.support.disk import small_disk
+from tests.support.everything import Everything
+from tests.support.house import House
+from tests.support.http import ask
+from tests.support.locks import locked
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+TEXTS = [f"{number} {'x' * 400}" for number in range(600)]
+FULL_S = 2.0   # how long it stays full
+Room = tuple[Callable[[], None], Callable[[], None]]   # takes all room, and gives it back
+
+
+@contextmanager
+def full_disk(folder: Path, worker: ChildProcess) -> Iterator[Room]:
+    """The folder is on a disk of its own."""
+    with small_disk(folder, 4) as disk:
+        yield disk.fill, disk.free
+
+
+@contextmanager
+def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
+    """No file of the worker's may grow beyond a size: the nearest to a full disk that needs no root."""
+    def limit(size: int) -> None:
+        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    yield lambda: limit(200_000), lambda: limit(resource.RLIM_INFINITY)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit and tmpfs are Linux's")
+@pytest.mark.parametrize("kind", [full_disk, limited_files])
+def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
+        kind: Callable[[Path, ChildProcess], AbstractContextManager[Room]], tell: Tell) -> None:
+    uid, other = make_uid(), make_uid()
+    with House() as house:
+        worker = house.start_worker()
+        with kind(house.store_file(uid).parent, worker) as (fill, free):
+            house.deploy(make_bundle(uid), make_bundle(other))
+            house.client.answer(uid, "/write before")
+            fill()
+            house.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
+            wait_for(lambda: "pipeline_paused" in worker.said, "it pauses, and says why")
+            assert "guid" in house.client.answer(other, "/write not disturbed")
+            time.sleep(FULL_S)
+            assert house.client.redis.xlen(input_of(uid)) == len(TEXTS), "something was acknowledged"
+            free()
+            took_s = assert_promises(house, uid, ["before", *TEXTS])
+            assert worker.stop() == 0
+        tell(16, f"no room under a store: {kind.__name__.replace('_', ' ')}", messages=len(TEXTS), effects=len(TEXTS),
+             done_within_s=took_s)
+
+
+def post(url: str, uid: str, text: str, wait: str = "") -> int:
+    """The status of what a POST under an id of its own is answered; 0 where the connection broke."""
+    with suppress(OSError, HTTPException):
+        return ask(url, "POST", f"/v1/pipelines/{uid}/swarms/chat/messages{wait}", f"/write {text}",
+                   {"webhook_id": text.partition(" ")[0]}).status
+    return 0
+
+
+@pytest.mark.timeout(90)
+def test_a_server_whose_disk_is_full_is_back_when_there_is_room(tell: Tell) -> None:
+    with House() as house, small_disk(house.folder / "up", 8) as disk:
+        up = Everything(house)
+        assert post(up.url, up.uid, "before", "?wait=10") == 200
+        disk.fill()
+        texts = [f"{number} {'y' * 2000}" for number in range(20)]
+        answers = {text: post(up.url, up.uid, text) for text in texts}
+        ready = ask(up.url, "GET", "/ready")
+        time.sleep(FULL_S)
+        assert up.process.lives
+        disk.free()
+        began = time.monotonic()
+        wait_for(lambda: post(up.url, up.uid, "after") == 202, "it takes messages again", 20)
+        took_s = time.monotonic() - began
+
+        assert (ready.status, ready.json["ready"]) == (503, False)
+        assert set(answers.values()) <= {202, 503} and 503 in answers.values()
+        assert {post(up.url, up.uid, text) for text in texts} == {202}
+        with up.client() as house.client:
+            assert_promises(house, up.uid, ["before", "after", *texts], url=up.url, ordered=False)
+        tell(16, "no room under the append-only file", refused=list(answers.values()).count(503), back_within_s=took_s)
+        assert up.process.stop() == 0
+
+
+def test_a_server_at_its_memory_limit_takes_nothing_and_all_goes_on_when_there_is_room(tell: Tell) -> None:
+    with Served(worker=False) as served:
+        house, uid = served.house, make_uid()
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write before")
+        with locked(house.store_file(uid)):
+            house.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
+            house.client.redis.config_set("maxmemory", 1_000_000)
+        wait_for(lambda: "OOM" in worker.said, "the worker tells the reason")
+        answer, ready = served.webhook(uid, "memory_write_", "meanwhile", webhook_id="1"), served.get("/ready")
+        time.sleep(FULL_S)
+        entries, tries = house.client.redis.xlen(input_of(uid)), worker.said.count("OOM")
+        house.client.redis.config_set("maxmemory", 0)
+        wait_for(lambda: served.get("/ready").status == 200, "it is ready again", 5)
+
+        assert (answer.problem[0], answer.headers["retry-after"], ready.status) == (503, "1", 503)
+        assert "OOM" in answer.problem[1] and "OOM" in ready.json["checks"]["bus"]
+        assert entries == len(TEXTS), "something was acknowledged"
+        assert tries < 20, "it tries again in a hot loop"
+        assert served.webhook(uid, "memory_write_", "meanwhile", webhook_id="1").status == 202
+        took_s = assert_promises(house, uid, ["before", *TEXTS, "meanwhile"], url=served.url)
+        tell(16, "the server at its memory limit", messages=len(TEXTS), effects=len(TEXTS), done_within_s=took_s)
+        assert worker.stop() == 0

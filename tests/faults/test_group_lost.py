@@ -1,0 +1,82 @@
+"""Row 3: the server forgets: FLUSHALL, the consumer group destroyed, the server back with nothing."""
+import shutil
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.faults.feeder import Feeder
+from tests.faults.promises import assert_promises
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.client import input_of
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+WITHIN_S = 5
+IDLE_S, MOST_COMMANDS = 1.0, 60   # what an idle worker may ask in that time
+
+
+def flush_all(house: House, uid: str) -> None:
+    house.client.redis.flushall()
+
+
+def destroy_group(house: House, uid: str) -> None:
+    house.client.redis.xgroup_destroy(input_of(uid), "owner")
+
+
+def empty_server(house: House, uid: str) -> None:
+    """Another disk in its place."""
+    house.kill_server()
+    for path in (house.folder / "bus").glob("appendonly*"):
+        shutil.rmtree(path)
+    house.server.start()
+
+
+def commands(house: House) -> int:
+    return int(house.client.redis.info("stats")["total_commands_processed"])
+
+
+def assert_calm(house: House) -> None:
+    """No hot loop: who has nothing to do asks for little."""
+    before = commands(house)
+    time.sleep(IDLE_S)
+    assert commands(house) - before < MOST_COMMANDS
+
+
+@pytest.mark.parametrize(("fault", "forget"), [
+    ("FLUSHALL", flush_all), ("the group destroyed", destroy_group), ("the server back empty", empty_server)])
+def test_a_server_that_forgets_is_told_anew(fault: str, forget: Callable[[House, str], None], tell: Tell) -> None:
+    uid, other = make_uid(), make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
+        house.client.answer(uid, "/write before")
+
+        forget(house, uid)
+        began = time.monotonic()
+        house.client.await_served(uid, WITHIN_S)
+        house.client.await_served(other, WITHIN_S)
+        took_s = time.monotonic() - began
+
+        assert_calm(house)
+        assert "guid" in house.client.answer(uid, "/write after")
+        assert "guid" in house.client.answer(other, "/write after")
+        assert_promises(house, uid, ["before", "after"])
+        assert_promises(house, other, ["after"])
+        tell(3, fault, made_again_within_s=took_s)
+        assert worker.stop() == 0
+
+
+def test_a_group_that_is_destroyed_again_and_again_under_load_loses_and_doubles_nothing(tell: Tell) -> None:
+    uid, times = make_uid(), 0
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        with Feeder(house, uid, 3_000, pause_s=0.05) as feeder:
+            while feeder.is_alive():
+                times += house.client.redis.xgroup_destroy(input_of(uid), "owner")
+                time.sleep(0.1)
+                wait_for(lambda: house.client.redis.xinfo_groups(input_of(uid)), "the group is there again", WITHIN_S)
+
+        assert_promises(house, uid, feeder.texts, ordered=False)
+        tell(3, "the group destroyed under load", times=times, messages=3_000, effects=3_000)
+        assert worker.stop() == 0

@@ -1,0 +1,108 @@
+"""Row 1: kill -9 of the worker, at every step of a batch and at random moments under load."""
+import random
+import time
+from functools import partial
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.faults.feeder import Feeder
+from tests.faults.promises import assert_promises, left
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+from tests.support.waiting import wait_for
+from tests.support.worker import arm
+
+FAULT = "kill -9 of the worker"
+
+
+def is_done(house: House, uid: str, written: int) -> bool:
+    return len(house.contents(uid)) == written and not left(house, uid)
+
+
+def enter_one_of_each(house: House, uid: str, word: str) -> None:
+    """In one batch: a write, one with its producer's id, the same again, and what cannot be run."""
+    writes = [{"data": make_envelope(f"/write {word}")}, *[{"data": make_envelope(f"/write {word} named"), "id": word}] * 2]
+    with house.client.redis.pipeline(transaction=True) as pipe:
+        for fields in (*writes, {"data": b"broken"}):
+            pipe.xadd(input_of(uid), {"swarm": "chat"} | fields)
+        pipe.execute()
+
+
+def assert_all_of_each(house: House, uid: str, words: list[str]) -> None:
+    letters = house.dead_letters(uid)
+    assert [letter.data for letter in letters] == [b"broken"] * len(words)
+    assert len({letter.id for letter in letters}) == len(words)
+    assert_promises(house, uid, [text for word in words for text in (word, f"{word} named")], dead=len(words))
+
+
+@pytest.mark.timeout(120)
+def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
+    uid, words = make_uid(), list[str]()
+    with House() as house:
+        worker = house.start_stepping_worker(armed=False, die_at=1, bundles=[make_bundle(uid)])
+        while True:
+            arm(worker)
+            words.append(f"word{len(words)}")
+            enter_one_of_each(house, uid, words[-1])
+            if worker.lives_until(partial(is_done, house, uid, 2 * len(words))):
+                break
+            worker = house.start_stepping_worker(armed=False, die_at=len(words) + 1)
+            assert worker.lives_until(partial(is_done, house, uid, 2 * len(words)))
+
+        assert len(words) > 6, house.steps
+        assert_all_of_each(house, uid, words)
+        tell(1, f"{FAULT} at every step of a batch", steps=len(words) - 1, effects=2 * len(words))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("first_at", ["before commit", "committed"])
+def test_the_worker_is_killed_at_every_step_of_its_recovery(first_at: str, tell: Tell) -> None:
+    uid, words, lives = make_uid(), list[str](), False
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)]).stop()
+        while not lives:
+            words.append(f"word{len(words)}")
+            enter_one_of_each(house, uid, words[-1])
+            house.start_stepping_worker(die_on=first_at, ready=False).await_end()
+            recovering = house.start_stepping_worker(die_at=len(words), ready=False)
+            lives = recovering.lives_until(partial(is_done, house, uid, 2 * len(words)))
+            last = recovering if lives else house.start_worker()
+            assert last.lives_until(partial(is_done, house, uid, 2 * len(words)))
+            last.stop()
+
+        assert len(words) > 4, house.steps
+        assert_all_of_each(house, uid, words)
+        tell(1, f"{FAULT} {first_at!r}, and at every step of its recovery", steps=len(words) - 1, effects=2 * len(words))
+
+
+@pytest.mark.parametrize(("kills", "writes"), [(5, 2_000), pytest.param(50, 20_000, marks=[
+    pytest.mark.long, pytest.mark.timeout(300)])])
+def test_the_worker_is_killed_at_random_moments_under_load(kills: int, writes: int, tell: Tell) -> None:
+    uid, moments = make_uid(), random.Random(20_000)
+    everything = {"log_length": 10 * writes}   # so that no answer is trimmed from the log
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)], limits=everything)
+        with Feeder(house, uid, writes, pause_s=0.6 * kills / (writes / 100)) as feeder:
+            unfinished, resumed = [], []
+            for number in range(kills):
+                time.sleep(moments.uniform(0, 0.2))
+                wait_for(lambda: house.client.unacknowledged(uid), "something is in flight")
+                time.sleep(moments.uniform(0, 0.01))
+                worker.kill()
+                unfinished.append(house.client.unacknowledged(uid))
+                began, first = time.monotonic(), next(iter(house.client.redis.xrange(input_of(uid), count=1)), None)
+                worker = house.start_worker(limits=everything, ready=False)
+                if number % 3 and first:   # else it is killed again while it recovers
+                    house.client.await_done(uid, first[0].decode())
+                    resumed.append(time.monotonic() - began)
+            worker.await_ready()
+
+        assert_promises(house, uid, feeder.texts)
+        assert {said.input for said in house.client.log(uid) if said.sender == "memory_write"} == set(feeder.entered)
+        assert sum(map(bool, unfinished)) > kills / 2, f"the kills were not in the middle: {unfinished}"
+        tell(1, f"{FAULT} at random moments", kills=kills, messages=writes, in_flight=sum(unfinished), effects=writes,
+             resumed_within_s=max(resumed))
+        assert worker.stop() == 0

@@ -1,0 +1,100 @@
+"""A child process of ours: started, waited for, told to end, killed; what it says is in a file."""
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tests.support.bundles import Json
+from tests.support.waiting import wait_for
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class ChildProcess:
+    """`python -m MODULE ARGUMENTS` at the checkout, without the settings that our own environment may hold."""
+
+    def __init__(self, module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Starts at once; several may share a log, one after the other. `environment` is beside what is inherited."""
+        self._log, self._name = log, log.stem
+        self._start_of_log = log.stat().st_size if log.exists() else 0
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
+        with log.open("ab") as file:
+            self._process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=CHECKOUT,
+                                             env=kept | dict(environment or {}), stdin=subprocess.DEVNULL,
+                                             stdout=file, stderr=file)
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    @property
+    def lives(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    @property
+    def said(self) -> str:
+        """What this process wrote to stdout and stderr."""
+        return self._log.read_bytes()[self._start_of_log:].decode(errors="replace")
+
+    @property
+    def events(self) -> list[Json]:
+        """What it logged, where it logs JSON."""
+        return [json.loads(line) for line in self.said.splitlines() if line.startswith("{") and line.endswith("}")]
+
+    def await_event(self, name: str, within_s: float = 20.0) -> Json:
+        """Its first log line of that name, where it logs JSON."""
+        assert self.lives_until(lambda: self._first(name), within_s), self._obituary
+        event = self._first(name)
+        assert event is not None
+        return event
+
+    def await_ready(self, within_s: float = 20.0) -> None:
+        """Waits until it says `ready`; a worker may still have to recover what was in flight."""
+        assert self.lives_until(lambda: "ready" in self.said.splitlines(), within_s), self._obituary
+
+    def lives_until(self, holds: Callable[[], object], within_s: float = 20.0) -> bool:
+        """Waits until something holds or the process has ended, and says whether it lives."""
+        wait_for(lambda: holds() or not self.lives, f"what is waited for, or the {self._name}'s end:\n{self.said}", within_s)
+        return self.lives
+
+    def await_end(self, within_s: float = 20.0) -> int:
+        """Its exit code."""
+        wait_for(lambda: not self.lives, f"the {self._name} has ended:\n{self.said}", within_s)
+        return self._process.wait()
+
+    def tell(self, number: signal.Signals) -> None:
+        """A signal."""
+        os.kill(self.pid, number)
+
+    def tell_to_end(self) -> None:
+        """SIGTERM; does not wait."""
+        self.tell(signal.SIGTERM)
+
+    def stop(self, within_s: float = 20.0) -> int:
+        """SIGTERM; its exit code."""
+        self.tell_to_end()
+        return self.await_end(within_s)
+
+    def kill(self) -> None:
+        """SIGKILL, as the kernel's memory killer would."""
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def _obituary(self) -> str:
+        return f"the {self._name} ended with {self._process.returncode}:\n{self.said}"
+
+    def _first(self, name: str) -> Json | None:
+        return next((event for event in self.events if event["event"] == name), None)
+
+
+def start_program(command: str, log: Path, settings: Mapping[str, str],
+                  secrets: Mapping[str, str] | None = None) -> ChildProcess:
+    """`memrelay COMMAND`, which logs JSON; `settings` without MEMRELAY_: {"WEB__PORT": "0"}; `secrets` as they are."""
+    named = {f"MEMRELAY_{name}": value for name, value in ({"LOG__FORMAT": "json"} | dict(settings)).items()}
+    return ChildProcess("tests.support.run_program", [command], log, named | dict(secrets or {}))

@@ -1,0 +1,46 @@
+"""A small disk that can be filled: a tmpfs, where this user may mount one."""
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+class SmallDisk:
+    """A folder with little room."""
+
+    def __init__(self, folder: Path) -> None:
+        """It is mounted there."""
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Nothing more can be written."""
+        with self._ballast.open("ab", buffering=0) as file:
+            for size in (1 << 16, 1 << 12):
+                try:
+                    while file.write(bytes(size)) == size:
+                        pass
+                except OSError:   # it is full
+                    continue
+
+    def free(self) -> None:
+        """What filled it is gone."""
+        self._ballast.unlink()
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[SmallDisk]:
+    """A disk at a folder, which is made; the test is skipped where none can be mounted."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("a small disk is a tmpfs, which only root may mount")
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
