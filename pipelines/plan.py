@@ -9,6 +9,8 @@ from bus.message import Message
 from pipelines.check import CheckedAgent, CheckedBundle
 from pipelines.senders import accepts
 
+RELAY = "relay"   # the store of a pipeline without memory blocks, for what waits and for what was done
+
 
 @dataclass(frozen=True, slots=True)
 class Station:
@@ -77,7 +79,8 @@ class Plan:
         self._audiences: dict[tuple[str, str], Audience] = {}
         self.swarms = bundle.swarms
         self.swarm_names = {swarm.encode(): swarm for swarm in self.swarms}
-        self.stores = tuple(dict.fromkeys(station.store for station in self._stations.values() if station.store))
+        stores = dict.fromkeys(station.store for station in self._stations.values() if station.store)
+        self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
 
     def station(self, alias: str) -> Station | None:
         """The station of one agent."""

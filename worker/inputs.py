@@ -9,6 +9,8 @@ from memory.ids import time_of
 from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
 
+AGAIN = ".again"   # at the end of an input's key: it has left its entry, and waits to be tried again
+
 
 class Input(Struct):
     """A message on its way in. Its `id` is made of the stream entry's, so everything derived is the same on a replay."""
@@ -97,8 +99,15 @@ def _unknown(swarm: str, plan: Plan) -> str:
     return f"pipeline {plan.name} has no swarm {swarm[:100]!r}; it has {', '.join(plan.swarms) or 'none'}"
 
 
-def from_pending(pending: Pending, plan: Plan, max_bytes: int) -> Input:
-    """The input that a continuation is."""
-    ident = pending.id.partition("/")[2]
-    return Input(pending.id, ident, plan, pending.swarm, decode(pending.data, max_bytes), pending.hop, pending.root,
-                 pending.reply, heard=True, only=pending.agent, kept_from=0)
+def from_pending(pending: Pending, plan: Plan) -> Input:
+    """The input that is kept: a continuation, or one that was put off, which keeps the id of its entry."""
+    ident = pending.id.partition("/")[2].removesuffix(AGAIN)
+    message = decode(pending.data, len(pending.data))   # its length was looked at when it came
+    return Input(pending.id, ident, plan, pending.swarm, message, pending.hop, pending.root, pending.reply, pending.producer,
+                 heard=bool(pending.heard), only=pending.agent, kept_from=0 if pending.agent else 1)
+
+
+def as_pending(work: Input, due: int) -> Pending:
+    """An input, to be kept until `due` (Unix ms). It gets a name of its own in stores, since its entry has come to its end."""
+    return Pending(work.key + AGAIN, work.plan.uid, work.plan.hash, work.only, work.swarm, work.hop, encode(work.message),
+                   work.root or work.id, work.reply, due, 1, work.producer_id, int(work.heard))
