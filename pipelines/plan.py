@@ -36,6 +36,14 @@ class Voice:
     send_swarm: str
 
 
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """An agent whose block is called at each interval, whatever is said."""
+
+    agent: Agent
+    interval_ms: int
+
+
 class Audience:
     """The stations on one swarm that accept one sender. Their patterns are matched together."""
 
@@ -72,6 +80,9 @@ class Plan:
         self._stations = {
             agent.agent.alias: station for agent in bundle.agents if (station := _station(agent)) is not None
         }
+        self.timers = tuple(
+            Timer(agent.agent, agent.interval_ms) for agent in bundle.agents if agent.interval_ms and agent.calls
+        )
         self._voices = {agent.agent.alias: Voice(agent.agent, agent.send_swarm) for agent in bundle.agents if agent.is_voice}
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._stations]
         names = [name.removeprefix("!") for agent in self._listening for name in agent.accepts]
