@@ -1,7 +1,10 @@
 """Blocks that no product would ship: they fail, end the process, eat its memory, or cannot do their work for now."""
 import os
+import resource
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from blocks.contract import BlockArgs, Call, Transient
@@ -31,9 +34,8 @@ def fails(call: Call, args: NewRecordArgs) -> Message:
     if EXIT in call.text:
         sys.exit("a library thought that this was its own program")
     if GLUTTON in call.text:
-        eaten = []
-        while True:
-            eaten.append(bytes(PIECE))
+        with _little_memory():
+            _eat()
     return answer
 
 
@@ -59,9 +61,29 @@ def waits_then_crashes(call: Call, args: NewRecordArgs) -> Message:
 
 
 def waits_without_memory(call: Call, args: BlockArgs) -> Message:
-    """Says what it heard, once its time has come."""
+    """Says what it heard, once its time has come; ends the process where the text holds a bomb."""
+    if BOMB in call.text:
+        os.kill(os.getpid(), signal.SIGKILL)
     _await_time(call)
     return call.reply(call.text)
+
+
+@contextmanager
+def _little_memory() -> Iterator[None]:
+    """As on a machine that has no more than a few pieces left."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 8 * PIECE, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _eat() -> None:
+    eaten = []
+    while True:
+        eaten.append(bytes(PIECE))
 
 
 def make_waiting(text: str, file: Path, tries: int = 1_000_000) -> str:

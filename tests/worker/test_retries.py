@@ -197,6 +197,7 @@ def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path:
         assert (first_words(house.contents(uid)), house.contents(uid, "notes")) == (["tea"], ["coffee"])
 
 
+@pytest.mark.timeout(180)
 def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(tmp_path: Path) -> None:
     uid, done = make_uid(), 0
     agents = [make_agent(name, "test_waits", {"memory_id": memory_id}, hears="User")
@@ -224,6 +225,7 @@ def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(tm
         assert not house.dead_letters(uid)
 
 
+@pytest.mark.timeout(180)
 def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts(tmp_path: Path) -> None:
     uid, gate, ends = make_uid(), tmp_path / "gate", 0
     mined = make_agent("keeper", "test_waits_then_crashes", {"memory_id": STORE}, hears="User")
