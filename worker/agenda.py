@@ -1,5 +1,6 @@
 """The agenda: inputs that are left alone until their time comes, the soonest first."""
 import time
+from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -18,6 +19,7 @@ class Agenda:
         self._waiting: list[tuple[float, int, int, Input]] = []   # a heap: when, in order of arrival; bytes
         self._numbers = count()
         self._bytes = 0
+        self.counts: Counter[str] = Counter()   # how many wait of each pipeline
 
     @property
     def full(self) -> bool:
@@ -33,6 +35,7 @@ class Agenda:
         """To be run in so many seconds; `size` is what it takes in memory, bytes."""
         heappush(self._waiting, (self._clock() + in_s, next(self._numbers), size, work))
         self._bytes += size
+        self.counts[work.plan.uid] += 1
 
     def take(self) -> list[Input]:
         """Those whose time has come, in the order in which they were due."""
@@ -40,5 +43,6 @@ class Agenda:
         while self._waiting and self._waiting[0][0] <= self._clock():
             _, _, size, work = heappop(self._waiting)
             self._bytes -= size
+            self.counts[work.plan.uid] -= 1
             taken.append(work)
         return taken

@@ -67,6 +67,10 @@ class Group:
         self._told_to_stop = asyncio.Event()
         self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
 
+    def waiting(self, uid: str) -> int:
+        """How many inputs of a pipeline wait to be tried again."""
+        return self._agenda.counts[uid]
+
     @property
     def _stopping(self) -> bool:
         return self._told_to_stop.is_set()

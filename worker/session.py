@@ -170,9 +170,10 @@ class Session:
             await self._lease.call_in(self._report())
 
     def _report(self) -> dict[str, Any]:
-        place, uids = self._memory.place, [uid for group in self._groups for uid in group.slots]
+        place, waiting = self._memory.place, {uid: group.waiting(uid) for group in self._groups for uid in group.slots}
+        told = self._shared.tally.read(list(waiting))
         return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT,
-                "pipelines": self._shared.tally.read(uids)}
+                "pipelines": {uid: told[uid] | {"waiting": count} for uid, count in waiting.items()}}
 
     async def _announce(self) -> None:
         """The other workers look what is theirs."""

@@ -32,10 +32,10 @@ def test_an_input_waits_for_its_time() -> None:
     agenda = Agenda(clock)
     agenda.add(make_input("1-0"), 1, 2.5)
 
-    assert (agenda.next_s, taken(agenda)) == (2.5, [])
+    assert (agenda.next_s, taken(agenda), agenda.counts["p"]) == (2.5, [], 1)
     clock.now_s += 2.5
     assert (agenda.next_s, taken(agenda)) == (0.0, ["1-0"])
-    assert (agenda.next_s, taken(agenda)) == (None, [])
+    assert (agenda.next_s, taken(agenda), agenda.counts["p"]) == (None, [], 0)
 
 
 def test_the_soonest_comes_first_and_of_two_the_one_that_was_added_first() -> None:

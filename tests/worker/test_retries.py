@@ -21,7 +21,7 @@ from worker.retries import JITTER, pause_s
 
 WAITING = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
 ALONE = make_agent("echo", "test_waits_without_memory", hears="User")
-SOON: Json = {"first_pause_s": 0.05, "longest_pause_s": 0.2}
+SOON: Json = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "retries": 100}   # for 20 s
 NOTES = "instances/${pipeline_uid}/notes"
 
 
@@ -84,14 +84,30 @@ def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(ho
     assert not house.dead_letters(uid)
 
 
+def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> None:
+    uid, gate, redis = take("waiting"), tmp_path / "gate", house.client.redis
+
+    def told(key: str) -> Any:
+        reports = [orjson.loads(redis.get(name)) for name in redis.scan_iter("memrelay:{workers}:*") if b"fence" not in name]
+        return [report["pipelines"].get(uid, {}).get(key) for report in reports]
+
+    house.client.enter(uid, make_waiting("tea", gate))
+    wait_for(lambda: told("waiting") == [1], "it is told that one waits")
+    open_gate(gate)
+    wait_for(lambda: told("waiting") == [0], "it is told that none waits")
+
+    assert told("retried")[0] >= 1
+    assert told("done") == [1]
+
+
 def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tries(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     ident = house.client.enter(uid, make_waiting("tea at once", gate))
 
     (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
 
-    assert (letter.id, letter.error) == (ident, "it is not the time (tried 9 times; worker.retries is 8)")
-    assert tries(gate) == 9
+    assert (letter.id, letter.error) == (ident, "it is not the time (tried 101 times; worker.retries is 100)")
+    assert tries(gate) == 101
     wait_for(lambda: not pending(house, uid), "nothing waits any more")
     assert not house.contents(uid) and not house.client.log(uid)
 

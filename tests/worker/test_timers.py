@@ -82,6 +82,23 @@ def test_no_interval_has_two_ticks_over_restarts_and_what_was_missed_is_not_made
         assert worker.stop() == 0
 
 
+def test_a_successor_goes_on_and_no_interval_has_two_ticks() -> None:
+    uid = make_uid()
+    with House() as house:
+        first, second = house.start_worker(bundles=[make_bundle(uid, make_ticking())]), house.start_worker()
+        await_ticks(house, uid, 2)
+        first.kill()
+        await_ticks(house, uid, len(ticks(house.client, uid)) + 3)
+        third = house.start_worker()
+        second.stop()
+        await_ticks(house, uid, len(ticks(house.client, uid)) + 2)
+
+        found = ticks(house.client, uid)
+        assert len(set(found)) == len(found)
+        assert found[-1] - found[0] < len(found) + 6
+        assert third.stop() == 0
+
+
 def test_ticks_do_not_pile_up_before_a_store_that_is_busy(house: House) -> None:
     uid, longest = make_uid(), 0
     reader = make_agent("clock", "memory_read", {"memory_id": STORE}, hears="nobody") | {"wf_interval_secs": 1}
