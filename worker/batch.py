@@ -109,7 +109,7 @@ class Batch:
 
     def _put_off(self) -> None:
         """What is to be run later is kept, and its entries have come to their end."""
-        while (done := self._retries.keep_some(self._stores)) is not None:
+        while (done := self._retries.keep_some(self._stores, self._settled)) is not None:
             self._result.put_off += done
             self._result.outcomes += [one.outcome for one in done if one.outcome is not None]
             self._checkpoint("put off")

@@ -47,12 +47,16 @@ class Retries:
         self._noted.setdefault(memory_id, []).append(noted)
         return ""
 
-    def keep_some(self, stores: OpenStores) -> list[PutOff] | None:
-        """Commits what was noted for one store; None when nothing is left. Raises StoreBusy: then it may be called again."""
+    def keep_some(self, stores: OpenStores, settled: dict[str, list[str]]) -> list[PutOff] | None:
+        """Commits what was noted for one store; None when nothing is left. Raises StoreBusy: then it may be called again.
+
+        `settled` are inputs by store that cannot come back: the inbox forgets them.
+        """
         if not self._noted:
             return None
         memory_id, noted = next(iter(self._noted.items()))
         with stores.get(memory_id).transaction() as store:
+            store.inbox.forget(settled.get(memory_id, []))
             for pending, _, _, outcome in noted:
                 if outcome is None:
                     store.pending.put_off(pending)
@@ -60,6 +64,7 @@ class Retries:
                     store.pending.add(pending)
                     store.inbox.add(outcome.key, pending.bundle, PUT_OFF)
         del self._noted[memory_id]
+        settled.pop(memory_id, None)
         return noted
 
 
