@@ -112,6 +112,17 @@ class BlockArgs(BaseModel):
         return []
 
 
+class Transient(Exception):
+    """To be raised by a block that cannot do its work for now: what the message did is undone, and it is run again later."""
+
+    after_s: float | None = None
+
+    def __init__(self, reason: str, after_s: float | None = None) -> None:
+        """`after_s` is when it may be worth while, up to five minutes; by default a pause that doubles each time."""
+        super().__init__(reason)
+        self.after_s = None if after_s is None else float(after_s)
+
+
 Handle = Callable[[Call, Any], Message | None]
 
 

@@ -14,6 +14,11 @@ def input_key(uid: str) -> str:
     return f"pipeline:{{{uid}}}:in"
 
 
+def timers_key(uid: str) -> str:
+    """When each agent of a pipeline was called last by its timer: a hash with a field for each alias."""
+    return f"pipeline:{{{uid}}}:timers"
+
+
 def swarm_key(uid: str, swarm: str) -> str:
     """A swarm's log (stream with fields `mid`, `data`) and, by the same name, its channel."""
     return f"swarm:{{{uid}}}:{swarm}"

@@ -83,6 +83,7 @@ class WorkerSettings(_Section):
     max_hops: Count = 32
     max_cascade: Count = 1_000
     producer_id_days: Count = 4
+    retries: Annotated[int, Field(ge=0)] = 8
     grace_s: Count = 10
     lease_s: Count = 30
 

@@ -28,13 +28,13 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     if spec.wf_webhook_token and not SECRET.fullmatch(spec.wf_webhook_token):
         rule = "a token stands in the environment or in a file, and a bundle says where"
         report.error((*place, "wf_webhook_token"), rule, "write env:NAME or file:PATH")
-    if spec.wf_interval_secs > 0:
-        report.warn((*place, "wf_interval_secs"), "timers are not served by this version", "set 0")
     block, values = _block_of(spec, place, report), parse_args(spec.wf_webhook_args, _args(place), report)
     args = read_args(block, values, _args(place), report) if block is not None and values is not None else None
     if block is None or args is None:
         return None
     _check_store(spec, args, place, uid, report)
+    calls = block.handle is not None and spec.wf_call_webhook is not False
+    _check_timer(spec, args, calls, place, report)
     name = spec.published_name
     return CheckedAgent(
         agent=Agent(uid, spec.agent_alias, name, spec.wf_username or name, spec.publishes),
@@ -43,8 +43,9 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
         accepts=spec.accepts,
         block=block,
         args=args,
-        calls=block.handle is not None and spec.wf_call_webhook is not False,
+        calls=calls,
         token=spec.wf_webhook_token,
+        interval_ms=round(1000 * spec.wf_interval_secs),
     )
 
 
@@ -58,6 +59,17 @@ def _check_publishing(spec: AgentSpec, place: Place, report: Report) -> None:
     if spec.wf_publish_results and not spec.agent_send_swarm and spec.agent_class != "viewer_agent":
         rule = "wf_publish_results is true, and there is no swarm to publish to"
         report.warn((*place, "agent_send_swarm"), rule, "set agent_send_swarm")
+
+
+def _check_timer(spec: AgentSpec, args: BlockArgs, calls: bool, place: Place, report: Report) -> None:
+    """A timer says nothing, so it moves only who takes an empty text."""
+    at, selector = (*place, "wf_interval_secs"), args.selector
+    if not spec.wf_interval_secs:
+        return
+    if not calls:
+        report.warn(at, "the agent calls no block, so there is nothing to call at an interval", "set 0")
+    elif selector is not None and (selector.pattern.capture("", 0) is None) != selector.invert:
+        report.warn(at, "a timer's text is empty, and the block's pattern does not let it through", "set 0, or another pattern")
 
 
 def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:

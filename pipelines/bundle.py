@@ -2,10 +2,19 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AllowInfNan, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AllowInfNan, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from pipelines.senders import normalised
 
+LONGEST_INTERVAL_S = 31_622_400  # a leap year
+INTERVAL_SCHEMA: JsonDict = {
+    "anyOf": [
+        {"const": 0},
+        {"type": "number", "minimum": 1, "maximum": LONGEST_INTERVAL_S},
+        {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?$"},
+    ]
+}
 CLASSES = ("wf_agent", "chat_agent", "viewer_agent", "ai_agent")
 
 
@@ -23,6 +32,18 @@ def _names(value: object) -> object:
     raise ValueError("must be a name, or a list of names")
 
 
+def _number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number of seconds")
+    return value
+
+
+def _interval(seconds: float) -> float:
+    if seconds and not 1 <= seconds <= LONGEST_INTERVAL_S:
+        raise ValueError(f"must be 0 for no timer, or between 1 and {LONGEST_INTERVAL_S} seconds")
+    return seconds
+
+
 def _args(value: object) -> object:
     if isinstance(value, str | dict):
         return value
@@ -33,7 +54,7 @@ FlagText = Literal["true", "TRUE", "false", "FALSE"]
 Flag = Annotated[bool, BeforeValidator(_flag, json_schema_input_type=bool | FlagText)]
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_names)]
 Args = Annotated[str | dict[str, Any], BeforeValidator(_args)]
-Seconds = Annotated[float, AllowInfNan(False)]
+Interval = Annotated[float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)]
 Kept = Annotated[Any, Field(description="Kept, and not looked at.")]
 
 
@@ -99,8 +120,8 @@ class AgentSpec(Part):
     """The block's arguments: an object, or a string that holds one as JSON."""
     wf_webhook_token: str = ""
     """Where the token is kept that webhooks to this agent must bring: `env:NAME` or `file:PATH`."""
-    wf_interval_secs: Seconds = 0
-    """Timers are not served by this version: 0."""
+    wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
+    """How often the block is called with an empty text, whatever is said: each so many seconds, 1 to a year; 0 for never."""
 
     wf_diagram_alias: Kept = None
     agent_parent_id: Kept = None

@@ -19,6 +19,7 @@ class CheckedAgent:
     args: BlockArgs
     calls: bool  # is the block called for what the agent hears?
     token: str = ""  # where its webhooks' token is kept; "" where they need none
+    interval_ms: int = 0  # at which the block is called whatever is said; 0 for never
 
     @property
     def is_voice(self) -> bool:

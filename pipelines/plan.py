@@ -9,6 +9,8 @@ from bus.message import Message
 from pipelines.check import CheckedAgent, CheckedBundle
 from pipelines.senders import accepts
 
+RELAY = "relay"   # the store of a pipeline without memory blocks, for what waits and for what was done
+
 
 @dataclass(frozen=True, slots=True)
 class Station:
@@ -32,6 +34,14 @@ class Voice:
 
     agent: Agent
     send_swarm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """An agent whose block is called at each interval, whatever is said."""
+
+    agent: Agent
+    interval_ms: int
 
 
 class Audience:
@@ -70,6 +80,9 @@ class Plan:
         self._stations = {
             agent.agent.alias: station for agent in bundle.agents if (station := _station(agent)) is not None
         }
+        self.timers = tuple(
+            Timer(agent.agent, agent.interval_ms) for agent in bundle.agents if agent.interval_ms and agent.calls
+        )
         self._voices = {agent.agent.alias: Voice(agent.agent, agent.send_swarm) for agent in bundle.agents if agent.is_voice}
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._stations]
         names = [name.removeprefix("!") for agent in self._listening for name in agent.accepts]
@@ -77,7 +90,8 @@ class Plan:
         self._audiences: dict[tuple[str, str], Audience] = {}
         self.swarms = bundle.swarms
         self.swarm_names = {swarm.encode(): swarm for swarm in self.swarms}
-        self.stores = tuple(dict.fromkeys(station.store for station in self._stations.values() if station.store))
+        stores = dict.fromkeys(station.store for station in self._stations.values() if station.store)
+        self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
 
     def station(self, alias: str) -> Station | None:
         """The station of one agent."""

@@ -1,5 +1,6 @@
 """What the documents name exists: hops, files, commands and blocks."""
 import importlib
+import json
 import re
 from operator import attrgetter
 from pathlib import Path
@@ -56,6 +57,15 @@ def test_the_bundle_shown_can_be_deployed_and_each_key_of_ours_is_told() -> None
     checked = check(shown[1].encode())
     assert (checked.faults, checked.warnings) == ((), ())
     assert [key for key in sorted(AgentSpec.keys()) if key.startswith("wf_w") and f"`{key}`" not in page] == []
+
+
+def test_the_timer_shown_can_be_deployed() -> None:
+    shown = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "bundles.md").read_text(), re.S)[1]
+
+    checked = check({"pipeline_name": "notes", "agents": [json.loads(shown)]})
+
+    assert (checked.faults, checked.warnings) == ((), ())
+    assert checked.accepted().agents[0].interval_ms == 60_000
 
 
 def test_the_blocks_page_is_that_of_the_blocks() -> None:

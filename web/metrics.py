@@ -42,6 +42,9 @@ def _of_pipelines(pipelines: list[dict[str, Any]]) -> Iterator[Metric]:
     families: list[tuple[str, Metric]] = [
         ("done", CounterMetricFamily("memrelay_inputs_done", "Inputs that came to an end, since the owner began.",
                                      labels=BY_PIPELINE)),
+        ("retried", CounterMetricFamily("memrelay_inputs_retried", "Inputs that were put off, to be tried again later.",
+                                        labels=BY_PIPELINE)),
+        ("waiting", GaugeMetricFamily("memrelay_inputs_waiting", "Inputs that wait to be tried again.", labels=BY_PIPELINE)),
         ("lag", GaugeMetricFamily("memrelay_input_lag", "Inputs that are not done yet.", labels=BY_PIPELINE)),
         ("oldest_s", GaugeMetricFamily("memrelay_input_oldest_seconds", "Age of the oldest of them.", labels=BY_PIPELINE)),
         ("dead_letters", GaugeMetricFamily("memrelay_dead_letters", "Messages that were given up.", labels=BY_PIPELINE)),

@@ -45,17 +45,19 @@ async def _pipelines(deployed: Sequence[Deployed], workers: Sequence[dict[str, A
                      line: Line) -> list[dict[str, Any]]:
     """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "rate", "done", "dead_letters"} of each.
 
-    Beside them "gaps", how often nobody listened to what is published, and "deaf_s", for how long in all.
+    Beside them "retried" and "waiting", inputs that were put off and those that are now; "gaps", how often nobody listened to
+    what is published, and "deaf_s", for how long in all.
     """
     owners = {uid: (report["name"], told) for report in workers for uid, told in report["pipelines"].items()}
     uids = [one.uid for one in deployed]
     lags, gaps = await _lags(uids, line), await _gaps(uids, line)
     found = []
     for one, (lag, oldest_s), (gap_count, deaf_s) in zip(deployed, lags, gaps, strict=True):
-        owner, told = owners.get(one.uid, (None, {"done": 0, "rate": 0.0}))
+        owner, told = owners.get(one.uid, (None, {"done": 0, "retried": 0, "waiting": 0, "rate": 0.0}))
         found.append({"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version, "owner": owner,
                       "lag": lag, "oldest_s": oldest_s, "rate": told["rate"], "done": told["done"],
-                      "dead_letters": dead.get(one.uid, 0), "gaps": gap_count, "deaf_s": deaf_s})
+                      "retried": told["retried"], "waiting": told["waiting"], "dead_letters": dead.get(one.uid, 0),
+                      "gaps": gap_count, "deaf_s": deaf_s})
     return found
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from blocks.contract import Transient
 from bus.codec import encode
 from bus.errors import MalformedMessage
 from bus.resp import Said
@@ -13,10 +14,11 @@ from memory.sqlite.connection import translated
 from memory.sqlite.inbox import Done
 from memory.stores import OpenStores
 from worker.cascade import Cascade
-from worker.errors import CascadeFault
+from worker.errors import CascadeFault, told
 from worker.inputs import Entry, Input, Work, as_it_was, from_entry
 from worker.limits import WorkerLimits
 from worker.outcome import Letter, Outcome
+from worker.retries import PUT_OFF, PutOff, Retries, put_off
 
 log = structlog.get_logger()
 DAY_MS = 86_400_000
@@ -28,13 +30,14 @@ class BatchResult:
     """Outcomes in the order of the inputs, and the inputs for which there was no room: they come next."""
 
     outcomes: list[Outcome] = field(default_factory=list)
+    put_off: list[PutOff] = field(default_factory=list)   # to be run again later
     left: Sequence[Work] = ()
 
 
 class Batch:
     """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again around it."""
 
-    def __init__(self, work: Sequence[Work], limits: WorkerLimits, *, settled: dict[str, list[str]],
+    def __init__(self, work: Sequence[Work], limits: WorkerLimits, retries: Retries, *, settled: dict[str, list[str]],
                  gone: Collection[str] = (), journal: bool = False, former: tuple[str, ...] = (),
                  checkpoint: Checkpoint = lambda step: None) -> None:
         """`settled` are inputs per store that cannot come back, `gone` replays whose letter is there no more.
@@ -42,8 +45,9 @@ class Batch:
         `journal` counts attempts, as after a crash. `former` are stores of earlier versions, whose inboxes may know what
         comes back.
         """
-        self._work, self._limits, self._settled, self._gone = work, limits, settled, gone
+        self._rest, self._limits, self._retries, self._settled, self._gone = work, limits, retries, settled, gone
         self._journal, self._former, self._checkpoint = journal, former, checkpoint
+        self._journaled: set[str] = set()   # an attempt is one, though a busy store may begin it several times
         self._result = BatchResult()
         self._told = False
         self._size = 0   # bytes that were said
@@ -53,50 +57,69 @@ class Batch:
     def __call__(self, stores: OpenStores) -> BatchResult:
         """Commits all that can be done.
 
-        Raises StoreBusy or StoreBroken, after which the whole batch may be run again, or StoreFenced.
+        Raises StoreBusy or StoreBroken, after which it may be called again, and goes on from there; or StoreFenced.
         """
         self._stores, self._cascade = stores, Cascade(stores, self._limits)
-        rest = self._work
-        while rest and self._size <= self._limits.batch_bytes:
-            done, fault = self._together(rest[:1] if self._journal else rest)
+        while self._rest and self._size <= self._limits.batch_bytes:
+            count = 1 if self._journal else len(self._rest)
+            ran, fault = self._together(count)
             if fault is not None:
-                self._around(rest, done)
-                done = min(done + 1, len(rest))
-            rest = rest[done:]
-        self._result.left = rest
+                self._around(ran, count, fault)
+        self._put_off()
+        self._result.left = self._rest
         return self._result
 
-    def _around(self, work: Sequence[Work], failed: int) -> None:
+    def _around(self, failed: int, count: int, fault: Exception | SystemExit) -> None:
         """Runs what went well before the fault, and the failing one alone. A fault of the commit may be anybody's."""
-        if failed == len(work) or (failed and self._together(work[:failed])[1] is not None):
-            for one in work[:failed]:
-                self._alone(one)
-        if failed < len(work):
-            self._alone(work[failed])
+        ran, again = (failed, fault) if failed in (0, count) else self._together(failed)
+        for _ in range(failed if again is not None else 0):
+            self._alone()
+        if failed < count and ran == failed:
+            self._alone(fault if not failed or isinstance(fault, Transient) else None)
 
-    def _alone(self, one: Work) -> None:
-        _, fault = self._together([one])
-        if fault is not None:
-            self._result.outcomes.append(_given_up(one, f"{type(fault).__name__}: {fault}"))
-            if not isinstance(fault, CascadeFault) and not self._told:
-                self._told = True   # one of a batch is enough to find the fault by; a traceback holds no message
-                log.error("block_failed", pipeline=one.plan.uid, message_id=one.id, exc_info=fault)
+    def _alone(self, fault: Exception | SystemExit | None = None) -> None:
+        """The first of the rest, which is put off or given up where it fails; it need not run where its `fault` is known."""
+        if fault is None:
+            _, fault = self._together(1)
+        if fault is None:
+            return
+        one, self._rest = self._rest[0], self._rest[1:]
+        reason, attempts = f"{type(fault).__name__}: {told(fault)}", 1
+        if isinstance(fault, Transient):
+            reason, attempts = self._retries.note(self._as_input(one), fault, self._stores), self._limits.retries + 1
+        if reason:
+            self._result.outcomes.append(_given_up(one, reason, attempts))
+        if reason and not isinstance(fault, CascadeFault | Transient) and not self._told:
+            self._told = True   # one of a batch is enough to find the fault by; a traceback holds no message
+            log.error("block_failed", pipeline=one.plan.uid, message_id=one.id, exc_info=fault)
 
-    def _together(self, work: Sequence[Work]) -> tuple[int, Exception | None]:
-        """(how many ran, what the next one raised). Commits what ran, unless one raised: then nothing is changed."""
+    def _together(self, count: int) -> tuple[int, Exception | SystemExit | None]:
+        """(how many of the rest ran, what the next one raised). Commits what ran, unless one raised: then nothing changes."""
         outcomes: list[Outcome] = []
         try:
             with translated("a store"):
-                self._run_all(work, outcomes)
+                self._run_all(self._rest[:count], outcomes)
                 self._commit()
         except (StoreBusy, StoreBroken, StoreFenced):
             self._undo()
             raise
-        except Exception as error:  # a block's fault fails its own message, never the batch or the worker
+        except (Exception, SystemExit) as error:  # a block's fault fails its own message, never the batch or the worker
             self._undo()
             return len(outcomes), error
         self._result.outcomes += outcomes
+        self._rest = self._rest[len(outcomes):]
+        self._size += sum(outcome.size for outcome in outcomes)
         return len(outcomes), None
+
+    def _put_off(self) -> None:
+        """What is to be run later is kept, and its entries have come to their end."""
+        while (done := self._retries.keep_some(self._stores, self._settled)) is not None:
+            self._result.put_off += done
+            self._result.outcomes += [one.outcome for one in done if one.outcome is not None]
+            self._checkpoint("put off")
+
+    def _as_input(self, one: Work) -> Input:
+        return from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
 
     def _run_all(self, work: Sequence[Work], outcomes: list[Outcome]) -> None:
         """Runs inputs until one raises or enough is said."""
@@ -107,25 +130,24 @@ class Batch:
             size += outcome.size
             if size > most:
                 break
-        self._size += size
 
     def _run(self, one: Work) -> Outcome:
         """One input, or what the inbox holds of it."""
         try:
-            work = from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+            work = self._as_input(one)
         except MalformedMessage as error:
             return self._done_before(one) or _given_up(one, str(error))
         known = self._known(work)
         if known is not None:
             return known
-        if work.entry and work.key in self._gone and work.plan.stores:   # without a store nothing could be doubled
+        if work.entry and work.key in self._gone:
             log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
             return Outcome(work.key, work.id, work.plan.uid, work.id, work.reply, entry=work.entry)
         most = self._limits.attempts
         if self._journal and self._attempts(work) > most:
             return _given_up(one, f"the worker ended {most} times while it ran this message", most)
         outcome = self._cascade.run(work)
-        if not outcome.store and (work.producer_id or work.entry) and work.plan.stores:
+        if not outcome.store and (work.producer_id or work.entry):
             outcome.store = work.plan.stores[0]
         if outcome.store:
             self._keep(work, outcome)
@@ -165,10 +187,11 @@ class Batch:
 
     def _attempts(self, work: Input) -> int:
         """Journals an attempt before it starts, in a transaction of its own."""
-        if not work.plan.stores:
+        if work.key in self._journaled:
             return 0
         with self._stores.get(work.plan.stores[0]).transaction() as store:
             attempts = store.inbox.count_attempt(work.key)
+        self._journaled.add(work.key)
         self._checkpoint("attempt journaled")
         return attempts
 
@@ -196,6 +219,8 @@ def _producer(work: Input) -> str:
 
 def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:
     """An input that is done: it says what it said, and `store` forgets it when that has left."""
+    if done.outputs == PUT_OFF:
+        return put_off(work, store)
     outcome = Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store, entry=work.entry)
     outcome.take_outputs(done.outputs, before)
     return outcome

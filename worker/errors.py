@@ -4,6 +4,7 @@ CascadeFault
 ├── TooDeep    messages gave rise to messages, further than the hop count allows
 └── TooMany    one input gave rise to too many messages
 """
+from traceback import TracebackException
 
 
 class CascadeFault(Exception):
@@ -26,6 +27,11 @@ class TooMany(CascadeFault):
         """`max_cascade` is how many are allowed."""
         super().__init__(f"one input gave rise to more than {max_cascade} messages (worker.max_cascade): do agents answer "
                          "each other? Narrow their agent_from")
+
+
+def told(fault: BaseException) -> str:
+    """What a fault says, also where it cannot say it: some of what blocks raise fails in its own `__str__`."""
+    return str(TracebackException(type(fault), fault, None))
 
 
 def first_of(error: BaseException) -> BaseException:

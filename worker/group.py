@@ -15,6 +15,7 @@ from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
+from worker.agenda import Agenda
 from worker.batch import Batch, Checkpoint
 from worker.errors import TooMany
 from worker.inputs import Entry, Input, from_pending
@@ -23,6 +24,7 @@ from worker.limits import WorkerLimits
 from worker.outbox import Outbox, tell_refusals
 from worker.outcome import Letter, Outcome
 from worker.plans import PlanShelf
+from worker.retries import PutOff, Retries
 from worker.settlement import Settlements
 from worker.slot import Slot
 from worker.tally import Tally
@@ -69,10 +71,15 @@ class Group:
         self._sent: list[asyncio.Future[Any]] = []
         self._unconfirmed: list[Outcome] = []
         self._settlements = Settlements()
+        self._agenda = Agenda()
         self._told_to_stop = asyncio.Event()
         self._recovering = True
         self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
         self._former: tuple[str, ...] = ()   # while it recovers: stores of earlier versions
+
+    def waiting(self, uid: str) -> int:
+        """How many inputs of a pipeline wait to be tried again."""
+        return self._agenda.counts[uid]
 
     @property
     def _stopping(self) -> bool:
@@ -121,7 +128,8 @@ class Group:
             self._todo.extend(entries)
             await self._work_off(journal)
         for pending, memory_id in await self._in_thread(partial(kept_continuations, names=names, uids=self.slots)):
-            await self._schedule(pending, memory_id)
+            if pending.id not in self._origins:   # else it was put off a moment ago
+                await self._schedule(pending, memory_id)
         await self._work_off(journal)
         for memory_id, keys in (await self._in_thread(partial(end_recovery, names=self._stores))).items():
             self._settled[memory_id] = keys
@@ -136,7 +144,8 @@ class Group:
 
     async def _serve(self) -> None:
         while True:
-            for slot in self.slots.values():
+            self._todo.extend(self._agenda.take())
+            for slot in () if self._agenda.full else self.slots.values():
                 self._todo.extend(slot.take())
             if self._todo:
                 await self._work(journal=False)
@@ -146,7 +155,7 @@ class Group:
                 return
             else:
                 self._wanted.clear()
-                await self._wanted.wait()
+                await wait(self._wanted, self._agenda.next_s)
 
     def stop(self) -> None:
         """Takes nothing more, finishes what it has; what a locked store keeps from being done is left pending."""
@@ -155,15 +164,17 @@ class Group:
 
     async def _work(self, journal: bool) -> None:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
-        work = [self._todo.popleft() for _ in range(min(len(self._todo), self._shared.limits.batch * len(self.slots)))]
-        letters = self._shared.catalog.letters
-        lettered = await self._patiently(partial(look_up, letters, work, recovering=self._recovering))
-        result = await self._in_thread(Batch(work, self._shared.limits, settled=self._settled, gone=lettered.gone,
-                                             journal=journal, former=self._former, checkpoint=self._shared.checkpoint))
+        limits, now_ms = self._shared.limits, time.time_ns() // 1_000_000
+        work = [self._todo.popleft() for _ in range(min(len(self._todo), limits.batch * len(self.slots)))]
+        lettered = await self._patiently(partial(look_up, self._shared.catalog.letters, work, recovering=self._recovering))
+        result = await self._in_thread(Batch(
+            work, limits, Retries(limits, self._origins, now_ms), settled=self._settled, gone=lettered.gone, journal=journal,
+            former=self._former, checkpoint=self._shared.checkpoint))
         self._todo.extendleft(reversed(result.left))
         outcomes = result.outcomes + await self._follow(result.outcomes)
         await self._bury(outcomes, lettered)
         self._shared.tally.count(outcomes)
+        await self._put_off(result.put_off)
         await self._confirm()
         self._shared.checkpoint("before sending")
         self._sent, self._unconfirmed = self._outbox.send(outcomes, self._settlements.settle), outcomes
@@ -181,6 +192,16 @@ class Group:
                 if (refused := await self._schedule(pending, outcome.store)) is not None:
                     given_up.append(refused)
         return given_up
+
+    async def _put_off(self, put_off: Sequence[PutOff]) -> None:
+        """What its blocks want to be tried again has its time."""
+        for one in put_off:
+            await self._schedule(one.pending, one.memory_id)
+        if put_off:
+            self._shared.tally.count_retried(one.pending.pipeline for one in put_off)
+            first = put_off[0]
+            log.warning("messages_put_off", count=len(put_off), pipeline=first.pending.pipeline, message_id=first.pending.root,
+                        attempts=first.pending.attempts, reason=first.reason[:200])
 
     async def _in_thread(self, work: Callable[[OpenStores], Result]) -> Result:
         """Runs work in the database thread."""
@@ -236,7 +257,11 @@ class Group:
             ident, error = pending.id.partition("/")[2], str(TooMany(limits.max_cascade))
             letter = Letter(error, pending.swarm, pending.data, pending.bundle, pending.agent, hop=str(pending.hop))
             return Outcome(pending.id, ident, pending.pipeline, pending.root, pending.reply, origin=memory_id, letter=letter)
-        self._todo.append(from_pending(pending, plan, limits.message_bytes))
+        work, in_s = from_pending(pending, plan), pending.due / 1000 - time.time()
+        if pending.attempts and in_s > 0:   # never for longer than it was meant to be, whatever was done to the clock
+            self._agenda.add(work, len(pending.data), min(in_s, limits.longest_pause_s))
+        else:
+            self._todo.append(work)
         return None
 
     async def _bury(self, outcomes: list[Outcome], lettered: Lettered) -> None:

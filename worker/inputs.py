@@ -11,7 +11,8 @@ from memory.ids import time_of
 from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
 
-AGAIN = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")   # an input's id
+INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
+AGAIN = ".again"   # at the end of an input's key: it has left its entry, and waits to be tried again
 
 
 class Input(Struct):
@@ -66,7 +67,7 @@ def as_entry(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
     """An entry that may be a replay: then it goes by the id of the input that failed."""
     entry = Entry(ident, plan, fields)
     again = entry.text(b"again")
-    return Entry(again, plan, fields, ident) if AGAIN.fullmatch(again) else entry
+    return Entry(again, plan, fields, ident) if INPUT_ID.fullmatch(again) else entry
 
 
 def from_entry(entry: Entry, max_bytes: int) -> Input:
@@ -125,8 +126,15 @@ def _unknown(swarm: str, plan: Plan) -> str:
     return f"pipeline {plan.name} has no swarm {swarm[:100]!r}; it has {', '.join(plan.swarms) or 'none'}"
 
 
-def from_pending(pending: Pending, plan: Plan, max_bytes: int) -> Input:
-    """The input that a continuation is."""
-    ident = pending.id.partition("/")[2]
-    return Input(pending.id, ident, plan, pending.swarm, decode(pending.data, max_bytes), pending.hop, pending.root,
-                 pending.reply, heard=True, only=pending.agent, kept_from=0)
+def from_pending(pending: Pending, plan: Plan) -> Input:
+    """The input that is kept: a continuation, or one that was put off, which keeps the id of its entry."""
+    ident = pending.id.partition("/")[2].removesuffix(AGAIN)
+    message = decode(pending.data, len(pending.data))   # its length was looked at when it came
+    return Input(pending.id, ident, plan, pending.swarm, message, pending.hop, pending.root, pending.reply, pending.producer,
+                 heard=bool(pending.heard), only=pending.agent, kept_from=0 if pending.agent else 1)
+
+
+def as_pending(work: Input, due: int) -> Pending:
+    """An input, to be kept until `due` (Unix ms). It gets a name of its own in stores, since its entry has come to its end."""
+    return Pending(work.key + AGAIN, work.plan.uid, work.plan.hash, work.only, work.swarm, work.hop, encode(work.message),
+                   work.root or work.id, work.reply, due, 1, work.producer_id, int(work.heard))

@@ -37,7 +37,8 @@ async def settle(letters: DeadLetters, outcomes: Sequence[Outcome], lettered: Le
     if buried:
         await letters.bury(buried)
     if lettered.there:
-        through = [outcome for outcome in outcomes if outcome.letter is None and outcome.key in lettered.there]
+        through = [outcome for outcome in outcomes
+                   if outcome.letter is None and f"{outcome.uid}/{outcome.id}" in lettered.there]
         for uid, idents in _by_pipeline((outcome.uid, outcome.id) for outcome in through):
             await letters.remove(uid, idents)
     return buried

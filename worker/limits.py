@@ -16,3 +16,6 @@ class WorkerLimits:
     attempts: int = 3                # of an input that was in flight in a crash
     grace_s: float = 10
     lease_s: float = 30              # after which a worker that has not called in may be taken for dead
+    retries: int = 8                 # of an input whose block asks for it
+    first_pause_s: float = 1         # before the first of them; each further pause is twice as long
+    longest_pause_s: float = 300

@@ -41,6 +41,7 @@ class Outcome(Struct):
     entry: str = ""      # of a replay: the entry that brought it
     continuations: tuple[Pending, ...] = ()
     silent: tuple[str, ...] = ()   # agents that answered, but do not publish
+    put_off: bool = False          # its store keeps it, to be run later: this is the end of its entry alone
     letter: Letter | None = None   # what goes to the dead letters, where the input was given up
 
     def report(self) -> dict[str, list[Any]]:

@@ -26,6 +26,7 @@ from worker.ownership import Place
 from worker.reader import Reader
 from worker.share import share
 from worker.tenure import Tenure
+from worker.timers import Timers
 from worker.waiting import wait
 
 log = structlog.get_logger()
@@ -68,6 +69,7 @@ class Session:
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader(blocking, self._control, name, limits)
         self._outbox = Outbox(writer, echo, limits.log_length)
+        self._timers = Timers(self._control)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.sign_on(self._connections, self._report())
@@ -83,7 +85,8 @@ class Session:
         """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusError and others."""
         async with self._tasks as tasks:
             beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
-            beside += [tasks.create_task(work()) for work in (self._reader.run, self._call_in, self._look_after_others)]
+            works = self._reader.run, self._timers.run, self._call_in, self._look_after_others
+            beside += [tasks.create_task(work()) for work in works]
             await self._announce()
             await self.apply(plans)
             ready.set()
@@ -173,8 +176,9 @@ class Session:
             await self._lease.call_in(self._report())
 
     def _report(self) -> dict[str, Any]:
-        place, hashes = self._memory.place, {plan.uid: plan.hash for group in self._groups for plan in group.plans}
-        told = {uid: {"hash": hashes[uid], **figures} for uid, figures in self._shared.tally.read(list(hashes)).items()}
+        place, plans = self._memory.place, {plan.uid: (plan, group) for group in self._groups for plan in group.plans}
+        told = {uid: {"hash": plans[uid][0].hash, "waiting": plans[uid][1].waiting(uid)} | figures
+                for uid, figures in self._shared.tally.read(list(plans)).items()}
         return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT, "pipelines": told}
 
     async def _announce(self) -> None:
@@ -191,6 +195,7 @@ class Session:
                  for number, tenure in enumerate(tenures)]
         served = [plan for group in [*self._groups, *[group for group, _ in begun]] for plan in group.plans]
         await self._listener.serve(self._listening, served)
+        self._timers.serve(served)
         for group, tenure in begun:
             tenure.after_crash = not self._memory.served.issuperset(group.slots)
             self._memory.served.update(group.slots)

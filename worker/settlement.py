@@ -24,12 +24,14 @@ class Settlements:
     def expect(self, root: str, key: str) -> int:
         """A continuation of the cascade that began with `root` is still to run; returns how many it has had."""
         unfinished = self._unfinished.setdefault(root, _Unfinished())
+        unfinished.total += key not in unfinished.open   # one that is tried again is no further one
         unfinished.open.add(key)
-        unfinished.total += 1
         return unfinished.total
 
     def settle(self, outcome: Outcome) -> dict[str, Any] | None:
         """The whole report when the cascade has ended with this outcome; None while it goes on."""
+        if outcome.put_off:
+            return None
         waiting = self._unfinished.get(f"{outcome.uid}/{outcome.root}") if self._unfinished else None
         if waiting is None:
             return {"id": outcome.root, "settled": True, **outcome.report()} if outcome.reply else None

@@ -18,18 +18,24 @@ class Tally:
         self._clock = clock
         self._done: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
+        self._retried: Counter[str] = Counter()
         self._past: deque[tuple[float, Counter[str]]] = deque()
 
     def count(self, outcomes: Sequence[Outcome]) -> None:
         """The inputs of a batch that has been committed."""
-        self._done.update(map(_uid, outcomes))
+        ended = [outcome for outcome in outcomes if not outcome.put_off]
+        self._done.update(map(_uid, ended))
 
     def count_dead(self, uids: Iterable[str]) -> None:
         """The pipelines of inputs that were given up."""
         self._dead.update(uids)
 
+    def count_retried(self, uids: Iterable[str]) -> None:
+        """The pipelines of inputs that are to be tried again later."""
+        self._retried.update(uids)
+
     def read(self, uids: Sequence[str]) -> dict[str, dict[str, float]]:
-        """By uid: {"done": inputs that came to an end, "dead": those that were given up, "rate": done a second}.
+        """By uid: {"done": inputs that came to an end, "dead": those that were given up, "retried", "rate": done a second}.
 
         The rate is that of the last ten seconds, or since the second last reading where that is longer ago.
         """
@@ -39,7 +45,8 @@ class Tally:
         for uid in uids:
             done = self._done[uid]
             lately = done - before[1][uid] if before else 0
-            told[uid] = {"done": done, "dead": self._dead[uid], "rate": round(lately / since_s, 1)}
+            told[uid] = {"done": done, "dead": self._dead[uid], "retried": self._retried[uid],
+                         "rate": round(lately / since_s, 1)}
         self._past.append((now, Counter(self._done)))
         while len(self._past) > 1 and self._past[0][0] < now - WINDOW_S:
             self._past.popleft()

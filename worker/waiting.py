@@ -1,9 +1,9 @@
-"""Waiting for an event, but not for ever."""
+"""Waiting for an event, for some time."""
 import asyncio
 
 
-async def wait(event: asyncio.Event, seconds: float) -> bool:
-    """Whether the event came within the time."""
+async def wait(event: asyncio.Event, seconds: float | None) -> bool:
+    """Whether the event came within the time; None is however long it takes."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -64,3 +64,16 @@ def test_a_rollback_takes_back_what_was_added_and_removed(tmp_path: Path) -> Non
     store.rollback()
 
     assert [pending.id for pending in store.pending.all()] == ["a"]
+
+
+def test_what_is_put_off_has_another_time_and_an_attempt_more(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        for ident in ("a", "b"):
+            tx.pending.add(make_pending(ident))
+
+    with store.transaction() as tx:
+        tx.pending.put_off(make_pending("a")._replace(due=NOW + 9, attempts=3, data=b"another"))
+
+    assert store.pending.find("a") == make_pending("a")._replace(due=NOW + 9, attempts=3)
+    assert (store.pending.find("b"), store.pending.find("c")) == (make_pending("b"), None)

@@ -132,10 +132,37 @@ def test_a_block_tells_its_own_doubts() -> None:
     assert warning.startswith("agents[0].wf_webhook_args: memory_id is missing: set it in wf_webhook_args")
 
 
-def test_a_timer_is_doubted() -> None:
-    assert warnings_of(make_chat(wf_interval_secs="30")) == [
-        "agents[0].wf_interval_secs: timers are not served by this version; set 0"
+@pytest.mark.parametrize(("interval", "expected_ms"), [
+    (0, 0), ("0", 0), (1, 1000), ("30", 30_000), (1.5, 1500), (31_622_400, 31_622_400_000)])
+def test_an_interval_is_a_number_or_the_text_of_one(interval: float | str, expected_ms: int) -> None:
+    agent = make_block("add_1", wf_interval_secs=interval)
+
+    assert checked_agent(agent).interval_ms == expected_ms
+    assert warnings_of(agent) == []
+
+
+@pytest.mark.parametrize("interval", [-1, 0.999, "0.5", 31_622_401, 1e300])
+def test_an_interval_is_at_least_a_second_and_at_most_a_year(interval: float | str) -> None:
+    assert faults_of(make_block("add_1", wf_interval_secs=interval)) == [
+        "agents[0].wf_interval_secs: must be 0 for no timer, or between 1 and 31622400 seconds"
     ]
+
+
+def test_a_timer_of_an_agent_that_calls_no_block_is_doubted() -> None:
+    for agent in (make_chat(wf_interval_secs="30"), make_block("add_1", wf_call_webhook=False, wf_interval_secs=30)):
+        assert warnings_of(agent) == [
+            "agents[0].wf_interval_secs: the agent calls no block, so there is nothing to call at an interval; set 0"
+        ]
+
+
+def test_a_timer_of_a_block_that_takes_no_empty_text_is_doubted() -> None:
+    (warning,) = warnings_of(make_block("regex_match", {"pattern": r"^/now\b"}, wf_interval_secs=30))
+
+    assert warning == (
+        "agents[0].wf_interval_secs: a timer's text is empty, and the block's pattern does not let it through; "
+        "set 0, or another pattern"
+    )
+    assert warnings_of(make_block("regex_filter", {"pattern": "^/", "invert": True}, wf_interval_secs=30)) == []
 
 
 @pytest.mark.parametrize("reference", ["env:HOOK_TOKEN", "env:_t0", "file:/run/secrets/hook", "file:~/token", "file:a b"])

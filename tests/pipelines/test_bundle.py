@@ -95,6 +95,10 @@ def test_agent_from_is_a_name_or_names(agent_from: Any) -> None:
     assert faults_of(make_chat(agent_from=agent_from)) == ["agents[0].agent_from: must be a name, or a list of names"]
 
 
+def test_an_interval_is_no_flag() -> None:
+    assert faults_of(make_memory(wf_interval_secs=True)) == ["agents[0].wf_interval_secs: must be a number of seconds"]
+
+
 def test_a_wrong_key_hides_no_other() -> None:
     agent = make_memory(agent_rec_swarm=7, wf_interval_secs="soon", wf_webhook_args={"memory_idd": "a/b"})
 

@@ -1,21 +1,41 @@
-"""Blocks that no product would ship: one that fails, and one that takes the whole process with it."""
+"""Blocks that no product would ship: they fail, end the process, eat its memory, or cannot do their work for now."""
 import os
+import resource
 import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from blocks.contract import Call
+from blocks.contract import BlockArgs, Call, Transient
 from blocks.memory_args import NewRecordArgs
 from blocks.memory_write import memory_write
 from blocks.registry import block
 from bus.message import Message
 
-MINE, BOMB = "mine", "bomb"   # what the texts hold that set them off
+MINE, BOMB, EXIT, GLUTTON = "mine", "bomb", "exit", "glutton"   # what the texts hold that set them off
+UNTIL = " until "   # TEXT until COUNT FILE: not before FILE<alias> has so many bytes; each try adds one
+PIECE = 32 << 20
+
+
+class Speechless(Exception):
+    """Fails in its own text."""
+
+    def __str__(self) -> str:
+        """Never comes to it."""
+        raise IndexError
 
 
 def fails(call: Call, args: NewRecordArgs) -> Message:
-    """Writes as memory_write does, and then fails where the text holds a mine."""
+    """Writes as memory_write does, and then fails in one way or the other, as the text wants it."""
     answer = memory_write(call, args)
     if MINE in call.text:
-        raise RuntimeError("stepped on a mine")
+        raise Speechless if "speechless" in call.text else RuntimeError("stepped on a mine")
+    if EXIT in call.text:
+        sys.exit("a library thought that this was its own program")
+    if GLUTTON in call.text:
+        with _little_memory():
+            _eat()
     return answer
 
 
@@ -27,7 +47,64 @@ def crashes(call: Call, args: NewRecordArgs) -> Message:
     return answer
 
 
+def waits(call: Call, args: NewRecordArgs) -> Message:
+    """Writes as memory_write does, and then cannot go on before its time has come."""
+    answer = memory_write(call, args)
+    _await_time(call)
+    return answer
+
+
+def waits_then_crashes(call: Call, args: NewRecordArgs) -> Message:
+    """The same, and then ends the process where the text holds a bomb."""
+    _await_time(call)
+    return crashes(call, args)
+
+
+def waits_without_memory(call: Call, args: BlockArgs) -> Message:
+    """Says what it heard, once its time has come; ends the process where the text holds a bomb."""
+    if BOMB in call.text:
+        os.kill(os.getpid(), signal.SIGKILL)
+    _await_time(call)
+    return call.reply(call.text)
+
+
+@contextmanager
+def _little_memory() -> Iterator[None]:
+    """As on a machine that has no more than a few pieces left."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 8 * PIECE, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _eat() -> None:
+    eaten = []
+    while True:
+        eaten.append(bytes(PIECE))
+
+
+def make_waiting(text: str, file: Path, tries: int = 1_000_000) -> str:
+    """A text that `waits` puts off so many times."""
+    return f"{text}{UNTIL}{tries} {file}"
+
+
+def _await_time(call: Call) -> None:
+    _, waits_for_it, condition = call.text.partition(UNTIL)
+    if waits_for_it:
+        count, path = condition.split(" ", 1)
+        with open(path + call.agent.alias, "ab") as file:
+            file.write(b".")
+            if file.tell() <= int(count):
+                raise Transient("it is not the time", after_s=0.01 if "at once" in call.text else None)
+
+
 def register_test_blocks() -> None:
     """Only in a worker's own process: here they would stand in the schema and in the documents' tests."""
     block("test_fails", NewRecordArgs)(fails)
     block("test_crashes", NewRecordArgs)(crashes)
+    block("test_waits", NewRecordArgs)(waits)
+    block("test_waits_then_crashes", NewRecordArgs)(waits_then_crashes)
+    block("test_waits_without_memory", BlockArgs)(waits_without_memory)

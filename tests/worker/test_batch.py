@@ -6,14 +6,17 @@ import pytest
 from bus.codec import encode
 from bus.message import say
 from bus.resp import SwarmPen
+from memory.errors import StoreBusy
 from memory.stores import OpenStores
 from pipelines.check import check
 from pipelines.plan import Plan
-from tests.support.bundles import Json, make_bundle, make_commands
+from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_relay
+from tests.support.locks import locked
 from worker.batch import Batch
 from worker.inputs import Entry
 from worker.limits import WorkerLimits
 from worker.outcome import Outcome
+from worker.retries import Retries
 
 DATA = encode(say("User", "me", "/write tea", username="User", now_ms=1_700_000_000_000))
 FOREIGN = b'{"args": [{"text": "/write tea", "more": [1]}], "id": "me", "from": "User", "mid": "x"}'
@@ -26,9 +29,13 @@ def make_plan(user: str = "User") -> Plan:
     return Plan(bundle)
 
 
+def make_batch(*entries: Entry, journal: bool = False) -> Batch:
+    return Batch(entries, WorkerLimits(), Retries(WorkerLimits(), {}, 0), settled={}, journal=journal)
+
+
 def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") -> Outcome:
     stores = OpenStores(root, 10)
-    (outcome,) = Batch([Entry(ident, plan, list(fields))], WorkerLimits(), settled={})(stores).outcomes
+    (outcome,) = make_batch(Entry(ident, plan, list(fields)))(stores).outcomes
     stores.close_all()
     return outcome
 
@@ -57,3 +64,46 @@ def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(tm
     second = run(make_plan(), tmp_path, b"swarm", b"chat", b"data", FOREIGN, b"id", b"mine", ident="1700000000000-1")
 
     assert first.said and said_by(second) == said_by(first)
+
+
+def make_two_stores() -> Plan:
+    """What is said for `a` is kept in one store, what for `b` in another."""
+    relays = [make_relay(name, f"^/{name} (.*)") for name in "ab"]
+    keepers = [make_memory("write", hears=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name) for name in "ab"]
+    return Plan(check(make_bundle("p", *relays, *keepers)).accepted())
+
+
+def make_entry(plan: Plan, ident: str, text: str) -> Entry:
+    data = encode(say("User", "me", text, username="User", now_ms=1_700_000_000_000))
+    return Entry(ident, plan, [b"swarm", b"chat", b"data", data])
+
+
+def test_a_batch_that_a_busy_store_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
+    beyond_sqlite = f"{2**63}-1"
+    texts = {"1-0": "/a one", beyond_sqlite: "/a two", "3-0": "/b three"}
+    batch = make_batch(*[make_entry(plan, ident, text) for ident, text in texts.items()])
+    stores.get("instances/p/b")
+    with locked(tmp_path / "instances/p/b.db"), pytest.raises(StoreBusy):
+        batch(stores)
+
+    result = batch(stores)
+
+    assert [outcome.id for outcome in result.outcomes] == list(texts)
+    assert [outcome.letter is not None for outcome in result.outcomes] == [False, True, False]
+    stores.close_all()
+
+
+def test_a_busy_store_makes_no_further_attempt_of_the_journaled_one(tmp_path: Path) -> None:
+    plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
+    batch = make_batch(make_entry(plan, "1-0", "/b tea"), journal=True)
+    stores.get("instances/p/b")
+    with locked(tmp_path / "instances/p/b.db"):
+        for _ in range(5):
+            with pytest.raises(StoreBusy):
+                batch(stores)
+
+    (outcome,) = batch(stores).outcomes
+
+    assert (outcome.letter, outcome.store) == (None, "instances/p/b")
+    stores.close_all()

@@ -18,7 +18,7 @@ def done(*uids: str) -> list[Outcome]:
 
 
 def test_nothing_done_is_nothing_told() -> None:
-    assert Tally().read(["a"]) == {"a": {"done": 0, "dead": 0, "rate": 0.0}}
+    assert Tally().read(["a"]) == {"a": {"done": 0, "dead": 0, "retried": 0, "rate": 0.0}}
     assert Tally().read([]) == {}
 
 
@@ -27,9 +27,12 @@ def test_what_was_done_and_given_up_is_counted_for_each_pipeline() -> None:
 
     tally.count(done("a", "b", "a"))
     tally.count_dead(["a"])
+    tally.count([Outcome("a/1-0", "1-0", "a", "1-0", "", put_off=True)])
+    tally.count_retried(["a", "a"])
 
     told = tally.read(["a", "b", "c"])
     assert [(one["done"], one["dead"]) for one in told.values()] == [(2, 1), (1, 0), (0, 0)]
+    assert [one["retried"] for one in told.values()] == [2, 0, 0]
 
 
 def test_the_rate_is_that_since_the_last_reading() -> None:
@@ -66,7 +69,7 @@ def test_a_pipeline_that_comes_later_has_a_rate_of_its_own() -> None:
     clock.now_s += WINDOW_S / 10
     tally.count(done("b", "b"))
 
-    assert tally.read(["a", "b"])["b"] == {"done": 2, "dead": 0, "rate": 2.0}
+    assert tally.read(["a", "b"])["b"] == {"done": 2, "dead": 0, "retried": 0, "rate": 2.0}
     assert tally.read(["a"])["a"]["done"] == 1
 
 

@@ -1,0 +1,123 @@
+"""Row 6, on the bus: the same message ten times has one effect, and ten equal receipts."""
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.blocks import make_waiting
+from tests.support.bundles import STORE, make_agent, make_bundle, make_relay, make_uid
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+TEN = 10
+SOON = {"first_pause_s": 0.2, "longest_pause_s": 0.5}
+
+
+class Receipts:
+    """Asks for a report of each message, and gathers them. Use it as a context."""
+
+    def __init__(self, house: House, uid: str) -> None:
+        """Of one pipeline."""
+        self._house, self._uid, self._channel = house, uid, f"reply:{uid}"
+        self._heard: list[Any] = []
+        self._subscribed = house.client.redis.pubsub()
+
+    def __enter__(self) -> "Receipts":
+        """Listens."""
+        self._subscribed.subscribe(self._channel)
+        assert self._subscribed.get_message(timeout=5)["type"] == "subscribe"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Listens no more."""
+        self._subscribed.close()
+
+    def send(self, text: str, times: int = TEN) -> None:
+        """The same message, so many times in one MULTI."""
+        fields = {"swarm": "chat", "data": make_envelope(text), "id": "order-1", "reply": self._channel}
+        with self._house.client.redis.pipeline(transaction=True) as pipe:
+            for _ in range(times):
+                pipe.xadd(input_of(self._uid), fields)
+            pipe.execute()
+
+    def results(self) -> list[Any]:
+        """What the reports say that the message led to, once there are ten."""
+        wait_for(self._ten, f"ten reports, not {self._heard}", 20)
+        return [report["results"] for report in self._heard]
+
+    @property
+    def heard(self) -> int:
+        """How many have come so far."""
+        self._listen()
+        return len(self._heard)
+
+    def _ten(self) -> bool:
+        self._listen()
+        return len(self._heard) >= TEN
+
+    def _listen(self) -> None:
+        while message := self._subscribed.get_message(timeout=0.05):
+            self._heard.append(orjson.loads(message["data"]))
+
+
+def assert_ten_alike(results: list[Any]) -> None:
+    assert len(results) == TEN and results[0]
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["one after the other", "all at once"])
+def test_the_same_message_ten_times_is_stored_once_and_answered_ten_times_alike(apart: bool) -> None:
+    uid = make_uid()
+    with House() as house, Receipts(house, uid) as receipts:
+        house.start_worker(bundles=[make_bundle(uid)])
+        for times in [1] * TEN if apart else [TEN]:
+            receipts.send("/write tea", times)
+            house.client.await_quiet(uid)
+
+        assert_ten_alike(receipts.results())
+        assert house.contents(uid) == ["tea"]
+        assert len({said.mid for said in house.client.log(uid)}) == 3
+
+
+def test_a_pipeline_without_memory_knows_the_message_too() -> None:
+    uid, echo = make_uid(), make_relay("echo", "^(.*)$")
+    with House() as house, Receipts(house, uid) as receipts:
+        house.start_worker(bundles=[make_bundle(uid, echo)])
+        for _ in range(TEN):
+            receipts.send("tea", 1)
+            house.client.await_quiet(uid)
+
+        assert_ten_alike(receipts.results())
+        assert len({said.mid for said in house.client.log(uid)}) == 2
+
+
+def test_ten_that_wait_to_be_tried_again_have_one_effect(tmp_path: Path) -> None:
+    uid, waiting = make_uid(), make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    with House() as house, Receipts(house, uid) as receipts:
+        house.start_worker(bundles=[make_bundle(uid, waiting)], limits=SOON)
+        receipts.send(make_waiting("tea", tmp_path / "gate", tries=15))
+
+        assert_ten_alike(receipts.results())
+        assert len(house.contents(uid)) == 1
+
+
+@pytest.mark.timeout(180)
+def test_one_entry_that_is_delivered_ten_times_has_one_effect() -> None:
+    uid, killed_at = make_uid(), {"die_on": "before sending"}
+    with House() as house, Receipts(house, uid) as receipts:
+        worker = house.start_stepping_worker(bundles=[make_bundle(uid)], **killed_at)
+        receipts.send("/write tea", 1)
+        for _ in range(TEN - 1):
+            worker.await_end()
+            worker = house.start_stepping_worker(ready=False, **killed_at)
+        worker.await_end()
+        assert receipts.heard == 0
+        house.start_worker()
+        house.client.await_quiet(uid)
+
+        assert house.contents(uid) == ["tea"]
+        assert [said.sender for said in house.client.log(uid)] == ["User", "dispatch_write", "memory_write"]
+        assert not house.dead_letters(uid)
+        assert receipts.heard == 1

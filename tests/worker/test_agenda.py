@@ -1,0 +1,61 @@
+"""The agenda: who waits is taken when the time has come, and not before."""
+from bus.message import say
+from pipelines.check import check
+from pipelines.plan import Plan
+from tests.support.bundles import make_bundle
+from worker.agenda import MOST_BYTES, MOST_WAITING, Agenda
+from worker.inputs import Input
+
+PLAN = Plan(check(make_bundle("p")).accepted())
+
+
+class Clock:
+    """Goes on when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def make_input(ident: str) -> Input:
+    return Input(f"p/{ident}", ident, PLAN, "chat", say("User", "me", ident, username="User", now_ms=0))
+
+
+def taken(agenda: Agenda) -> list[str]:
+    return [work.id for work in agenda.take()]
+
+
+def test_an_input_waits_for_its_time() -> None:
+    clock = Clock()
+    agenda = Agenda(clock)
+    agenda.add(make_input("1-0"), 1, 2.5)
+
+    assert (agenda.next_s, taken(agenda), agenda.counts["p"]) == (2.5, [], 1)
+    clock.now_s += 2.5
+    assert (agenda.next_s, taken(agenda)) == (0.0, ["1-0"])
+    assert (agenda.next_s, taken(agenda), agenda.counts["p"]) == (None, [], 0)
+
+
+def test_the_soonest_comes_first_and_of_two_the_one_that_was_added_first() -> None:
+    clock = Clock()
+    agenda = Agenda(clock)
+    for ident, in_s in (("1-0", 3), ("2-0", 1), ("3-0", 3), ("4-0", 0), ("5-0", 9)):
+        agenda.add(make_input(ident), 1, in_s)
+
+    clock.now_s += 3
+
+    assert taken(agenda) == ["4-0", "2-0", "1-0", "3-0"]
+
+
+def test_an_agenda_is_full_by_count_or_by_bytes_until_some_have_left() -> None:
+    by_count, by_bytes = Agenda(Clock()), Agenda(Clock())
+    for _ in range(MOST_WAITING):
+        by_count.add(make_input("1-0"), 1, 0)
+    by_bytes.add(make_input("1-0"), MOST_BYTES, 0)
+
+    assert (by_count.full, by_bytes.full) == (True, True)
+    by_count.take()
+    by_bytes.take()
+    assert (by_count.full, by_bytes.full) == (False, False)

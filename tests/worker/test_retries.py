@@ -1,0 +1,282 @@
+"""Retries: what cannot be done for now is done later, once; it waits beside the others, over a restart too."""
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocks.contract import Transient
+from tests.support.blocks import make_waiting
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
+from tests.support.client import Ear, make_envelope
+from tests.support.house import House
+from tests.support.waiting import wait_for
+from worker.limits import WorkerLimits
+from worker.retries import JITTER, pause_s
+
+WAITING = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+ALONE = make_agent("echo", "test_waits_without_memory", hears="User")
+SOON: Json = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "retries": 100}   # for 20 s
+NOTES = "instances/${pipeline_uid}/notes"
+
+
+BUNDLES = {"waiting": [WAITING], "alone": [ALONE], "two": [
+    make_agent("first", "memory_write", {"memory_id": STORE}, hears="User"),
+    make_agent("second", "test_waits", {"memory_id": NOTES}, hears="User")]}
+UIDS = {kind: [f"{kind}{number}" for number in range(9)] for kind in BUNDLES}
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    """A worker that tries again soon. It deploys what `take` gives out, since it alone has the blocks."""
+    with House() as house:
+        bundles = [make_bundle(uid, *BUNDLES[kind]) for kind, uids in UIDS.items() for uid in uids]
+        worker = house.start_worker(limits=SOON, bundles=bundles)
+        yield house
+        assert worker.stop() == 0
+
+
+def take(kind: str) -> str:
+    """The uid of a pipeline that no other test has."""
+    return UIDS[kind].pop()
+
+
+def open_gate(gate: Path) -> None:
+    """What waits for it is done at the next try."""
+    os.truncate(f"{gate}keeper_", 2_000_000)
+
+
+def tries(gate: Path) -> int:
+    """How often agents have tried in vain, and the last time not."""
+    return sum(file.stat().st_size for file in gate.parent.iterdir() if file.name.startswith(gate.name))
+
+
+def pending(house: House, uid: str, alias: str = "memories") -> list[Any]:
+    """What a store keeps for later."""
+    if not house.store_file(uid, alias).exists():
+        return []
+    return house.rows(uid, "SELECT id, due, attempts FROM pending", alias)
+
+
+def first_words(texts: list[str]) -> list[str]:
+    return [text.split(" ")[0] for text in texts]
+
+
+def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(house: House, tmp_path: Path) -> None:
+    uid, gate = take("waiting"), tmp_path / "gate"
+    idents = house.client.enter_together(uid, ["one", make_waiting("tea", gate), "two"])
+    house.client.await_quiet(uid)
+
+    waited = pending(house, uid)
+    assert house.contents(uid) == ["one", "two"]
+    assert [ident for ident, _, _ in waited] == [f"{uid}/{idents[1]}.again"]
+    open_gate(gate)
+    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+
+    assert first_words(house.contents(uid)) == ["one", "two", "tea"]
+    assert first_words([said.text for said in house.client.log(uid) if said.sender == "User"]) == ["one", "two", "tea"]
+    assert {said.input for said in house.client.log(uid)} == set(idents)
+    assert not house.dead_letters(uid)
+
+
+def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> None:
+    uid, gate, redis = take("waiting"), tmp_path / "gate", house.client.redis
+
+    def told(key: str) -> Any:
+        reports = [orjson.loads(redis.get(name)) for name in redis.scan_iter("memrelay:{workers}:*") if b"fence" not in name]
+        return [report["pipelines"].get(uid, {}).get(key) for report in reports]
+
+    house.client.enter(uid, make_waiting("tea", gate))
+    wait_for(lambda: told("waiting") == [1], "it is told that one waits")
+    open_gate(gate)
+    wait_for(lambda: told("waiting") == [0], "it is told that none waits")
+
+    assert told("retried")[0] >= 1
+    assert told("done") == [1]
+
+
+def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tries(house: House, tmp_path: Path) -> None:
+    uid, gate = take("waiting"), tmp_path / "gate"
+    ident = house.client.enter(uid, make_waiting("tea at once", gate))
+
+    (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
+
+    assert (letter.id, letter.error) == (ident, "it is not the time (tried 101 times; worker.retries is 100)")
+    assert tries(gate) == 101
+    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    assert not house.contents(uid) and not house.client.log(uid)
+
+
+def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> None:
+    uid, gate = take("waiting"), tmp_path / "gate"
+    listening = house.client.redis.pubsub()
+    listening.subscribe("reply:me")
+    ident = house.client.enter(uid, make_waiting("tea", gate, 2), reply="reply:me")
+
+    told = wait_for(lambda: listening.get_message(ignore_subscribe_messages=True, timeout=0.1), "a report")
+
+    report = orjson.loads(told["data"])
+    assert (report["id"], report["settled"], len(report["results"])) == (ident, True, 1)
+    assert tries(gate) == 3 and len(house.contents(uid)) == 1
+    assert listening.get_message(timeout=0.3) is None
+    listening.close()
+
+
+@pytest.mark.parametrize("fields", [{}, {"agent": "echo_", "swarm": ""}], ids=["said", "handed to one agent"])
+def test_a_pipeline_without_memory_waits_too(house: House, tmp_path: Path, fields: dict[str, str]) -> None:
+    uid, gate = take("alone"), tmp_path / "gate"
+    ident = house.client.enter(uid, make_waiting("tea", gate, 2), **fields)
+
+    wait_for(lambda: any(said.sender == "echo" for said in house.client.log(uid)), "it is done")
+    wait_for(lambda: not pending(house, uid, "relay"), "nothing waits any more")
+
+    assert {said.input for said in house.client.log(uid)} == {ident}
+    assert [said.sender for said in house.client.log(uid)] == (["echo"] if fields else ["User", "echo"])
+    assert house.client.unacknowledged(uid) == 0
+
+
+def test_a_step_in_another_store_is_tried_again_alone(house: House, tmp_path: Path) -> None:
+    uid, gate = take("two"), tmp_path / "gate"
+    house.client.enter(uid, make_waiting("tea", gate, 2))
+
+    wait_for(lambda: house.contents(uid, "notes"), "the second step is done")
+    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+
+    assert len(house.contents(uid)) == len(house.contents(uid, "notes")) == 1
+    assert [said.sender for said in house.client.log(uid)] == ["User", "first", "second"]
+
+
+def test_what_was_published_is_heard_once_though_it_is_tried_again(house: House, tmp_path: Path) -> None:
+    uid, gate = take("waiting"), tmp_path / "gate"
+    with Ear(house.client, uid) as ear:
+        house.client.publish(uid, make_envelope(make_waiting("tea", gate, 2)))
+
+        heard = ear.until(lambda payload: b'"from":"keeper"' in payload)
+
+    assert sum(b'"from":"User"' in payload for payload in heard) == 1
+    assert len(house.contents(uid)) == 1
+
+
+def test_a_producers_id_holds_while_its_message_waits(house: House, tmp_path: Path) -> None:
+    uid, gate = take("waiting"), tmp_path / "gate"
+    text = make_waiting("tea", gate)
+    for _ in range(5):
+        house.client.enter(uid, text, id="order-1")
+    house.client.await_quiet(uid)
+    assert len(pending(house, uid)) == 5
+    open_gate(gate)
+    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+
+    answers = [said.text for said in house.client.log(uid) if said.sender == "keeper"]
+    assert len(house.contents(uid)) == 1
+    assert len(answers) == 5 and len(set(answers)) == 1
+
+
+def test_the_wait_goes_on_over_a_restart(tmp_path: Path) -> None:
+    uid, gate, slow = make_uid(), tmp_path / "gate", {"first_pause_s": 4, "longest_pause_s": 60}
+    with House() as house:
+        worker = house.start_worker(limits=slow, bundles=[make_bundle(uid, WAITING)])
+        house.client.enter(uid, make_waiting("tea", gate, 1))
+        ((_, due, attempts),) = wait_for(lambda: pending(house, uid), "it waits")
+        house.client.await_quiet(uid)
+        worker.kill()
+        house.start_worker(limits=slow)
+        house.client.await_done(uid, house.client.enter(uid, "coffee"))
+        early = time.time() * 1000 < due
+
+        assert not early or house.contents(uid) == ["coffee"]
+        wait_for(lambda: not pending(house, uid), "nothing waits any more", 20)
+        assert time.time() * 1000 >= due and attempts == 1
+        assert first_words(house.contents(uid)) == ["coffee", "tea"]
+        assert tries(gate) == 2
+
+
+def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path: Path) -> None:
+    uid, gate = make_uid(), tmp_path / "gate"
+    other = make_agent("other", "test_waits", {"memory_id": NOTES}, hears="User")
+    with House() as house:
+        worker = house.start_worker(limits=SOON, bundles=[make_bundle(uid, WAITING)])
+        house.client.enter(uid, make_waiting("tea", gate))
+        wait_for(lambda: pending(house, uid), "it waits")
+        worker.stop()
+        both = make_bundle(uid, other, WAITING | {"agent_from": "nobody"})
+        house.start_worker(limits=SOON, bundles=[both])
+        house.client.await_done(uid, house.client.enter(uid, "coffee"))
+        open_gate(gate)
+        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+
+        assert (first_words(house.contents(uid)), house.contents(uid, "notes")) == (["tea"], ["coffee"])
+
+
+@pytest.mark.timeout(180)
+def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(tmp_path: Path) -> None:
+    uid, done = make_uid(), 0
+    agents = [make_agent(name, "test_waits", {"memory_id": memory_id}, hears="User")
+              for name, memory_id in (("first", STORE), ("second", NOTES))]
+    with House() as house:
+        worker = house.start_stepping_worker(armed=False, die_at=1, limits=SOON, bundles=[make_bundle(uid, *agents)])
+
+        def is_done() -> bool:
+            return (len(house.contents(uid)) == len(house.contents(uid, "notes")) == done
+                    and not pending(house, uid) and not house.client.redis.xlen(f"pipeline:{{{uid}}}:in"))
+
+        while True:
+            worker.arm()
+            done += 1
+            house.client.enter(uid, make_waiting(f"tea{done}", tmp_path / f"gate{done}-", 1))
+            if worker.lives_until(is_done):
+                break
+            worker = house.start_stepping_worker(armed=False, die_at=done + 1, limits=SOON)
+            assert worker.lives_until(is_done)
+
+        texts = [said.text for said in house.client.log(uid) if said.sender == "User"]
+        assert done > 12 and {"put off", "committed", "sent", "confirmed"} <= set(house.steps)
+        assert first_words(house.contents(uid)) == [f"tea{number}" for number in range(1, done + 1)]
+        assert sorted(set(first_words(texts))) == sorted(first_words(house.contents(uid, "notes")))
+        assert not house.dead_letters(uid)
+
+
+@pytest.mark.timeout(180)
+def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts(tmp_path: Path) -> None:
+    uid, gate, ends = make_uid(), tmp_path / "gate", 0
+    mined = make_agent("keeper", "test_waits_then_crashes", {"memory_id": STORE}, hears="User")
+    with House() as house:
+        worker = house.start_worker(limits=SOON, bundles=[make_bundle(uid, mined)])
+        ident = house.client.enter(uid, make_waiting("bomb", gate, 1))
+        while not worker.lives_until(lambda: house.dead_letters(uid)):
+            ends += 1
+            assert ends < 6, "it goes on and on"
+            worker = house.start_worker(ready=False, limits=SOON)
+
+        (letter,) = house.dead_letters(uid)
+        assert letter.id == ident and "3 times" in letter.error
+        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+        assert house.contents(uid) == []
+
+
+@given(st.text(), st.integers(1, 100), st.none() | st.floats())
+def test_a_pause_is_never_longer_than_it_may_be(key: str, attempts: int, after_s: float | None) -> None:
+    limits, fault = WorkerLimits(), Transient("", after_s)
+
+    pause = pause_s(fault, key, attempts, limits)
+
+    assert 0 <= pause <= limits.longest_pause_s
+    assert pause == pause_s(fault, key, attempts, limits)
+
+
+def test_pauses_double_and_differ_from_message_to_message() -> None:
+    limits = WorkerLimits()
+    pauses = [[pause_s(Transient(""), f"p/{number}-0", attempts, limits) for attempts in range(1, 9)] for number in range(50)]
+
+    for of_one in pauses:
+        assert all(2 ** at <= pause <= 2 ** at * (1 + JITTER) for at, pause in enumerate(of_one))
+    assert len({of_one[0] for of_one in pauses}) == 50
+
+
+def test_a_block_says_when_it_is_worth_while() -> None:
+    assert [pause_s(Transient("", after_s), "p/1-0", 3, WorkerLimits()) for after_s in (0, 7.5, 1e9)] == [0, 7.5, 300]

@@ -1,0 +1,118 @@
+"""Timers: an agent's block is called once in each interval, whoever serves it and whatever happened meanwhile."""
+import time
+
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
+from tests.support.client import Client, input_of
+from tests.support.house import House
+from tests.support.locks import locked
+from tests.support.waiting import wait_for
+
+
+def make_ticking(name: str = "clock", every_s: float | str = 1, **keys: object) -> Json:
+    """An agent that hears nobody, and says ERR where it is called with an empty text."""
+    return make_agent(name, "add_1", hears="nobody") | {"wf_interval_secs": every_s} | keys
+
+
+def ticks(client: Client, uid: str, name: str = "clock") -> list[int]:
+    """The seconds in which an agent was called by its timer, by the server's clock."""
+    return [int(said.input.partition("-")[0]) // 1000 for said in client.log(uid) if said.sender == name]
+
+
+def await_ticks(house: House, uid: str, count: int, name: str = "clock") -> None:
+    wait_for(lambda: len(ticks(house.client, uid, name)) >= count, f"{count} ticks of {name}", 15)
+
+
+def test_a_block_is_called_once_in_each_second_with_an_empty_text_from_itself(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid, make_ticking()))
+
+    await_ticks(house, uid, 3)
+
+    found = ticks(house.client, uid)
+    assert len(set(found)) == len(found)
+    assert found[-1] - found[0] < len(found) + 2
+    assert {(said.text, said.envelope["id"]) for said in house.client.log(uid)} == {("ERR", "clock_")}
+
+
+def test_each_agent_has_an_interval_of_its_own_and_most_have_none(house: House) -> None:
+    uid = make_uid()
+    agents = [make_ticking("one", "1"), make_ticking("two", 2.0), make_ticking("never", 0), make_ticking("later", 3000)]
+    house.deploy(make_bundle(uid, *agents))
+
+    await_ticks(house, uid, 2, "two")
+
+    two = ticks(house.client, uid, "two")
+    assert all(at % 2 in (0, 1) for at in two) and len({at // 2 for at in two}) == len(two)
+    assert len(ticks(house.client, uid, "one")) > len(two)
+    assert not ticks(house.client, uid, "never") + ticks(house.client, uid, "later")
+
+
+def test_a_deploy_ends_a_timer_at_once_and_so_does_a_removal(house: House) -> None:
+    stays, changed, removed = make_uid(), make_uid(), make_uid()
+    house.deploy(*[make_bundle(uid, make_ticking()) for uid in (stays, changed, removed)])
+    for uid in (changed, removed):
+        await_ticks(house, uid, 1)
+
+    house.deploy(make_bundle(changed, make_ticking(every_s=0)))
+    house.remove(removed)
+    await_ticks(house, stays, len(ticks(house.client, stays)) + 2)
+    before = [ticks(house.client, uid) for uid in (changed, removed)]
+    await_ticks(house, stays, len(ticks(house.client, stays)) + 2)
+
+    assert [ticks(house.client, uid) for uid in (changed, removed)] == before
+
+
+def test_no_interval_has_two_ticks_over_restarts_and_what_was_missed_is_not_made_up_for() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid, make_ticking())])
+        await_ticks(house, uid, 1)
+        for _ in range(2):
+            worker.kill()
+            worker = house.start_worker()
+        worker.kill()
+        before = len(ticks(house.client, uid))
+        time.sleep(3.5)
+        worker, began = house.start_worker(), int(time.time())
+        await_ticks(house, uid, before + 2)
+
+        found = ticks(house.client, uid)
+        assert len(set(found)) == len(found)
+        assert all(at >= began - 2 for at in found[before + 1:])
+        assert worker.stop() == 0
+
+
+def test_a_successor_goes_on_and_no_interval_has_two_ticks() -> None:
+    uid = make_uid()
+    with House() as house:
+        first, second = house.start_worker(bundles=[make_bundle(uid, make_ticking())]), house.start_worker()
+        await_ticks(house, uid, 2)
+        first.kill()
+        await_ticks(house, uid, len(ticks(house.client, uid)) + 3)
+        third = house.start_worker()
+        second.stop()
+        await_ticks(house, uid, len(ticks(house.client, uid)) + 2)
+
+        found = ticks(house.client, uid)
+        assert len(set(found)) == len(found)
+        assert found[-1] - found[0] < len(found) + 6
+        assert third.stop() == 0
+
+
+def test_ticks_do_not_pile_up_before_a_store_that_is_busy(house: House) -> None:
+    uid, longest = make_uid(), 0
+    reader = make_agent("clock", "memory_read", {"memory_id": STORE}, hears="nobody") | {"wf_interval_secs": 1}
+    house.deploy(make_bundle(uid, reader))
+    await_ticks(house, uid, 1)
+
+    with locked(house.store_file(uid)):
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            longest = max(longest, house.client.redis.xlen(input_of(uid)))
+            time.sleep(0.05)
+    before = len(ticks(house.client, uid))
+    await_ticks(house, uid, before + 3)
+
+    assert longest == 1
+    found = ticks(house.client, uid)
+    assert len(set(found)) == len(found)
