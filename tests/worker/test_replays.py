@@ -10,11 +10,12 @@ import pytest
 
 from memory.ids import derive_guid, time_of
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.child import ChildProcess
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 from tests.support.letters import drop, replay
 from tests.support.waiting import wait_for
-from tests.support.worker import WorkerProcess
+from tests.support.worker import arm
 from web.letters import NoLetter
 
 NOTES = "instances/${pipeline_uid}/notes"
@@ -44,7 +45,7 @@ def mend(house: House, uid: str, *agents: Json) -> None:
     house.deploy(make_bundle(uid, *(agents or [MENDED])), announced=False)
 
 
-def await_end(house: House, uid: str, worker: WorkerProcess | None = None) -> bool:
+def await_end(house: House, uid: str, worker: ChildProcess | None = None) -> bool:
     """Waits until nothing is left of the input; whether the worker lives."""
     if worker is not None and not worker.lives_until(lambda: not house.client.redis.xlen(input_of(uid))):
         return False
@@ -112,7 +113,7 @@ def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int 
     done: list[str] = []
     worker = house.start_stepping_worker(armed=False, die_at=1)
     for ident in idents:
-        worker.arm()
+        arm(worker)
         replay(house, uid, ident, times)
         done.append(ident)
         if await_end(house, uid, worker):

@@ -16,6 +16,7 @@ from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Ear, make_envelope
 from tests.support.house import House
 from tests.support.waiting import wait_for
+from tests.support.worker import arm
 from worker.limits import WorkerLimits
 from worker.retries import JITTER, pause_s
 
@@ -226,7 +227,7 @@ def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(tm
                     and not pending(house, uid) and not house.client.redis.xlen(f"pipeline:{{{uid}}}:in"))
 
         while True:
-            worker.arm()
+            arm(worker)
             done += 1
             house.client.enter(uid, make_waiting(f"tea{done}", tmp_path / f"gate{done}-", 1))
             if worker.lives_until(is_done):
