@@ -12,7 +12,7 @@ import pytest
 from bus.wire import owner_key, roll_key
 from tests.support.bundles import make_bundle, make_memory, make_relay, make_uid
 from tests.support.child import ChildProcess
-from tests.support.client import Client, input_of, make_envelope, swarm_of
+from tests.support.client import Client, input_of, make_envelope
 from tests.support.house import House
 from tests.support.waiting import wait_for
 from tests.support.worker import arm, start_worker_process
@@ -141,9 +141,8 @@ def test_a_message_that_two_owners_heard_is_appended_by_one(house: House) -> Non
     stale = house.start_worker(bundles=[make_bundle(uid)], limits=limits)
     house.client.answer(uid, "/write before")
     os.kill(stale.pid, signal.SIGSTOP)
-    house.start_worker(limits=limits)
-    wait_for(lambda: owner_of(house, uid) not in ("", str(stale.pid)), "another worker took over")
-    wait_for(lambda: house.client.redis.pubsub_numsub(swarm_of(uid, "chat"))[0][1], "it listens")
+    heir = house.start_worker(limits=limits)
+    wait_for(lambda: "pipelines_served" in heir.said, "another worker took over and listens")
 
     house.client.publish(uid, make_envelope("/write heard"))
     wait_for(lambda: "heard" in house.contents(uid), "it is heard")
