@@ -76,8 +76,9 @@ def test_a_deploy_prints_what_is_in_service_and_ls_lists_it(program: Program) ->
 
     (listed,) = program.run("ls").lines
 
-    assert deployed.keys() == {"pipeline_uid", "name", "hash", "version"}
+    assert deployed.keys() == {"pipeline_uid", "name", "hash", "version", "served"}
     assert (deployed["pipeline_uid"], deployed["name"], deployed["version"]) == ("a3d8f1b2", "memory_test", 1)
+    assert deployed.pop("served") is False, "no worker runs"
     assert listed == deployed | {"deployed_at": listed["deployed_at"]}
 
 
