@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.support.worker import CHECKOUT
+from tests.support.child import CHECKOUT
 
 HOSTILE = "a\nforged=yes\x1b[2J\x9b0m\r\u2028b"
 PROGRAM = """
