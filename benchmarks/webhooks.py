@@ -33,6 +33,7 @@ REQUEST = (f"POST /webhooks/{UID}/{ALIAS} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthori
            f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n").encode() + BODY
 ROWS = {"nothing": "", "everysec": "everysec", "always": "always"}   # row -> how the bus syncs
 Rounds = dict[str, list[dict[str, float]]]
+UNLIMITED = {"MEMRELAY_WEB__RATE": "0", "MEMRELAY_BUS__MAX_BACKLOG": str(10**9), "MEMRELAY_BUS__MAX_BACKLOG_BYTES": str(10**12)}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -62,7 +63,7 @@ def start_ours(folder: Path, socket: Path) -> Server:
         agent["wf_webhook_token"] = "env:BENCH_TOKEN"
     (folder / "bundle.json").write_text(json.dumps(bundle))
     settings = {"MEMRELAY_BUS__URL": f"unix://{socket}", "MEMRELAY_MEMORY__ROOT": str(folder / "memory"),
-                "MEMRELAY_WEB__PORT": "0", "MEMRELAY_LOG__FORMAT": "json", "BENCH_TOKEN": TOKEN}
+                "MEMRELAY_WEB__PORT": "0", "MEMRELAY_LOG__FORMAT": "json", "BENCH_TOKEN": TOKEN} | UNLIMITED
     command, environment = [sys.executable, "-m", "cli.main"], os.environ | settings
     subprocess.run([*command, "deploy", folder / "bundle.json"], env=environment, cwd=HERE.parent, check=True,
                    stdout=subprocess.DEVNULL)

@@ -10,6 +10,7 @@ import re2
 
 MAX_PATTERN = 2000             # characters
 MAX_MEMORY = 4 << 20           # bytes that one compiled pattern may take
+MAX_STEPS = 5_000              # that it is compiled to: at worst each byte of a text costs a nanosecond for each of them
 SPACES = "\t\n\f\r "           # what RE2 means by \s
 _COMMAND = re.compile(r"\^(/[0-9A-Za-z_]+)(\\b|\\b\\s\*\(\.\*\)|\\s\+\(\.\*\)|\\s\+\(\\S\+\))")
 _OPENING = re.compile(rf"/[0-9A-Za-z_]+[{SPACES}]?").match   # a command's word, and the space that ends it
@@ -44,6 +45,9 @@ class Pattern:
         except (re2.error, UnicodeEncodeError) as error:
             raise BadPattern(f"RE2 refuses the pattern {source!r}: {_said(error)}; "
                              "look-around and back-references are not available") from error
+        if (steps := self._compiled.programsize) > MAX_STEPS:
+            raise BadPattern(f"the pattern is too large: it compiles to {steps} steps, and {MAX_STEPS} are allowed; "
+                             r"+ and * cost less than counted repetitions, and \w less than \pL")
         command = _COMMAND.fullmatch(source) if not flags else None
         word, tail = command.groups() if command else ("", "")
         self.openings = _openings(word, tail) if command else []   # how texts that match a command begin

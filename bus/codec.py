@@ -3,7 +3,7 @@ from zlib import crc32
 
 import msgspec
 
-from bus.errors import MalformedMessage
+from bus.errors import MalformedMessage, MessageTooLong
 from bus.message import PLAIN, Message, Part
 
 # The `mid` of a message: the id of the input that led to it, its place among all that it led to, a digest of the envelope.
@@ -30,7 +30,7 @@ _to_part = msgspec.json.Decoder(Part).decode
 def decode(data: bytes, max_bytes: int) -> Message:
     """The message in an envelope; raises MalformedMessage, which names the rule that is broken."""
     if len(data) > max_bytes:
-        raise MalformedMessage(f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
+        raise MessageTooLong(f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
     try:
         if not data.isascii():
             data.decode()   # parts travel on as they came, and what is no text must not

@@ -2,6 +2,7 @@
 
 BusError
 ├── MalformedMessage   bytes that are not an envelope: never retried
+│   └── MessageTooLong longer than a message may be
 ├── BadAddress         a bus url that cannot be understood
 ├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look what happened
 ├── Fenced             another worker has taken this one for dead: nothing of what it sends arrives
@@ -17,6 +18,10 @@ class BusError(Exception):
 
 class MalformedMessage(BusError, ValueError):
     """What came is not an envelope; the text names the rule that it breaks."""
+
+
+class MessageTooLong(MalformedMessage):
+    """What came is longer than it may be."""
 
 
 class BadAddress(BusError, ValueError):

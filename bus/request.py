@@ -8,6 +8,7 @@ import orjson
 from msgspec.structs import replace
 
 from bus.address import Address
+from bus.backlog import IngressLimits
 from bus.entry import NewEntry
 from bus.errors import BusUnavailable, NoAnswer
 from bus.ingress import Ingress
@@ -19,9 +20,9 @@ from bus.wire import reply_channel
 class Requester:
     """Speaks to pipelines and awaits their owners' reports. Use it as an asynchronous context."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
         """Two connections, opened when they are needed: one to speak, one on which the answers come."""
-        self.ingress = Ingress(address)
+        self.ingress = Ingress(address, limits)
         self._hearing = Line(address, self._hear, self._lost)
         self._waiting: dict[bytes, asyncio.Future[dict[str, Any]]] = {}
         self._stack = AsyncExitStack()

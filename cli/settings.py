@@ -75,6 +75,8 @@ class BusSettings(_Section):
     data: FilePath = Path("data/bus")
     server: OptionalPath = None
     max_message_bytes: Count = 1_048_576
+    max_backlog: Count = 10_000
+    max_backlog_bytes: Count = 134_217_728
     log_length: Count = 10_000
 
 
@@ -93,6 +95,12 @@ class WebSettings(_Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
     hosts: str = ""
     max_wait_s: Count = 60
+    read_timeout_s: Count = 10
+    max_connections: Count = 2_000
+    max_json_depth: Annotated[int, Field(ge=1, le=250)] = 64
+    max_json_keys: Count = 10_000
+    rate: Annotated[int, Field(ge=0)] = 1_000
+    burst: Count = 2_000
     listener_backlog: Count = 1_000
 
 

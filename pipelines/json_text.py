@@ -5,10 +5,12 @@ from typing import Any
 import orjson
 
 from pipelines.faults import Place
+from pipelines.json_bounds import is_deeper, too_many_keys
 from pipelines.report import Report
 
 MOST_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is filled in
 MOST_DEPTH = 32
+MOST_KEYS = 20_000
 BOM = b"\xef\xbb\xbf"
 
 
@@ -32,6 +34,9 @@ def fits(text: bytes, report: Report) -> bool:
 
 def parse_object(text: bytes | str, place: Place, report: Report) -> dict[str, Any] | None:
     """The object that a text holds; None after telling what is wrong."""
+    if too_many_keys(text if isinstance(text, bytes) else text.encode(), MOST_KEYS):
+        report.error(place, f"has more than {MOST_KEYS} keys", "split it into several pipelines")
+        return None
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -44,15 +49,8 @@ def bounded_object(value: object, place: Place, report: Report) -> dict[str, Any
     """The value, if it is an object that is not nested too deeply; None after telling."""
     if not isinstance(value, dict):
         report.error(place, "must be a JSON object, like {}")
-    elif _deeper(value, MOST_DEPTH):
+    elif is_deeper(value, MOST_DEPTH):
         report.error(place, f"nested deeper than {MOST_DEPTH}")
     else:
         return value
     return None
-
-
-def _deeper(value: object, depth: int) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return depth == 0 or any(_deeper(held, depth - 1) for held in inner)

@@ -7,10 +7,12 @@ from aiohttp.typedefs import Handler, Middleware
 from web import dead_letters, health, messages, pipelines, versions, webhooks
 from web.console import pages
 from web.console.glance import GLANCE, Glance
+from web.door import BUSY, door_of
 from web.errors import tell_problems
 from web.guard import LOOPBACK, guard
 from web.live import LISTENERS, close_listeners
 from web.parts import PARTS, Parts
+from web.rate import limit_rate, token_or_address
 from web.traffic import Traffic
 
 
@@ -18,7 +20,8 @@ def make_app(parts: Parts) -> web.Application:
     """The application with all its routes."""
     options = parts.options
     hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
-    app = web.Application(middlewares=[_count(parts.traffic), tell_problems, guard(hosts)],
+    limited = [limit_rate(options.rate, options.burst, token_or_address)] if options.rate else []
+    app = web.Application(middlewares=[_attend(parts.traffic), tell_problems, *limited, guard(hosts)],
                           client_max_size=options.message_bytes)
     app[PARTS], app[LISTENERS], app[GLANCE] = parts, set(), Glance(parts.catalog, parts.line)
     for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
@@ -36,13 +39,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _count(traffic: Traffic) -> Middleware:
+def _attend(traffic: Traffic) -> Middleware:
+    """Counts the answers, and tells the door while a request is being worked on."""
     answers = traffic.answers
 
     @web.middleware
-    async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
-        response = await handler(request)
+    async def attend(request: web.Request, handler: Handler) -> web.StreamResponse:
+        door = door_of(request)
+        if door is not None:
+            door.due = BUSY
+        try:
+            response = await handler(request)
+        finally:
+            if door is not None:
+                door.due = None
         answers[response.status] += 1
         return response
 
-    return count
+    return attend

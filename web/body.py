@@ -3,44 +3,45 @@ from typing import Any
 
 import msgspec
 import orjson
-from aiohttp import web
 
 from bus.codec import decode
 from bus.errors import MalformedMessage
 from bus.message import JSON, PLAIN, Part
+from pipelines.json_bounds import is_deeper, opens_more, too_many_keys
 from web.errors import BadRequest, TooLarge, Unprocessable
+from web.parts import WebOptions
 
 TOO_DEEP = "depth limit exceeded"   # orjson's words: 1024 levels, and 254 where they are written again
+REMEDY = "send it as the `text` of a message"
 
 
-async def read_body(request: web.Request) -> bytes:
-    """A body that came with its head is taken at once, at a fifth of the price. Raises aiohttp's 413."""
-    content = request.content
-    return content.read_nowait() if content.is_eof() else await request.read()
-
-
-def to_envelope(body: bytes, *, sender: str, now_ms: int, max_bytes: int) -> bytes:
+def to_envelope(body: bytes, *, sender: str, now_ms: int, bounds: WebOptions) -> bytes:
     """The envelope in JSON. Raises BadRequest, TooLarge or Unprocessable.
 
     An object with a list `args` is an envelope; one with a string `text` is its only part, with whatever else it holds; any
     other JSON is the text itself, of type application/json. Where nobody is named, `sender` said it.
     """
     try:
-        envelope = orjson.dumps(_read(body, sender, now_ms))
+        envelope = orjson.dumps(_read(body, sender, now_ms, bounds))
     except orjson.JSONEncodeError as error:
         raise Unprocessable("the message is nested too deeply; write the deep part as a text") from error
-    if len(envelope) > max_bytes:
-        raise TooLarge(f"the message has {len(envelope)} bytes as an envelope; bus.max_message_bytes allows {max_bytes}")
+    if len(envelope) > bounds.message_bytes:
+        raise TooLarge(f"the message has {len(envelope)} bytes as an envelope; bus.max_message_bytes allows "
+                       f"{bounds.message_bytes}")
     return envelope
 
 
-def _read(body: bytes, sender: str, now_ms: int) -> dict[str, Any]:
+def _read(body: bytes, sender: str, now_ms: int, bounds: WebOptions) -> dict[str, Any]:
+    if too_many_keys(body, bounds.json_keys):
+        raise Unprocessable(f"the JSON has more than {bounds.json_keys} keys, which is what web.max_json_keys allows; {REMEDY}")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         if error.msg == TOO_DEEP:
-            raise Unprocessable("the JSON is nested too deeply") from error
+            raise _too_deep(bounds) from error
         return _say(sender, "", {"text": _as_text(body), "type": PLAIN}, now_ms)
+    if opens_more(body, bounds.json_depth) and is_deeper(value, bounds.json_depth):
+        raise _too_deep(bounds)
     if isinstance(value, dict) and isinstance(value.get("args"), list):
         return _as_envelope(value, sender)
     if isinstance(value, dict) and isinstance(value.get("text"), str) and _is_part(value):
@@ -49,6 +50,11 @@ def _read(body: bytes, sender: str, now_ms: int) -> dict[str, Any]:
             return _say(said_by or sender, ident, value, now_ms)
         raise Unprocessable("`from` and `id` of a message are strings")
     return _say(sender, "", {"text": _as_text(body), "type": JSON}, now_ms)
+
+
+def _too_deep(bounds: WebOptions) -> Unprocessable:
+    rule = f"the JSON is nested deeper than {bounds.json_depth}, which is what web.max_json_depth allows"
+    return Unprocessable(f"{rule}; {REMEDY}")
 
 
 def _as_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:

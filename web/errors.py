@@ -6,15 +6,18 @@ Problem
 ├── Forbidden           403  a web page of another origin asked
 ├── NotFound            404  no such pipeline, agent, swarm or page
 ├── Conflict            409  it is there already, or several are meant
+├── TooSlow             408  the request was not whole in time
 ├── PreconditionFailed  412  another version is in service than If-Match names
 ├── TooLarge            413  longer than a message may be
-├── Unprocessable       422  understood, and wrong; `faults` has all that is wrong
+├── WrongType           415  a browser must send JSON; nobody may send what is packed
 ├── WrongHost           421  the Host header names another server
-├── WrongType           415  a browser must send JSON
+├── Unprocessable       422  understood, and wrong; `faults` has all that is wrong
+├── TooOften            429  more requests than one caller may make
 ├── Unavailable         503  the bus or the catalogue is away, or too busy
 └── TooLate             504  nobody answered in time
 """
 import logging
+from math import ceil
 from typing import Any, ClassVar
 
 import orjson
@@ -93,10 +96,22 @@ class TooLarge(Problem):
     status, title = 413, "The message is too long"
 
 
-class WrongType(Problem):
-    """A browser must send JSON."""
+class TooSlow(Problem):
+    """The request was not whole in time."""
 
-    status, title = 415, "The body must be JSON"
+    status, title = 408, "The request took too long to arrive"
+
+    def as_response(self) -> web.Response:
+        """The answer, which is the connection's last."""
+        response = super().as_response()
+        response.force_close()
+        return response
+
+
+class WrongType(Problem):
+    """The body has a form that is not taken."""
+
+    status, title = 415, "The body cannot be taken in this form"
 
 
 class WrongHost(Problem):
@@ -109,6 +124,23 @@ class Unprocessable(Problem):
     """Understood, and wrong."""
 
     status, title = 422, "What was sent is not valid"
+
+
+class TooOften(Problem):
+    """More requests than one caller may make."""
+
+    status, title = 429, "Too many requests"
+
+    def __init__(self, detail: str, wait_s: float) -> None:
+        """There is room again in `wait_s`."""
+        super().__init__(detail)
+        self._wait_s = wait_s
+
+    def as_response(self) -> web.Response:
+        """The answer, with when to come again."""
+        response = super().as_response()
+        response.headers[hdrs.RETRY_AFTER] = str(ceil(self._wait_s))
+        return response
 
 
 class Unavailable(Problem):
@@ -189,5 +221,4 @@ def _tell_malformed(record: logging.LogRecord) -> bool:
 malformed_log = logging.getLogger("memrelay.malformed")   # for aiohttp's server
 malformed_log.addFilter(_tell_malformed)
 
-_DETAILS = {404: "no such path; docs/http.md lists them", 405: "the header Allow lists the methods that this path takes",
-            413: "the body is longer than bus.max_message_bytes allows"}
+_DETAILS = {404: "no such path; docs/http.md lists them", 405: "the header Allow lists the methods that this path takes"}

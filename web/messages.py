@@ -11,10 +11,11 @@ from bus.errors import NoAnswer
 from bus.log import Said, place_of, read_log, read_log_back
 from bus.wire import swarm_key
 from web.answers import json_response, limit_of, refuse_unknown
-from web.body import read_body, to_envelope
+from web.body import to_envelope
 from web.errors import BadRequest, NotFound, TooLate
 from web.live import follow_live
 from web.parts import Parts, parts_of
+from web.reading import read_body
 
 routes = web.RouteTableDef()
 LONGEST_ID = 256
@@ -28,7 +29,7 @@ async def say(request: web.Request) -> web.Response:
     """Says the body on a swarm, as `User` where it names nobody."""
     parts, uid, swarm = await _place(request)
     data = to_envelope(await read_body(request), sender="User", now_ms=time.time_ns() // 1_000_000,
-                       max_bytes=parts.options.message_bytes)
+                       bounds=parts.options)
     ident = producer_id(request)
     return await enter(request, NewEntry(uid, data, swarm, producer_id=ident), ident)
 

@@ -32,6 +32,11 @@ class _Snapshot:
         yield GaugeMetricFamily("memrelay_listeners", "WebSockets that follow a swarm.", self._traffic.listeners)
         dropped = self._traffic.dropped_listeners
         yield CounterMetricFamily("memrelay_listeners_dropped", "WebSockets that were too slow.", dropped)
+        yield GaugeMetricFamily("memrelay_connections", "HTTP connections that are open.", self._traffic.connections)
+        refused = CounterMetricFamily("memrelay_connections_refused", "Connections that were cut.", labels=["reason"])
+        refused.add_metric(["too many"], self._traffic.turned_away)
+        refused.add_metric(["too slow"], self._traffic.too_slow)
+        yield refused
         yield GaugeMetricFamily("memrelay_bus_up", "Whether the bus answers.", self._status is not None)
         if self._status is not None:
             yield GaugeMetricFamily("memrelay_workers", "Workers that live.", len(self._status["workers"]))

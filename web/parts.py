@@ -1,9 +1,10 @@
 """What the handlers work with, made once by the service."""
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from bus.backlog import IngressLimits
 from bus.follow import Follower
 from bus.line import Line
 from bus.request import Requester
@@ -23,9 +24,16 @@ class WebOptions:
     port: int = 8765            # 0: any that is free
     hosts: tuple[str, ...] = ()   # names by which it may be called, beside those of loopback
     message_bytes: int = 1 << 20
+    json_depth: int = 64
+    json_keys: int = 10_000
     max_wait_s: float = 60.0
+    read_timeout_s: float = 10.0   # for a request's head, and for its body
+    connections: int = 2_000
+    rate: float = 1_000.0       # requests a second of one caller; 0: as many as come
+    burst: int = 2_000          # of them at once
     listener_backlog: int = 1000   # messages that a live listener may be behind
     bus_name: str = ""          # the server's address as a person would type it, without a password
+    ingress: IngressLimits = field(default_factory=IngressLimits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
 from web.errors import BadRequest, Conflict, NotFound, Unprocessable
 from web.parts import parts_of
 from web.preconditions import changed_meanwhile, expected_by
+from web.reading import read_body
 from web.times import as_time
 
 routes = web.RouteTableDef()
@@ -24,7 +25,7 @@ routes = web.RouteTableDef()
 @routes.post("/v1/pipelines")
 async def create(request: web.Request) -> web.Response:
     """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
-    checked = await asyncio.to_thread(check, await request.read())
+    checked = await asyncio.to_thread(check, await read_body(request))
     bundle = _accepted(checked)
     try:
         swapped = await parts_of(request).deployments.deploy(bundle, NOTHING)
@@ -37,7 +38,7 @@ async def create(request: web.Request) -> web.Response:
 async def replace(request: web.Request) -> web.Response:
     """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there was none, 412."""
     expected = expected_by(request)
-    checked = await asyncio.to_thread(check, await request.read(), uid=request.match_info["uid"])
+    checked = await asyncio.to_thread(check, await read_body(request), uid=request.match_info["uid"])
     try:
         swapped = await parts_of(request).deployments.deploy(_accepted(checked), expected)
     except NotAsExpected as error:

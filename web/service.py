@@ -14,12 +14,16 @@ from memory.catalog import Catalog
 from web.app import is_loopback, make_app
 from web.deployments import Deployments
 from web.directory import Directory
+from web.door import Doorkeeper
 from web.errors import malformed_log
 from web.parts import Parts, Secret, WebOptions
 from web.traffic import Traffic
 
 log = structlog.get_logger()
 GRACE_S = 5.0   # how long requests under way may take when the server ends
+KEPT_S = 75.0   # how long a connection is kept between two requests: longer than proxies keep theirs
+LINGER_S = 2.0  # for how long the rest of a body that was refused is thrown away, so that its sender reads why
+WAITING_TO_CONNECT = 1024
 
 
 class CannotListen(OSError):
@@ -43,11 +47,15 @@ class WebServer:
     async def run(self) -> None:
         """Serves until `stop`. Raises CannotListen and StoreBroken."""
         async with AsyncExitStack() as stack:
-            app = make_app(await self._make_parts(stack))
-            runner = web.AppRunner(app, access_log=None, logger=malformed_log, shutdown_timeout=GRACE_S)
+            parts = await self._make_parts(stack)
+            runner = web.AppRunner(make_app(parts), access_log=None, logger=malformed_log, shutdown_timeout=GRACE_S,
+                                   keepalive_timeout=KEPT_S, lingering_time=LINGER_S, auto_decompress=False)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
-            await self._listen(runner)
+            assert runner.server is not None
+            keeper = Doorkeeper(runner.server, self._options.connections, self._options.read_timeout_s, parts.traffic)
+            stack.callback((await self._listen(keeper)).close)
+            stack.callback(asyncio.create_task(keeper.sweep()).cancel)
             self.ready.set()
             log.info("web_ready", url=self.url)
             await self._stopping.wait()
@@ -57,19 +65,20 @@ class WebServer:
         catalog = await stack.enter_async_context(Catalog(self._root))
         line = await stack.enter_async_context(Line(self._address))
         return Parts(self._options, catalog, Directory(catalog), Deployments(catalog, line),
-                     requester=await stack.enter_async_context(Requester(self._address)), line=line,
+                     requester=await stack.enter_async_context(Requester(self._address, self._options.ingress)), line=line,
                      follower=await stack.enter_async_context(Follower(self._address)), traffic=Traffic(),
                      secret=self._secret)
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, keeper: Doorkeeper) -> asyncio.Server:
         host, port = self._options.host, self._options.port
         if not is_loopback(host):
             raise CannotListen(f"web.host is {host}, and there are no keys yet: only loopback addresses are served. Put a "
                                "proxy that checks who calls in front of 127.0.0.1, and its name into web.hosts")
         try:
-            await web.TCPSite(runner, host, port).start()
+            server = await asyncio.get_running_loop().create_server(keeper, host, port, backlog=WAITING_TO_CONNECT)
         except OSError as error:
             raise CannotListen(f"cannot listen on {host}:{port} ({error.strerror}); is another one running? Set "
                                "web.port or MEMRELAY_WEB__PORT to a free port") from error
-        bound = runner.addresses[0]
+        bound = server.sockets[0].getsockname()
         self.url = f"http://[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"http://{bound[0]}:{bound[1]}"
+        return server

@@ -13,6 +13,7 @@ from web.errors import BadRequest, NotFound, Unprocessable
 from web.parts import parts_of
 from web.pipelines import summary, told_of
 from web.preconditions import changed_meanwhile, expected_by
+from web.reading import read_body
 
 routes = web.RouteTableDef()
 MOST_VERSION = 2**63 - 1
@@ -37,7 +38,7 @@ async def versions(request: web.Request) -> web.Response:
 @routes.post("/v1/pipelines/{uid}/rollback")
 async def rollback(request: web.Request) -> web.Response:
     """Puts {"version": n} in service again, as a new version; without one, the last with another bundle. 200, 404, 412, 422."""
-    expected, version = expected_by(request), _wanted(await request.read())
+    expected, version = expected_by(request), _wanted(await read_body(request))
     try:
         swapped = await parts_of(request).deployments.rollback(request.match_info["uid"], version, expected)
     except NoSuchVersion as error:

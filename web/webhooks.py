@@ -6,11 +6,12 @@ from aiohttp import hdrs, web
 
 from bus.entry import NewEntry
 from pipelines.check import CheckedAgent
-from web.body import read_body, to_envelope
+from web.body import to_envelope
 from web.directory import Served
 from web.errors import Conflict, NotFound, Unauthorised
 from web.messages import enter, producer_id
 from web.parts import Parts, parts_of
+from web.reading import read_body
 
 routes = web.RouteTableDef()
 SENDER = "webhook"   # who said what names nobody
@@ -50,7 +51,7 @@ async def _hand_over(request: web.Request, parts: Parts, served: Served, agent: 
     if not agent.takes_messages:
         raise NotFound(f"agent {alias} of pipeline {served.deployed.name} takes no messages: it only shows what is said")
     data = to_envelope(await read_body(request), sender=SENDER, now_ms=time.time_ns() // 1_000_000,
-                       max_bytes=parts.options.message_bytes)
+                       bounds=parts.options)
     entry = NewEntry(uid, data, agent=alias, producer_id=f"{alias}/{ident}" if ident else "")
     return await enter(request, entry, ident)
 

@@ -6,7 +6,7 @@ import structlog
 
 from blocks.contract import Transient
 from bus.codec import encode
-from bus.errors import MalformedMessage
+from bus.errors import MalformedMessage, MessageTooLong
 from bus.resp import Said
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.ids import time_of
@@ -135,6 +135,9 @@ class Batch:
         """One input, or what the inbox holds of it."""
         try:
             work = self._as_input(one)
+        except MessageTooLong as error:
+            cut = one.cut() if isinstance(one, Entry) else one
+            return self._done_before(one) or _given_up(cut, f"{error}; only its beginning is kept")
         except MalformedMessage as error:
             return self._done_before(one) or _given_up(one, str(error))
         known = self._known(work)

@@ -2,9 +2,10 @@
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bus.codec import decode, encode
-from bus.errors import MalformedMessage
+from bus.errors import MalformedMessage, MessageTooLong
 from bus.message import Message, say
 from bus.resp import Said
 from memory.ids import time_of
@@ -13,6 +14,8 @@ from pipelines.plan import Plan
 
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 AGAIN = ".again"   # at the end of an input's key: it has left its entry, and waits to be tried again
+LONGEST_NAME = 1024     # bytes of every field but `data`
+KEPT_OF_TOO_LONG = 65_536   # bytes of a field that is too long, which its dead letter keeps
 
 
 class Input(Struct):
@@ -59,6 +62,10 @@ class Entry(Struct, frozen=True):
         """A field that holds a name or an id."""
         return self.field(name).decode(errors="replace")
 
+    def cut(self) -> "Entry":
+        """The same with the beginnings of its fields, for the dead letters: else one entry could fill the control plane."""
+        return replace(self, fields=[field[:KEPT_OF_TOO_LONG] for field in self.fields])
+
 
 Work = Entry | Input
 
@@ -76,8 +83,10 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":   # as most come
         swarm = plan.swarm_names.get(fields[1])
         if swarm is None:
+            _check_names(entry)
             raise MalformedMessage(_unknown(entry.text(b"swarm"), plan))
         return Input(key, entry.id, plan, swarm, decode(fields[3], max_bytes))
+    _check_names(entry)
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
         raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
@@ -97,6 +106,13 @@ def as_it_was(entry: Entry, max_bytes: int) -> Input:
     only, message = entry.text(b"agent"), decode(entry.field(b"data"), max_bytes)
     return Input(entry.key, entry.id, entry.plan, entry.text(b"swarm"), message, reply=entry.text(b"reply"),
                  producer_id=entry.text(b"id"), only=only, kept_from=0 if only else 1)
+
+
+def _check_names(entry: Entry) -> None:
+    """What names something is kept, logged and compared, and so has to be short. Raises MessageTooLong."""
+    for name, value in zip(entry.fields[::2], entry.fields[1::2], strict=True):
+        if name != b"data" and len(value) > LONGEST_NAME:
+            raise MessageTooLong(f"the field {name[:20]!r} of the entry has {len(value)} bytes; at most {LONGEST_NAME} may be")
 
 
 def _to_swarm(entry: Entry, data: bytes, max_bytes: int) -> Input:

@@ -90,7 +90,7 @@ def test_no_pattern_matches_nothing() -> None:
 
 
 def test_patterns_that_are_too_large_together_are_asked_one_by_one() -> None:
-    patterns = PatternSet([Pattern(rf"[\pL\pN]{{1,200}}x{number}") for number in range(4)])
+    patterns = PatternSet([Pattern(rf"\pL{{1,4}}x{number}") for number in range(600)])
 
     assert list(patterns.matching("éx0 éx2")) == [0, 2]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bus.address import Address
+from bus.backlog import IngressLimits
 from bus.embedded.launcher import EmbeddedServer
 from bus.entry import NewEntry
 from bus.errors import BusBusy, BusRefused, BusUnavailable
@@ -68,7 +69,7 @@ def test_past_the_limit_whoever_comes_is_turned_away_and_nothing_is_appended(ser
     async def about(ingress: Ingress) -> list[str | BaseException]:
         return await asyncio.gather(*[ingress.append(entry) for entry in entries("busy", 15)], return_exceptions=True)
 
-    results = run(server.socket_path, about, most_waiting=10)
+    results = run(server.socket_path, about, limits=IngressLimits(waiting=10))
 
     assert [type(result) for result in results] == [str] * 10 + [BusBusy] * 5
     assert client.redis.xlen(input_of("busy")) == 10
@@ -79,7 +80,7 @@ def test_when_the_rush_is_over_there_is_room_again(server: EmbeddedServer) -> No
         await asyncio.gather(*[ingress.append(entry) for entry in entries("rush", 10)])
         return await ingress.append(NewEntry("rush", b"one more", "chat"))
 
-    assert run(server.socket_path, about, most_waiting=10)
+    assert run(server.socket_path, about, limits=IngressLimits(waiting=10))
 
 
 def test_a_refusal_is_the_callers_alone(server: EmbeddedServer, client: Client) -> None:

@@ -1,4 +1,5 @@
 """A body becomes an envelope: JSON first, whatever its Content-Type; what is no JSON is plain text."""
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -9,29 +10,31 @@ from hypothesis import strategies as st
 from bus.codec import decode
 from web.body import to_envelope
 from web.errors import BadRequest, Problem, TooLarge, Unprocessable
+from web.parts import WebOptions
 
 MOST = 1 << 20
 ENVELOPE = {"from": "Ann", "id": "x", "args": [{"text": "hello", "mood": "good"}, {"text": "and more"}]}
-NESTED = {depth: b"[" * depth + b"]" * depth for depth in (300, 2000)}
+NESTED = {depth: b"[" * depth + b"]" * depth for depth in (60, 65, 2000)}
 
 
-def read(body: bytes, most: int = MOST) -> dict[str, Any]:
+def read(body: bytes, most: int = MOST, depth: int = 64) -> dict[str, Any]:
     """The envelope of a body, which a worker can read too."""
-    envelope = to_envelope(body, sender="webhook", now_ms=1_780_000_000_000, max_bytes=most)
+    bounds = WebOptions(message_bytes=most, json_depth=depth)
+    envelope = to_envelope(body, sender="webhook", now_ms=1_780_000_000_000, bounds=bounds)
     decode(envelope, MOST)
     made: dict[str, Any] = orjson.loads(envelope)
     return made
 
 
-def part(body: bytes) -> dict[str, Any]:
+def part(body: bytes, depth: int = 64) -> dict[str, Any]:
     """The only part of what a body becomes."""
-    (only,) = read(body)["args"]
+    (only,) = read(body, depth=depth)["args"]
     return only
 
 
-def refusal(body: bytes, most: int = MOST) -> Problem:
+def refusal(body: bytes, most: int = MOST, depth: int = 64) -> Problem:
     with pytest.raises(Problem) as caught:
-        read(body, most)
+        read(body, most, depth)
     return caught.value
 
 
@@ -59,7 +62,7 @@ def test_a_text_may_say_who_says_it_and_of_what_type_it_is() -> None:
 
 
 @pytest.mark.parametrize("body", [b"null", b"5", b'"hello"', b"[1, 2]", b'{"event": "push"}', b'{"text": 5}', b'{"args": {}}',
-                                  b'{"text": "x", "username": 5}', b'{"text": null}', NESTED[300]])
+                                  b'{"text": "x", "username": 5}', b'{"text": null}', NESTED[60]])
 def test_any_other_json_is_the_text(body: bytes) -> None:
     assert (part(body)["text"], part(body)["type"]) == (body.decode(), "application/json")
 
@@ -90,11 +93,31 @@ def test_a_message_that_nobody_could_read_is_refused(body: bytes) -> None:
     assert isinstance(refusal(body), Unprocessable)
 
 
-@pytest.mark.parametrize("body", [NESTED[2000], b'{"text": "x", "more": %s}' % NESTED[300],
-                                  b'{"args": [{"text": "x", "more": %s}]}' % NESTED[300], b'{"args": [%s]}' % NESTED[2000]],
+@pytest.mark.parametrize("body", [NESTED[2000], b'{"text": "x", "more": %s}' % NESTED[65],
+                                  b'{"args": [{"text": "x", "more": %s}]}' % NESTED[65], b'{"args": [%s]}' % NESTED[2000]],
                          ids=["any", "text", "envelope", "very deep"])
 def test_what_is_nested_too_deeply_is_refused(body: bytes) -> None:
-    assert "too deeply" in refusal(body).detail
+    assert "deeper than 64, which is what web.max_json_depth allows" in refusal(body).detail
+
+
+def test_a_bound_on_depth_that_is_higher_holds_too() -> None:
+    assert "deeper than 100" in refusal(NESTED[2000], depth=100).detail
+    assert part(NESTED[65], depth=100)["text"] == NESTED[65].decode()
+
+
+def test_brackets_and_colons_in_strings_nest_nothing_and_are_no_keys() -> None:
+    text = "[{:" * 20_000
+
+    assert part(orjson.dumps({"text": text, "list": [[]] * 100}))["text"] == text
+    assert part(text.encode())["text"] == text
+
+
+@pytest.mark.parametrize("make", [
+    lambda count: {str(at): 0 for at in range(count)}, lambda count: {"text": "x", "more": [{"a": ":::"}] * (count - 2)},
+], ids=["one object", "many"])
+def test_more_keys_than_are_allowed_are_refused(make: Callable[[int], Any]) -> None:
+    assert part(orjson.dumps(make(10_000)))
+    assert "more than 10000 keys, which is what web.max_json_keys allows" in refusal(orjson.dumps(make(10_001))).detail
 
 
 @pytest.mark.parametrize("body", [b"x" * 1000, b"\x01" * 200, b'{"text": "%s"}' % (b"x" * 980),

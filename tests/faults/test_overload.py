@@ -1,0 +1,138 @@
+"""Row 20: more comes in than a slow block works off: what waits is bounded, the rest is shed with 503, and all recovers."""
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.support.abuse import Bystander, Footprint
+from tests.support.bundles import STORE, make_agent, make_memory, make_relay
+from tests.support.client import input_of
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+SLOW = "a.{200}c|^(.*)$"   # takes milliseconds for a text of a and b in an order that it has not seen
+LENGTH = 600               # characters
+POSTERS, BACKLOG, MOST_MB = 8, 300, 50
+OVER = 1.5   # several processes may post for as long as a length is taken for true
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """A server whose pipelines may have so many messages waiting."""
+    with Served(BUS__MAX_BACKLOG=str(BACKLOG)) as served:
+        yield served
+
+
+def deploy(served: Served) -> str:
+    """A pipeline that takes its time with each message."""
+    return served.deploy(make_relay("slow", SLOW), make_memory("write", hears="dispatch_slow"))
+
+
+def flood(served: Served, uid: str, seconds: float) -> tuple[Counter[int], list[str], set[str | None]]:
+    """Posts as fast as the server answers: (answers by status, what was taken, the Retry-After of the others)."""
+    counts, taken, retries, ends_at = Counter[int](), list[str](), set[str | None](), time.monotonic() + seconds
+
+    def post(poster: int) -> None:
+        connection, chooser, number = HTTPConnection(urlsplit(served.url).netloc, timeout=20), random.Random(), 0
+        while time.monotonic() < ends_at:
+            number += 1
+            text = f"{poster}-{number} {''.join(chooser.choices('ab', k=LENGTH))}"
+            connection.request("POST", f"/v1/pipelines/{uid}/swarms/chat/messages", text)
+            answer = connection.getresponse()
+            answer.read()
+            counts[answer.status] += 1
+            if answer.status == 202:
+                taken.append(text)
+            else:
+                retries.add(answer.headers["Retry-After"])
+        connection.close()
+
+    threads = [threading.Thread(target=post, args=(poster,)) for poster in range(POSTERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return counts, taken, retries
+
+
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(180)])])
+def test_what_waits_is_bounded_the_rest_is_shed_and_everything_recovers(served: Served, seconds: float, tell: Tell) -> None:
+    uid, house = deploy(served), served.house
+    flood(served, uid, 1)   # everything is warm, and the backlog full
+    pids = {"web": served.web.pid, "worker": house.workers[-1].pid, "server": house.server.pid}
+    footprints = {name: Footprint(pid) for name, pid in pids.items() if pid is not None}
+    kept = len(house.contents(uid))
+
+    with Bystander(served.url, "/ready") as others, Longest(served, uid) as longest:
+        counts, taken, retries = flood(served, uid, seconds)
+
+    grown = {f"{name}_mb": footprint.grown_mb for name, footprint in footprints.items()}
+    began = time.monotonic()
+    house.client.await_quiet(uid, 30)
+    tell(20, f"a slow block for {seconds:g} s", taken=counts[202], shed=counts[503], longest=longest.entries,
+         others_s=others.slowest_s, recovered_s=time.monotonic() - began, **grown)
+    assert set(counts) == {202, 503} and retries == {"1"}
+    assert longest.entries < BACKLOG * OVER
+    assert sum(grown.values()) < MOST_MB
+    assert not others.failures
+    contents = Counter(house.contents(uid))
+    assert not Counter(taken) - contents and max(contents.values()) == 1 and kept < len(contents)
+    assert house.dead_letters(uid) == [] and house.client.unacknowledged(uid) == 0
+    assert "guid" in served.say(uid, "and on", query="?wait=10").texts[0]
+
+
+class Longest:
+    """How long an input became, looked at all the while. Use it as a context."""
+
+    def __init__(self, served: Served, uid: str) -> None:
+        """Begins with the context."""
+        self._redis, self._key, self._ended = served.house.client.redis, input_of(uid), threading.Event()
+        self._thread, self.entries = threading.Thread(target=self._look), 0
+
+    def __enter__(self) -> "Longest":
+        """Starts looking."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends looking."""
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.02):
+            self.entries = max(self.entries, int(self._redis.xlen(self._key)))
+
+
+@pytest.mark.parametrize("path", ["/webhooks/{uid}/memory_write_", "/v1/pipelines/{uid}/swarms/chat/messages",
+                                  "/api/v1/pd/webhook/tea-with-milk/hook/memory_write",
+                                  "/v1/pipelines/{uid}/swarms/chat/messages?wait=5"])
+def test_every_way_in_over_http_sheds_and_tells_when_to_come_again(path: str) -> None:
+    hook = make_agent("hook", "memory_write", {"memory_id": STORE}) | {"agent_alias": "hook", "wf_webhook_token": "env:HOOK"}
+    writer = make_agent("memory_write", "memory_write", {"memory_id": STORE})
+    with Served(worker=False, secrets={"HOOK": "tea-with-milk"}, BUS__MAX_BACKLOG="20") as served:
+        uid = served.deploy_unserved(hook, writer)
+        served.house.client.enter_together(uid, ["x"] * 20)
+        served.say(uid, "it learns with the first one")
+
+        answer = served.post(path.format(uid=uid), "tea")
+
+        assert (answer.problem[0], answer.headers["retry-after"]) == (503, "1")
+        assert "bus.max_backlog allows 20" in answer.problem[1]
+        served.house.client.redis.delete(input_of(uid))
+        wait_for(lambda: served.say(uid, "tea").status == 202, "there is room again", 2)
+
+
+def test_what_is_published_and_added_by_others_is_not_bounded() -> None:
+    with Served(BUS__MAX_BACKLOG="20") as served:
+        uid = served.deploy()
+        for number in range(100):
+            served.house.client.publish(uid, b'{"from": "User", "args": [{"text": "/write %d"}]}' % number)
+
+        wait_for(lambda: len(served.house.contents(uid)) == 100, "all were heard")

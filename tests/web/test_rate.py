@@ -1,0 +1,105 @@
+"""A token bucket for each caller: a burst at once, then a steady rate; no caller pays for another."""
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.served import Served
+from web.rate import MOST_CALLERS, Buckets
+
+
+class Clock:
+    """Goes on only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Served]:
+    """A server that takes five requests at once, and one a second after that."""
+    with Served(worker=False, WEB__RATE="1", WEB__BURST="5") as limited:
+        yield limited
+
+
+def test_a_burst_is_taken_at_once_and_then_one_as_often_as_the_rate_says(clock: Clock) -> None:
+    buckets = Buckets(10, 3, clock)
+
+    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, pytest.approx(0.1)]
+    clock.now += 0.1
+    assert [buckets.take("a"), buckets.take("a")] == [0, pytest.approx(0.1)]
+
+
+def test_a_refusal_takes_no_token(clock: Clock) -> None:
+    buckets = Buckets(1, 1, clock)
+
+    assert [buckets.take("a") for _ in range(100)] == [0] + [1] * 99
+    clock.now += 1
+    assert buckets.take("a") == 0
+
+
+def test_each_caller_has_a_bucket_of_its_own(clock: Clock) -> None:
+    buckets = Buckets(1, 1, clock)
+
+    assert [buckets.take(name) for name in "abab"] == [0, 0, 1, 1]
+
+
+def test_the_callers_that_are_kept_are_bounded(clock: Clock) -> None:
+    buckets = Buckets(1, 1, clock)
+
+    for caller in range(MOST_CALLERS + 500):
+        buckets.take(caller)
+
+    assert len(buckets) == MOST_CALLERS
+    assert buckets.take(MOST_CALLERS + 499) > 0
+
+
+@given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 20), st.integers(1, 10))
+def test_no_more_than_the_burst_and_the_rate_is_ever_taken(pauses: list[float], rate: int, burst: int) -> None:
+    clock = Clock()
+    buckets, taken = Buckets(rate, burst, clock), 0
+    for pause in pauses:
+        clock.now += pause
+        taken += buckets.take("a") == 0
+
+    assert taken <= burst + rate * clock.now + 1e-6
+
+
+def test_over_http_a_token_is_a_caller_and_is_told_when_to_come_again(limited: Served) -> None:
+    answers = [limited.get("/live", Authorization="Bearer one") for _ in range(6)]
+
+    assert [answer.status for answer in answers] == [200] * 5 + [429]
+    assert "web.rate" in answers[-1].problem[1] and "web.burst" in answers[-1].problem[1]
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert limited.get("/live", Authorization="Bearer two").status == 200
+
+
+def test_who_sends_no_token_from_this_machine_is_not_limited(limited: Served) -> None:
+    assert {limited.get("/live").status for _ in range(20)} == {200}
+
+
+def test_a_refused_message_is_not_taken(limited: Served) -> None:
+    uid, statuses, gate = limited.deploy_unserved(), [], threading.Barrier(20)
+
+    def post() -> None:
+        gate.wait()
+        statuses.append(limited.say(uid, "/write tea", Authorization="Bearer three").status)
+
+    threads = [threading.Thread(target=post) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert set(statuses) == {202, 429}
+    assert limited.house.client.redis.xlen(f"pipeline:{{{uid}}}:in") == statuses.count(202) <= 15
