@@ -38,12 +38,15 @@ class Feeder(threading.Thread):
         """The thread's."""
         try:
             with self._client:
-                for start in range(0, len(self.texts), CHUNK):
-                    while not self._enter(self.texts[start:start + CHUNK]):
-                        time.sleep(0.02)
-                    time.sleep(self._pause_s)
+                self._enter_all()
         except (AssertionError, redis.RedisError) as error:
             self.fault = error
+
+    def _enter_all(self) -> None:
+        for start in range(0, len(self.texts), CHUNK):
+            while not self._enter(self.texts[start:start + CHUNK]):
+                time.sleep(0.02)
+            time.sleep(self._pause_s)
 
     def _enter(self, texts: Iterable[str]) -> bool:
         try:

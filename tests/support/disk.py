@@ -1,7 +1,8 @@
 """A small disk that can be filled: a tmpfs, where this user may mount one."""
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,17 @@ class SmallDisk:
         """Nothing more can be written."""
         with self._ballast.open("ab", buffering=0) as file:
             for size in (1 << 16, 1 << 12):
-                try:
-                    while file.write(bytes(size)) == size:
-                        pass
-                except OSError:   # it is full
-                    continue
+                with suppress(OSError):   # it is full
+                    _write_for_ever(file, size)
 
     def free(self) -> None:
         """What filled it is gone."""
         self._ballast.unlink()
+
+
+def _write_for_ever(file: FileIO, size: int) -> None:
+    while file.write(bytes(size)) == size:
+        pass
 
 
 @contextmanager

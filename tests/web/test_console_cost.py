@@ -32,7 +32,7 @@ def test_many_open_pages_cost_the_bus_one_look_a_second(served: Served) -> None:
 
 def looks(served: Served) -> int:
     """How often the roll of workers was read, which each look does once."""
-    return int(served.house.client.redis.info("commandstats").get("cmdstat_zrange", {"calls": 0})["calls"])
+    return int(served.house.client.redis.info("commandstats").get("cmdstat_zrangebyscore", {"calls": 0})["calls"])
 
 
 def test_a_pipeline_is_shown_as_soon_as_it_is_deployed(served: Served) -> None:
