@@ -235,5 +235,6 @@ def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
         letter = Letter(error, work.text(b"swarm"), work.field(b"data"), work.plan.hash, work.text(b"agent"), work.text(b"id"),
                         work.text(b"hop"), bool(work.field(b"heard")), attempts)
         return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), entry=work.entry, letter=letter)
-    letter = Letter(error, work.swarm, encode(work.message), work.plan.hash, work.only, hop=str(work.hop), attempts=attempts)
+    letter = Letter(error, work.swarm, encode(work.message), work.plan.hash, work.only, work.producer_id, str(work.hop),
+                    work.heard, attempts)
     return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, letter=letter)

@@ -19,7 +19,7 @@ from worker.agenda import Agenda
 from worker.batch import Batch, Checkpoint
 from worker.errors import TooMany
 from worker.inputs import Entry, Input, from_pending
-from worker.letters import Lettered, look_up, settle
+from worker.letters import Lettered, look_up, once_each, settle
 from worker.limits import WorkerLimits
 from worker.outbox import Outbox, tell_refusals
 from worker.outcome import Letter, Outcome
@@ -165,12 +165,13 @@ class Group:
     async def _work(self, journal: bool) -> None:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
         limits, now_ms = self._shared.limits, time.time_ns() // 1_000_000
-        work = [self._todo.popleft() for _ in range(min(len(self._todo), limits.batch * len(self.slots)))]
+        work, later = once_each(
+            [self._todo.popleft() for _ in range(min(len(self._todo), limits.batch * len(self.slots)))])
         lettered = await self._patiently(partial(look_up, self._shared.catalog.letters, work, recovering=self._recovering))
         result = await self._in_thread(Batch(
             work, limits, Retries(limits, self._origins, now_ms), settled=self._settled, gone=lettered.gone, journal=journal,
             former=self._former, checkpoint=self._shared.checkpoint))
-        self._todo.extendleft(reversed(result.left))
+        self._todo.extendleft(reversed([*result.left, *later]))
         outcomes = result.outcomes + await self._follow(result.outcomes)
         await self._bury(outcomes, lettered)
         self._shared.tally.count(outcomes)

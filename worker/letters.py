@@ -18,6 +18,20 @@ class Lettered(NamedTuple):
     gone: frozenset[str] = frozenset()    # replays whose letter is there no more: they went through already, or it was dropped
 
 
+def once_each(work: Sequence[Work]) -> tuple[Sequence[Work], list[Work]]:
+    """(what may run together, replays of an input that is among them: they come next, when its outcome is known)."""
+    if not any(one.entry for one in work):
+        return work, []
+    seen: set[tuple[str, str]] = set()
+    together: list[Work] = []
+    later: list[Work] = []
+    for one in work:
+        name = (one.plan.uid, one.id)
+        (later if name in seen else together).append(one)
+        seen.add(name)
+    return together, later
+
+
 async def look_up(letters: DeadLetters, work: Sequence[Work], *, recovering: bool) -> Lettered:
     """Asks for the replays; while recovering for every input, since the crash may have come between burial and
     acknowledgement. Raises StoreBusy."""

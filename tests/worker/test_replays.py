@@ -4,11 +4,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import repeat
+from pathlib import Path
 
 import orjson
 import pytest
 
 from memory.ids import derive_guid, time_of
+from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
 from tests.support.child import ChildProcess
 from tests.support.client import input_of, make_envelope
@@ -273,6 +275,30 @@ def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
 
         assert "replay_without_letter" in worker.said
         assert (house.contents(uid), house.client.log(uid), house.dead_letters(uid)) == ([], [], [])
+
+
+@pytest.mark.parametrize("fields", [{"heard": "1"}, {"id": "order-1"}], ids=["heard", "order-1"])
+def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once(tmp_path: Path, fields: Json) -> None:
+    uid, gate, limits = make_uid(), tmp_path / "gate", {"first_pause_s": 0.05, "longest_pause_s": 0.1, "retries": 3}
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
+        ident = house.client.enter(uid, make_waiting("tea", gate, tries=6), **fields)
+        (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
+        assert (letter.id, letter.attempts) == (ident, 4)
+        assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "heard" in fields)
+
+        assert worker.stop() == 0
+        replay(house, uid, ident, times=5)   # for one batch
+        house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
+        wait_for(lambda: house.contents(uid), "it is done")
+        wait_for(lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "nothing waits any more")
+        house.client.await_quiet(uid)
+        if "id" in fields:
+            house.client.ask(uid, make_waiting("tea", gate, tries=6), **fields)
+
+        assert house.rows(uid, "SELECT guid FROM records") == [(derive_guid(uid, ident, "keeper_", 1),)]
+        assert {said.input for said in house.client.log(uid)} == {ident}
+        assert not house.dead_letters(uid)
 
 
 BROKEN = {"no JSON": {"swarm": "chat", "data": b"\xff\x00{"},
