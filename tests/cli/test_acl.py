@@ -44,6 +44,7 @@ def test_the_client_appends_reads_and_hears_in_its_pipeline(clients: tuple[redis
     ("XRANGE", swarm_of(OTHERS, "chat"), "-", "+"),
     ("PUBLISH", swarm_of(OTHERS, "chat"), "x"), ("PUBLISH", "memrelay:changes", "x"), ("SUBSCRIBE", swarm_of(OTHERS, "chat")),
     ("SUBSCRIBE", f"reply:{{{OTHERS}}}:x"), ("PSUBSCRIBE", "*"), ("GET", "memrelay:{workers}"), ("SET", input_of(OURS), "x"),
+    ("HSET", f"pipeline:{{{OURS}}}:owner", "epoch", "9"),
     ("DEL", input_of(OURS)), ("XGROUP", "CREATE", input_of(OURS), "g", "0"), ("XDEL", input_of(OURS), "0-1"),
     ("XREADGROUP", "GROUP", "owner", "c", "STREAMS", input_of(OURS), ">"), ("KEYS", "*"), ("SCAN", "0"), ("CONFIG", "GET", "*"),
     ("FLUSHALL",), ("FLUSHDB",), ("ACL", "WHOAMI"), ("ACL", "LIST"), ("SHUTDOWN",), ("EVAL", "return 1", "0"),
