@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
+from tests.support.child import ChildProcess, start_program
 from tests.support.house import House
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key, revoke
 from tests.support.listener import Listener
-from tests.support.served import Served, WebProcess
+from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
@@ -132,10 +133,9 @@ def test_whether_it_is_ready_is_told_to_all_and_why_not_to_who_sees_all(keyed: S
     assert get(keyed, "/ready", confined).json == get(keyed, "/ready", whole).json == keyed.get("/ready").json
 
 
-def listening_on_all(house: House) -> WebProcess:
-    return WebProcess(house.folder / "web.log", {
-        "MEMRELAY_BUS__URL": f"unix://{house.client.socket}", "MEMRELAY_MEMORY__ROOT": str(house.root),
-        "MEMRELAY_WEB__HOST": "0.0.0.0", "MEMRELAY_WEB__PORT": "0", "MEMRELAY_LOG__FORMAT": "json"})
+def listening_on_all(house: House) -> ChildProcess:
+    return start_program("web", house.folder / "web.log", {
+        "BUS__URL": f"unix://{house.client.socket}", "MEMORY__ROOT": str(house.root), "WEB__HOST": "0.0.0.0", "WEB__PORT": "0"})
 
 
 def test_without_a_key_only_loopback_is_listened_on_and_it_says_so() -> None:
