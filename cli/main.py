@@ -29,6 +29,8 @@ COMMANDS = {
     "status": "Say what runs: workers, pipelines, lag, dead letters, durability.",
     "dlq": "Dead letters: list, show, replay and drop what could not be run.",
     "doctor": "Look for what is wrong, and say what to do about it.",
+    "keys": "Make, list and revoke the keys that HTTP asks for.",
+    "acl": "Print the server's ACL line that confines a client to one pipeline.",
     "completion": "Print what makes a shell complete commands and pipelines.",
 }
 # Plain help: rich's boxes would cost a tenth of a second each time.

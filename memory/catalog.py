@@ -1,4 +1,4 @@
-"""The control plane: deployed bundles, and beside them dead letters. Low rate, opened by every process of a host."""
+"""The control plane: deployed bundles, and beside them dead letters and keys. Low rate, opened by every process of a host."""
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Self
 from memory.dead_letters import DeadLetters
 from memory.errors import NotAsExpected
 from memory.expected import ANYTHING, Expected
+from memory.keys import Keys
+from memory.sessions import Sessions
 from memory.sqlite.system import bundles
 from memory.system_file import SystemFile
 
@@ -34,6 +36,7 @@ class Catalog:
         """`root` is the memory root."""
         self._file = SystemFile(root)
         self.letters = DeadLetters(self._file)
+        self.keys, self.sessions = Keys(self._file), Sessions(self._file)
 
     async def __aenter__(self) -> Self:
         """Opens the file, or makes it. Raises StoreBroken."""

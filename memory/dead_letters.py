@@ -58,10 +58,10 @@ class DeadLetters:
             rows = await letters.find(database, uid, ident)
         return next(map(DeadLetter._make, rows), None)
 
-    async def page(self, uid: str = "", *, after: int = 0, limit: int) -> list[Listed]:
-        """The letters of a pipeline, or of all, in the order in which they first came; those after a place."""
+    async def page(self, uids: Sequence[str] | None = None, *, after: int = 0, limit: int) -> list[Listed]:
+        """The letters of these pipelines, or of all, in the order in which they first came; those after a place."""
         with self._file.reading() as database:
-            return list(map(Listed._make, await letters.page(database, uid, after, limit)))
+            return list(map(Listed._make, await letters.page(database, uids, after, limit)))
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Which of these are letters of a pipeline."""

@@ -25,9 +25,7 @@ NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # of an agent that calls none
 def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> CheckedAgent | None:
     """The agent; None after telling why it cannot work."""
     _check_publishing(spec, place, report)
-    if spec.wf_webhook_token and not SECRET.fullmatch(spec.wf_webhook_token):
-        rule = "a token stands in the environment or in a file, and a bundle says where"
-        report.error((*place, "wf_webhook_token"), rule, "write env:NAME or file:PATH")
+    _check_secrets(spec, place, report)
     block, values = _block_of(spec, place, report), parse_args(spec.wf_webhook_args, _args(place), report)
     args = read_args(block, values, _args(place), report) if block is not None and values is not None else None
     if block is None or args is None:
@@ -45,12 +43,21 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
         args=args,
         calls=calls,
         token=spec.wf_webhook_token,
+        secrets=spec.secrets,
         interval_ms=round(1000 * spec.wf_interval_secs),
     )
 
 
 def _args(place: Place) -> Place:
     return (*place, "wf_webhook_args")
+
+
+def _check_secrets(spec: AgentSpec, place: Place, report: Report) -> None:
+    kept = (("wf_webhook_token", "token", (spec.wf_webhook_token,)), ("wf_webhook_secret", "secret", spec.secrets))
+    for key, what, references in kept:
+        if not all(SECRET.fullmatch(reference) for reference in references if reference):
+            rule = f"a {what} stands in the environment or in a file, and a bundle says where"
+            report.error((*place, key), rule, "write env:NAME or file:PATH")
 
 
 def _check_publishing(spec: AgentSpec, place: Place, report: Report) -> None:

@@ -120,6 +120,8 @@ class AgentSpec(Part):
     """The block's arguments: an object, or a string that holds one as JSON."""
     wf_webhook_token: str = ""
     """Where the token is kept that webhooks to this agent must bring: `env:NAME` or `file:PATH`."""
+    wf_webhook_secret: Names = ""
+    """Where the secrets are kept by which webhooks to this agent are signed: `env:NAME` or `file:PATH`, or a list of these."""
     wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
     """How often the block is called with an empty text, whatever is said: each so many seconds, 1 to a year; 0 for never."""
 
@@ -149,6 +151,12 @@ class AgentSpec(Part):
         """A chat says what its user says wherever it has a swarm to, other agents where their results are wanted."""
         wanted = self.agent_class == "chat_agent" or (self.agent_class != "viewer_agent" and self.wf_publish_results)
         return wanted and bool(self.agent_send_swarm)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """`wf_webhook_secret`, one or a list, as references."""
+        given = self.wf_webhook_secret
+        return tuple(name for name in ((given,) if isinstance(given, str) else given) if name)
 
     @property
     def accepts(self) -> tuple[str, ...]:

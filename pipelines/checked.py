@@ -20,6 +20,12 @@ class CheckedAgent:
     calls: bool  # is the block called for what the agent hears?
     token: str = ""  # where its webhooks' token is kept; "" where they need none
     interval_ms: int = 0  # at which the block is called whatever is said; 0 for never
+    secrets: tuple[str, ...] = ()  # where the secrets are kept by which its webhooks are signed; () where they need not be
+
+    @property
+    def is_guarded(self) -> bool:
+        """Its webhooks need a token or a signature."""
+        return bool(self.token or self.secrets)
 
     @property
     def is_voice(self) -> bool:

@@ -1,18 +1,22 @@
 """The application: which paths there are, and what every request passes on its way."""
+from functools import partial
 from ipaddress import ip_address
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from web import dead_letters, health, messages, pipelines, versions, webhooks
-from web.console import pages
-from web.console.glance import GLANCE, Glance
+from web.access import refuse_undeclared
+from web.console import login, pages
 from web.door import BUSY, door_of
 from web.errors import tell_problems
+from web.eviction import evicting
+from web.glance import Glance
 from web.guard import LOOPBACK, guard
 from web.live import LISTENERS, close_listeners
 from web.parts import PARTS, Parts
-from web.rate import limit_rate, token_or_address
+from web.rate import key_or_address, limit_rate
+from web.status import read_status
 from web.traffic import Traffic
 
 
@@ -20,13 +24,15 @@ def make_app(parts: Parts) -> web.Application:
     """The application with all its routes."""
     options = parts.options
     hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
-    limited = [limit_rate(options.rate, options.burst, token_or_address)] if options.rate else []
-    app = web.Application(middlewares=[_attend(parts.traffic), tell_problems, *limited, guard(hosts)],
+    limited = [limit_rate(options.rate, options.burst, key_or_address)] if options.rate else []
+    app = web.Application(middlewares=[_attend(parts.traffic), tell_problems, *limited, guard(hosts), refuse_undeclared],
                           client_max_size=options.message_bytes)
-    app[PARTS], app[LISTENERS], app[GLANCE] = parts, set(), Glance(parts.catalog, parts.line)
+    app[PARTS], app[LISTENERS] = parts, {}
+    app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))
     for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
-                  pages.routes):
+                  login.routes, pages.routes):
         app.add_routes(table)
+    app.cleanup_ctx.append(evicting)
     app.on_shutdown.append(close_listeners)
     return app
 

@@ -1,6 +1,7 @@
 """/v1/dead-letters: listing, showing, replaying and dropping."""
 from aiohttp import web
 
+from web.access import caller_of, needs
 from web.answers import json_response, limit_of, refuse_unknown
 from web.errors import BadRequest, Conflict, NotFound
 from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
@@ -15,15 +16,17 @@ LARGEST = 2**63 - 1
 
 
 @routes.get(LETTERS)
+@needs("read")
 async def every(request: web.Request) -> web.Response:
-    """Those of `pipeline`, or all, in the order in which they first came: {items, next_cursor, total}."""
+    """Those of `pipeline`, or all that the caller sees, in the order in which they first came: {items, next_cursor, total}."""
     refuse_unknown(request, ("pipeline", "cursor", "limit"))
-    catalog, uid = parts_of(request).catalog, request.query.get("pipeline", "")
+    catalog, uid, caller = parts_of(request).catalog, request.query.get("pipeline", ""), caller_of(request)
     limit, after = limit_of(request, PAGE), _place(request.query.get("cursor", "0"))
-    counts = await catalog.letters.count()
-    if uid and uid not in counts and uid not in {one.uid for one in await catalog.active()}:
+    counts = {of: count for of, count in (await catalog.letters.count()).items() if caller.sees(of)}
+    if uid and uid not in counts and uid not in {one.uid for one in await catalog.active() if caller.sees(one.uid)}:
         raise NotFound(f"no pipeline {uid[:100]!r} is in service or has dead letters; GET /v1/pipelines lists them")
-    found = await catalog.letters.page(uid, after=after, limit=limit + 1)
+    seen = None if caller.sees_all else list(counts)
+    found = await catalog.letters.page([uid] if uid else seen, after=after, limit=limit + 1)
     items = found[:limit]
     return json_response({"items": [as_item(one) for one in items],
                           "next_cursor": str(items[-1].place) if len(found) > limit else None,
@@ -31,6 +34,7 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get(LETTER)
+@needs("read")
 async def show(request: web.Request) -> web.Response:
     """One, with what was said."""
     try:
@@ -40,6 +44,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.post(LETTER + "/replay")
+@needs("admin")
 async def replay(request: web.Request) -> web.Response:
     """Runs it again: 202 {message_id}, or with `wait` 200 and what came of it; 404, 409 where the pipeline is gone."""
     uid, ident = _named(request)
@@ -53,6 +58,7 @@ async def replay(request: web.Request) -> web.Response:
 
 
 @routes.delete(LETTER)
+@needs("admin")
 async def drop(request: web.Request) -> web.Response:
     """Forgets it: 204, or 404."""
     uid, ident = _named(request)

@@ -1,6 +1,7 @@
 """Deploying, rolling back and removing pipelines: the catalogue first, then word to the workers, then what they say."""
 import asyncio
 import time
+from collections.abc import Callable
 
 from bus.errors import BusError
 from bus.line import Line
@@ -32,9 +33,11 @@ class Deployments:
         await self._announce("deployed")
         return swapped
 
-    async def rollback(self, uid: str, version: int | None, expected: Expected = ANYTHING) -> Swapped:
+    async def rollback(self, uid: str, version: int | None, expected: Expected = ANYTHING, *,
+                       allow: Callable[[CheckedBundle], None] | None = None) -> Swapped:
         """Deploys an earlier version's bundle again, as a new version; without one, that of the last other bundle.
 
+        `allow` raises where the caller may not deploy that bundle.
         Raises NoSuchVersion, BundleRefused where this program does not accept it any more, NotAsExpected and StoreBusy.
         """
         versions = await self._catalog.versions(uid)
@@ -45,7 +48,10 @@ class Deployments:
         if source is None:
             raise NoSuchVersion(f"the bundle of version {target.version} is gone from system.db; deploy it from a file")
         checked = await asyncio.to_thread(check, source, uid=uid)
-        return await self.deploy(checked.accepted(), expected)
+        bundle = checked.accepted()
+        if allow is not None:
+            allow(bundle)
+        return await self.deploy(bundle, expected)
 
     async def _before(self, versions: list[Deployed], uid: str, expected: Expected) -> tuple[Deployed, Expected]:
         """The version before the active one, which may not change meanwhile: else it would be another one's before."""

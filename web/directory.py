@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from memory.catalog import Catalog, Deployed
 from pipelines.check import CheckedAgent, CheckedBundle, check
-from web.errors import NotFound
+from web.errors import NotFound, no_pipeline
 
 FRESH_S = 1.0
 
@@ -67,7 +67,7 @@ class Directory:
                 await self._refresh()
                 served = self._served.get(uid)
         if served is None:
-            raise NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
+            raise no_pipeline(uid)
         return served
 
     def _is_fresh(self) -> bool:

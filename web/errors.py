@@ -2,8 +2,9 @@
 
 Problem
 ├── BadRequest          400  what was sent cannot be understood
-├── Unauthorised        401  the token or key is not the right one
+├── Unauthorised        401  the key, token or signature is missing or wrong
 ├── Forbidden           403  a web page of another origin asked
+├── NotAllowed          403  the key is good, and does not go so far
 ├── NotFound            404  no such pipeline, agent, swarm or page
 ├── Conflict            409  it is there already, or several are meant
 ├── TooSlow             408  the request was not whole in time
@@ -55,9 +56,9 @@ class BadRequest(Problem):
 
 
 class Unauthorised(Problem):
-    """The token is missing or wrong."""
+    """The key, token or signature is missing or wrong."""
 
-    status, title = 401, "The token is not the right one"
+    status, title = 401, "Not let in"
 
     def as_response(self) -> web.Response:
         """The answer, with how to send one."""
@@ -70,6 +71,12 @@ class Forbidden(Problem):
     """A page of another origin asked."""
 
     status, title = 403, "Not from here"
+
+
+class NotAllowed(Problem):
+    """The key is good, and does not go so far."""
+
+    status, title = 403, "The key does not allow this"
 
 
 class NotFound(Problem):
@@ -159,6 +166,11 @@ class TooLate(Problem):
     """Nobody answered in time."""
 
     status, title = 504, "Nobody answered in time"
+
+
+def no_pipeline(uid: str) -> NotFound:
+    """The same whether there is none, or the caller may not know of it."""
+    return NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
 
 
 def problem(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:

@@ -11,6 +11,7 @@ from multidict import istr
 from web.errors import BadRequest, Forbidden, Problem, WrongHost, WrongType
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+FORMS = ("/login", "/logout")   # what a page of ours sends as a form
 SAFE = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS)
 FETCH_SITE = istr("Sec-Fetch-Site")   # what a browser says of where a request comes from (W3C Fetch Metadata)
 
@@ -48,6 +49,8 @@ def _check_origin(request: web.Request, host: str) -> None:
     if site not in (None, "same-origin", "none"):
         raise Forbidden("a page of another site may not do this; only pages of this server may")
     is_json = request.content_type == "application/json"
+    if origin is not None and request.path in FORMS:
+        return   # the page's own form, as its origin says
     if request.method not in SAFE and not is_json and hdrs.AUTHORIZATION not in headers:
         raise WrongType("from a browser what changes something needs Content-Type: application/json")
 

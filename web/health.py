@@ -8,10 +8,11 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from bus.errors import BusError
 from memory.errors import StoreBroken, StoreBusy
+from web.access import caller_of, needs, open_to_all
 from web.answers import json_response
 from web.metrics import render
 from web.parts import Parts, parts_of
-from web.status import read_status
+from web.status import limited, read_status
 
 routes = web.RouteTableDef()
 PROBE_MS = 10_000
@@ -19,39 +20,53 @@ PATIENCE_S = 2.0   # with a bus that does not answer; who asks for health does n
 
 
 @routes.get("/live")
+@open_to_all
 async def live(_: web.Request) -> web.Response:
     """The process answers."""
     return json_response({"live": True})
 
 
 @routes.get("/ready")
+@open_to_all
 async def ready(request: web.Request) -> web.Response:
-    """200 where a message would be taken, durably; 503 with what is wrong where not."""
+    """200 where a message would be taken, durably; 503 with what is wrong where not, told in full to who sees all pipelines."""
     parts = parts_of(request)
+    sees_all = (await parts.authoriser.caller_or_stranger(request)).sees_all
     checks = {"bus": await _bus_fault(parts), "catalogue": await _catalogue_fault(parts)}
     wrong = {name: fault for name, fault in checks.items() if fault}
-    body = {"ready": not wrong, "checks": {name: fault or "ok" for name, fault in checks.items()}}
+    body = {"ready": not wrong, "checks": {name: _told(fault, sees_all) for name, fault in checks.items()}}
     return json_response(body, 503 if wrong else 200)
 
 
+def _told(fault: str, whole: bool) -> str:
+    return (fault if whole else "not ok") if fault else "ok"
+
+
 @routes.get("/status")
+@needs("read")
 async def status(request: web.Request) -> web.Response:
     """Workers, pipelines with rate, lag and dead letters, and which durability is in force."""
     parts = parts_of(request)
-    found = await read_status(parts.catalog, parts.line)
+    found, caller = await read_status(parts.catalog, parts.line), caller_of(request)
+    if not caller.sees_all:
+        return json_response(limited(found, caller.sees))
     return json_response({"bus": parts.options.bus_name, "listeners": parts.traffic.listeners} | found)
 
 
 @routes.get("/metrics")
+@needs("read")
 async def metrics(request: web.Request) -> web.Response:
     """For Prometheus."""
-    parts = parts_of(request)
+    parts, caller = parts_of(request), caller_of(request)
     try:
         async with asyncio.timeout(PATIENCE_S):
             found = await read_status(parts.catalog, parts.line)
     except (BusError, StoreBusy, StoreBroken, TimeoutError):
         found = None
-    return web.Response(body=render(found, parts.traffic), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    if not caller.sees_all:
+        found = limited(found, caller.sees) if found else None
+    page = render(found, parts.traffic if caller.sees_all else None)
+    return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def _bus_fault(parts: Parts) -> str:

@@ -14,8 +14,9 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from bus.errors import BusError
 from bus.log import Said, place_of, read_log
 from web.answers import refuse_unknown
+from web.authoriser import Caller
 from web.errors import BadRequest
-from web.parts import Parts
+from web.parts import Parts, parts_of
 from web.traffic import Traffic
 
 log = structlog.get_logger()
@@ -26,12 +27,13 @@ SWEEP_AFTER = 200            # listeners that have left
 FAREWELL_S = 5.0             # how long a listener has to take the reason why it is dropped
 LEAVE_S = 2.0                # the same when the server ends: process managers kill after 5
 HEARTBEAT_S = 30.0
-LISTENERS = web.AppKey("listeners", set[web.WebSocketResponse])
+LISTENERS = web.AppKey("listeners", dict[web.WebSocketResponse, Caller])
 
 
-async def follow_live(request: web.Request, parts: Parts, uid: str, swarm: str) -> web.WebSocketResponse:
+async def follow_live(request: web.Request, caller: Caller, uid: str, swarm: str) -> web.WebSocketResponse:
     """Sends {"cursor", "mid", "message"} for each message said after `after=CURSOR`, or from now on."""
     refuse_unknown(request, ("after",))
+    parts = parts_of(request)
     after = request.query.get("after", "")
     try:
         reached = place_of(after) if after else (0, 0)
@@ -44,12 +46,12 @@ async def follow_live(request: web.Request, parts: Parts, uid: str, swarm: str) 
     try:
         await socket.prepare(request)
         _bound(request.transport)
-        everyone.add(socket)
+        everyone[socket] = caller
         parts.traffic.listeners = len(everyone)
         await listener.serve()
     finally:
         leave()
-        everyone.discard(socket)
+        everyone.pop(socket, None)
         parts.traffic.listeners = len(everyone)
         _let_go(request.transport)
         _sweep(parts.traffic)

@@ -10,6 +10,7 @@ from bus.entry import NewEntry
 from bus.errors import NoAnswer
 from bus.log import Said, place_of, read_log, read_log_back
 from bus.wire import swarm_key
+from web.access import caller_of, needs
 from web.answers import json_response, limit_of, refuse_unknown
 from web.body import to_envelope
 from web.errors import BadRequest, NotFound, TooLate
@@ -25,6 +26,7 @@ PAGE = 50
 
 
 @routes.post(MESSAGES)
+@needs("publish")
 async def say(request: web.Request) -> web.Response:
     """Says the body on a swarm, as `User` where it names nobody."""
     parts, uid, swarm = await _place(request)
@@ -35,11 +37,12 @@ async def say(request: web.Request) -> web.Response:
 
 
 @routes.get(MESSAGES)
+@needs("read")
 async def read(request: web.Request) -> web.StreamResponse:
     """The log, a page at a time: {items, next_cursor, total}. With an Upgrade header, a WebSocket that follows it live."""
     parts, uid, swarm = await _place(request)
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
-        return await follow_live(request, parts, uid, swarm)
+        return await follow_live(request, caller_of(request), uid, swarm)
     refuse_unknown(request, ("cursor", "limit", "order"))
     cursor, limit, order = _cursor(request), limit_of(request, PAGE), request.query.get("order", "asc")
     if order not in ("asc", "desc"):

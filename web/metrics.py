@@ -10,8 +10,8 @@ from web.traffic import Traffic
 BY_PIPELINE = ("pipeline", "name")
 
 
-def render(status: dict[str, Any] | None, traffic: Traffic) -> bytes:
-    """The page; without a status, because the bus is away, what this process knows of itself."""
+def render(status: dict[str, Any] | None, traffic: Traffic | None) -> bytes:
+    """The page; without a status, because the bus is away, what this process knows of itself; without traffic not even that."""
     registry = CollectorRegistry()
     registry.register(_Snapshot(status, traffic))
     return generate_latest(registry)
@@ -20,27 +20,31 @@ def render(status: dict[str, Any] | None, traffic: Traffic) -> bytes:
 class _Snapshot:
     """One moment, as a collector."""
 
-    def __init__(self, status: dict[str, Any] | None, traffic: Traffic) -> None:
+    def __init__(self, status: dict[str, Any] | None, traffic: Traffic | None) -> None:
         self._status, self._traffic = status, traffic
 
     def collect(self) -> Iterator[Metric]:
         """prometheus_client's call."""
-        answers = CounterMetricFamily("memrelay_http_answers", "HTTP answers by status.", labels=["status"])
-        for status, count in self._traffic.answers.items():
-            answers.add_metric([str(status)], count)
-        yield answers
-        yield GaugeMetricFamily("memrelay_listeners", "WebSockets that follow a swarm.", self._traffic.listeners)
-        dropped = self._traffic.dropped_listeners
-        yield CounterMetricFamily("memrelay_listeners_dropped", "WebSockets that were too slow.", dropped)
-        yield GaugeMetricFamily("memrelay_connections", "HTTP connections that are open.", self._traffic.connections)
-        refused = CounterMetricFamily("memrelay_connections_refused", "Connections that were cut.", labels=["reason"])
-        refused.add_metric(["too many"], self._traffic.turned_away)
-        refused.add_metric(["too slow"], self._traffic.too_slow)
-        yield refused
+        yield from _of_process(self._traffic) if self._traffic is not None else ()
         yield GaugeMetricFamily("memrelay_bus_up", "Whether the bus answers.", self._status is not None)
         if self._status is not None:
             yield GaugeMetricFamily("memrelay_workers", "Workers that live.", len(self._status["workers"]))
             yield from _of_pipelines(self._status["pipelines"])
+
+
+def _of_process(traffic: Traffic) -> Iterator[Metric]:
+    answers = CounterMetricFamily("memrelay_http_answers", "HTTP answers by status.", labels=["status"])
+    for status, count in traffic.answers.items():
+        answers.add_metric([str(status)], count)
+    yield answers
+    yield GaugeMetricFamily("memrelay_listeners", "WebSockets that follow a swarm.", traffic.listeners)
+    dropped = traffic.dropped_listeners
+    yield CounterMetricFamily("memrelay_listeners_dropped", "WebSockets that were too slow.", dropped)
+    yield GaugeMetricFamily("memrelay_connections", "HTTP connections that are open.", traffic.connections)
+    refused = CounterMetricFamily("memrelay_connections_refused", "Connections that were cut.", labels=["reason"])
+    refused.add_metric(["too many"], traffic.turned_away)
+    refused.add_metric(["too slow"], traffic.too_slow)
+    yield refused
 
 
 def _of_pipelines(pipelines: list[dict[str, Any]]) -> Iterator[Metric]:

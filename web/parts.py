@@ -9,6 +9,7 @@ from bus.follow import Follower
 from bus.line import Line
 from bus.request import Requester
 from memory.catalog import Catalog
+from web.authoriser import Authoriser
 from web.deployments import Deployments
 from web.directory import Directory
 from web.traffic import Traffic
@@ -49,6 +50,7 @@ class Parts:
     follower: Follower
     traffic: Traffic
     secret: Secret
+    authoriser: Authoriser
 
 
 PARTS = web.AppKey("parts", Parts)

@@ -12,8 +12,9 @@ from memory.errors import NotAsExpected
 from memory.expected import NOTHING
 from pipelines.check import Checked, CheckedBundle, check
 from pipelines.faults import Fault
+from web.access import caller_of, needs
 from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
-from web.errors import BadRequest, Conflict, NotFound, Unprocessable
+from web.errors import BadRequest, Conflict, Unprocessable, no_pipeline
 from web.parts import parts_of
 from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
@@ -23,10 +24,12 @@ routes = web.RouteTableDef()
 
 
 @routes.post("/v1/pipelines")
+@needs("deploy")
 async def create(request: web.Request) -> web.Response:
     """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
     checked = await asyncio.to_thread(check, await read_body(request))
     bundle = _accepted(checked)
+    caller_of(request).check_bundle(bundle)
     try:
         swapped = await parts_of(request).deployments.deploy(bundle, NOTHING)
     except NotAsExpected as error:
@@ -35,23 +38,28 @@ async def create(request: web.Request) -> web.Response:
 
 
 @routes.put("/v1/pipelines/{uid}")
+@needs("deploy")
 async def replace(request: web.Request) -> web.Response:
     """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there was none, 412."""
     expected = expected_by(request)
     checked = await asyncio.to_thread(check, await read_body(request), uid=request.match_info["uid"])
+    bundle = _accepted(checked)
+    caller_of(request).check_bundle(bundle)
     try:
-        swapped = await parts_of(request).deployments.deploy(_accepted(checked), expected)
+        swapped = await parts_of(request).deployments.deploy(bundle, expected)
     except NotAsExpected as error:
         raise changed_meanwhile(error) from error
     return await told_of(request, swapped, checked.warnings)
 
 
 @routes.get("/v1/pipelines")
+@needs("read")
 async def every(request: web.Request) -> web.Response:
-    """What is in service, by name: {items, next_cursor, total}."""
+    """What is in service and seen by the caller, by name: {items, next_cursor, total}."""
     refuse_unknown(request, ("limit", "cursor"))
     limit, after = limit_of(request, MOST_ITEMS), _place(request.query.get("cursor", ""))
-    everything = await parts_of(request).catalog.active()
+    sees = caller_of(request).sees
+    everything = [one for one in await parts_of(request).catalog.active() if sees(one.uid)]
     rest = [one for one in everything if (one.name, one.uid) > after]
     items, more = rest[:limit], len(rest) > limit
     return json_response({"items": [summary(one) for one in items], "next_cursor": _cursor(items[-1]) if more else None,
@@ -59,17 +67,19 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines/{uid}")
+@needs("read")
 async def show(request: web.Request) -> web.Response:
     """One pipeline with its bundle."""
     parts, uid = parts_of(request), request.match_info["uid"]
     found = await parts.catalog.serving(uid)
     source = await parts.catalog.source(found.hash) if found is not None else None
     if found is None or source is None:
-        raise NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
+        raise no_pipeline(uid)
     return json_response(summary(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"')
 
 
 @routes.delete("/v1/pipelines/{uid}")
+@needs("deploy")
 async def remove(request: web.Request) -> web.Response:
     """Takes a pipeline out of service; its records stay."""
     parts, uid = parts_of(request), request.match_info["uid"]
@@ -78,7 +88,7 @@ async def remove(request: web.Request) -> web.Response:
     except NotAsExpected as error:
         raise changed_meanwhile(error) from error
     if not removed:
-        raise NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
+        raise no_pipeline(uid)
     parts.directory.forget()
     return web.Response(status=204)
 

@@ -1,15 +1,16 @@
 """How often a caller may ask: a token bucket for each, filled at a steady rate up to a burst."""
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from ipaddress import ip_address
 
-from aiohttp import hdrs, web
+from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from web.errors import TooOften
+from web.parts import parts_of
 
 MOST_CALLERS = 10_000   # whose buckets are kept; one that is full again is as good as none
-Caller = Callable[[web.Request], Hashable | None]   # who asks; None is not limited
+Identify = Callable[[web.Request], Awaitable[Hashable | None]]   # who asks; None is not limited
 
 
 class Buckets:
@@ -36,13 +37,13 @@ class Buckets:
         return wait_s
 
 
-def limit_rate(rate: float, burst: int, caller_of: Caller) -> Middleware:
+def limit_rate(rate: float, burst: int, identify: Identify) -> Middleware:
     """The middleware."""
     buckets = Buckets(rate, burst)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        caller = caller_of(request)
+        caller = await identify(request)
         wait_s = 0.0 if caller is None else buckets.take(caller)
         if wait_s:
             raise TooOften(f"{rate:g} requests a second (web.rate) and {burst} at once (web.burst) are taken of a caller; "
@@ -52,10 +53,13 @@ def limit_rate(rate: float, burst: int, caller_of: Caller) -> Middleware:
     return check
 
 
-def token_or_address(request: web.Request) -> Hashable | None:
-    """The token that was sent, else the address. None for this machine itself: all its programs have the same address."""
-    token = request.headers.get(hdrs.AUTHORIZATION)
-    if token is not None:
-        return hash(token)   # not the secret itself
+async def key_or_address(request: web.Request) -> Hashable | None:
+    """The id of the key that was sent, where it is one, else the address: whoever tries keys does not get a bucket for each.
+
+    None for this machine itself, all of whose programs have the same address.
+    """
+    key = (await parts_of(request).authoriser.caller_or_stranger(request)).key
+    if key:
+        return key
     remote = request.remote
     return None if remote is None or ip_address(remote.partition("%")[0]).is_loopback else remote

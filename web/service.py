@@ -12,6 +12,7 @@ from bus.line import Line
 from bus.request import Requester
 from memory.catalog import Catalog
 from web.app import is_loopback, make_app
+from web.authoriser import Authoriser
 from web.deployments import Deployments
 from web.directory import Directory
 from web.door import Doorkeeper
@@ -20,6 +21,7 @@ from web.parts import Parts, Secret, WebOptions
 from web.traffic import Traffic
 
 log = structlog.get_logger()
+NO_KEYS = "every program on this machine, and only on loopback: no key was ever made"
 GRACE_S = 5.0   # how long requests under way may take when the server ends
 KEPT_S = 75.0   # how long a connection is kept between two requests: longer than proxies keep theirs
 LINGER_S = 2.0  # for how long the rest of a body that was refused is thrown away, so that its sender reads why
@@ -48,16 +50,17 @@ class WebServer:
         """Serves until `stop`. Raises CannotListen and StoreBroken."""
         async with AsyncExitStack() as stack:
             parts = await self._make_parts(stack)
+            keys = (await parts.authoriser.ring()).keys
             runner = web.AppRunner(make_app(parts), access_log=None, logger=malformed_log, shutdown_timeout=GRACE_S,
                                    keepalive_timeout=KEPT_S, lingering_time=LINGER_S, auto_decompress=False)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             assert runner.server is not None
             keeper = Doorkeeper(runner.server, self._options.connections, self._options.read_timeout_s, parts.traffic)
-            stack.callback((await self._listen(keeper)).close)
+            stack.callback((await self._listen(keeper, bool(keys))).close)
             stack.callback(asyncio.create_task(keeper.sweep()).cancel)
             self.ready.set()
-            log.info("web_ready", url=self.url)
+            log.info("web_ready", url=self.url, who_may_call="who has a key" if keys else NO_KEYS)
             await self._stopping.wait()
         self.ready.clear()
 
@@ -67,13 +70,13 @@ class WebServer:
         return Parts(self._options, catalog, Directory(catalog), Deployments(catalog, line),
                      requester=await stack.enter_async_context(Requester(self._address, self._options.ingress)), line=line,
                      follower=await stack.enter_async_context(Follower(self._address)), traffic=Traffic(),
-                     secret=self._secret)
+                     secret=self._secret, authoriser=Authoriser(catalog, on_loopback=is_loopback(self._options.host)))
 
-    async def _listen(self, keeper: Doorkeeper) -> asyncio.Server:
+    async def _listen(self, keeper: Doorkeeper, has_keys: bool) -> asyncio.Server:
         host, port = self._options.host, self._options.port
-        if not is_loopback(host):
-            raise CannotListen(f"web.host is {host}, and there are no keys yet: only loopback addresses are served. Put a "
-                               "proxy that checks who calls in front of 127.0.0.1, and its name into web.hosts")
+        if not has_keys and not is_loopback(host):
+            raise CannotListen(f"web.host is {host}, and no key was made yet: without keys only loopback addresses are served. "
+                               "Make one first: memrelay keys create NAME --scope SCOPE --pipeline UID")
         try:
             server = await asyncio.get_running_loop().create_server(keeper, host, port, backlog=WAITING_TO_CONNECT)
         except OSError as error:

@@ -1,6 +1,6 @@
 """What runs: workers, pipelines with their lag and dead letters, and how durable the bus is."""
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bus.errors import BusRefused
@@ -24,6 +24,13 @@ async def read_status(catalog: Catalog, line: Line) -> dict[str, Any]:
     deployed, workers = await catalog.active(), await read_roll(line)
     return {"durability": await _durability(line), "workers": [_worker(one) for one in workers],
             "pipelines": await _pipelines(deployed, workers, await catalog.letters.count(), line)}
+
+
+def limited(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, Any]:
+    """A status for somebody who sees some pipelines only: of the others there is nothing, and nothing is counted."""
+    workers = [worker | {"pipelines": [uid for uid in worker["pipelines"] if sees(uid)]} for worker in status["workers"]]
+    return {"durability": status["durability"], "workers": [worker for worker in workers if worker["pipelines"]],
+            "pipelines": [one for one in status["pipelines"] if sees(one["pipeline_uid"])]}
 
 
 def _worker(report: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from aiohttp import web
 from memory.catalog import Deployed
 from memory.errors import NotAsExpected
 from pipelines.errors import BundleRefused
+from web.access import caller_of, needs
 from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
 from web.deployments import NoSuchVersion
 from web.errors import BadRequest, NotFound, Unprocessable
@@ -20,6 +21,7 @@ MOST_VERSION = 2**63 - 1
 
 
 @routes.get("/v1/pipelines/{uid}/versions")
+@needs("read")
 async def versions(request: web.Request) -> web.Response:
     """Every version, the newest first, also of a pipeline that was taken out of service: {items, next_cursor, total}."""
     refuse_unknown(request, ("limit", "cursor"))
@@ -36,11 +38,13 @@ async def versions(request: web.Request) -> web.Response:
 
 
 @routes.post("/v1/pipelines/{uid}/rollback")
+@needs("deploy")
 async def rollback(request: web.Request) -> web.Response:
     """Puts {"version": n} in service again, as a new version; without one, the last with another bundle. 200, 404, 412, 422."""
     expected, version = expected_by(request), _wanted(await read_body(request))
     try:
-        swapped = await parts_of(request).deployments.rollback(request.match_info["uid"], version, expected)
+        swapped = await parts_of(request).deployments.rollback(request.match_info["uid"], version, expected,
+                                                                allow=caller_of(request).check_bundle)
     except NoSuchVersion as error:
         raise NotFound(str(error)) from error
     except NotAsExpected as error:

@@ -1,11 +1,12 @@
 """Webhooks: a POST that is handed to one agent, under our own path and under Kilroy's (contracts/kilroy.md A5)."""
-import hmac
 import time
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from bus.entry import NewEntry
 from pipelines.check import CheckedAgent
+from web.access import guards_itself
+from web.admission import admit, is_token
 from web.body import to_envelope
 from web.directory import Served
 from web.errors import Conflict, NotFound, Unauthorised
@@ -15,20 +16,30 @@ from web.reading import read_body
 
 routes = web.RouteTableDef()
 SENDER = "webhook"   # who said what names nobody
+APART = "\x1f"       # stands in no alias and in no id, so that no two pairs of them look the same
 
 
 @routes.post("/webhooks/{uid}/{alias}")
+@guards_itself
 async def receive(request: web.Request) -> web.Response:
-    """Hands the body to an agent. Where the agent has a token, it comes as `Authorization: Bearer TOKEN`."""
-    parts, alias = parts_of(request), request.match_info["alias"]
-    served = await parts.directory.find(request.match_info["uid"])
-    agent = served.agent(alias)
-    if agent.token and not _is_token(parts, agent, _bearer(request)):
-        raise Unauthorised(f"agent {alias} takes only who sends its token: Authorization: Bearer TOKEN")
-    return await _hand_over(request, parts, served, agent)
+    """Hands the body to an agent, from who has its token, a signature by its secret, or a key with `publish`."""
+    parts, uid, alias = parts_of(request), request.match_info["uid"], request.match_info["alias"]
+    body = await read_body(request)
+    await admit(request, uid, await _agent(parts, uid, alias), body)
+    served = await parts.directory.find(uid)
+    return await _hand_over(request, body, served, served.agent(alias))
+
+
+async def _agent(parts: Parts, uid: str, alias: str) -> CheckedAgent | None:
+    """None where there is no such agent: only who may know of the pipeline is told."""
+    try:
+        return (await parts.directory.find(uid)).agents.get(alias)
+    except NotFound:
+        return None
 
 
 @routes.post("/api/v1/pd/webhook/{token}/{alias}/{trigger}")
+@guards_itself
 async def receive_as_kilroy(request: web.Request) -> web.Response:
     """The same by alias alone, with the token in the path; the trigger is the agent's block."""
     parts, path = parts_of(request), request.match_info
@@ -43,34 +54,19 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
     served, agent = meant[0]
     if agent.block.handle is not None and path["trigger"] != agent.block.name:
         raise NotFound(f"agent {alias} has the trigger {agent.block.name!r}, not {path['trigger'][:100]!r}")
-    return await _hand_over(request, parts, served, agent)
+    return await _hand_over(request, await read_body(request), served, agent)
 
 
-async def _hand_over(request: web.Request, parts: Parts, served: Served, agent: CheckedAgent) -> web.Response:
+async def _hand_over(request: web.Request, body: bytes, served: Served, agent: CheckedAgent) -> web.Response:
     alias, uid, ident = agent.agent.alias, served.deployed.uid, producer_id(request)
     if not agent.takes_messages:
         raise NotFound(f"agent {alias} of pipeline {served.deployed.name} takes no messages: it only shows what is said")
-    data = to_envelope(await read_body(request), sender=SENDER, now_ms=time.time_ns() // 1_000_000,
-                       bounds=parts.options)
-    entry = NewEntry(uid, data, agent=alias, producer_id=f"{alias}/{ident}" if ident else "")
+    data = to_envelope(body, sender=SENDER, now_ms=time.time_ns() // 1_000_000, bounds=parts_of(request).options)
+    entry = NewEntry(uid, data, agent=alias, producer_id=f"{alias}{APART}{ident}" if ident else "")
     return await enter(request, entry, ident)
 
 
 def _meant(parts: Parts, everything: list[Served], alias: str, token: str) -> list[tuple[Served, CheckedAgent]]:
     """The agents of that alias and token."""
     named = [(served, served.agents[alias]) for served in everything if alias in served.agents]
-    return [(served, agent) for served, agent in named if agent.token and _is_token(parts, agent, token)]
-
-
-def _bearer(request: web.Request) -> str:
-    scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _is_token(parts: Parts, agent: CheckedAgent, given: str) -> bool:
-    """Compared in constant time. A reference to nothing fits no token."""
-    try:
-        expected = parts.secret(agent.token)
-    except LookupError:
-        return False
-    return bool(expected) and hmac.compare_digest(expected.encode(), given.encode(errors="surrogateescape"))
+    return [(served, agent) for served, agent in named if is_token(parts, agent, token)]

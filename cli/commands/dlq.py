@@ -111,7 +111,7 @@ async def _chosen(catalog: Catalog, uid: str, idents: list[str] | None) -> list[
 
 async def _every(catalog: Catalog, uid: str) -> AsyncIterator[Listed]:
     after = 0
-    while page := await catalog.letters.page(uid, after=after, limit=PAGE):
+    while page := await catalog.letters.page([uid] if uid else None, after=after, limit=PAGE):
         for one in page:
             yield one
         after = page[-1].place

@@ -2,6 +2,7 @@
 import random
 import time
 from functools import partial
+from statistics import median
 
 import pytest
 
@@ -19,6 +20,10 @@ FAULT = "kill -9 of the worker"
 
 def is_done(house: House, uid: str, written: int) -> bool:
     return len(house.contents(uid)) == written and not left(house, uid)
+
+
+def is_recovered(house: House, uid: str, written: int) -> bool:
+    return is_done(house, uid, written) and house.steps[-1] == "recovered"
 
 
 def enter_one_of_each(house: House, uid: str, word: str) -> None:
@@ -51,7 +56,7 @@ def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
             worker = house.start_stepping_worker(armed=False, die_at=len(words) + 1)
             assert worker.lives_until(partial(is_done, house, uid, 2 * len(words)))
 
-        assert len(words) > 6, house.steps
+        assert len(words) > 5 and {"before commit", "committed", "buried", "before sending", "sent"} <= set(house.steps), house.steps
         assert_all_of_each(house, uid, words)
         tell(1, f"{FAULT} at every step of a batch", steps=len(words) - 1, effects=2 * len(words))
 
@@ -68,41 +73,47 @@ def test_the_worker_is_killed_at_every_step_of_its_recovery(first_at: str, tell:
             enter_one_of_each(house, uid, words[-1])
             house.start_stepping_worker(die_on=first_at, ready=False).await_end()
             recovering = house.start_stepping_worker(die_at=len(words), ready=False)
-            lives = recovering.lives_until(partial(is_done, house, uid, 2 * len(words)))
-            last = recovering if lives else house.start_worker()
-            assert last.lives_until(partial(is_done, house, uid, 2 * len(words)))
-            last.stop()
+            lives = recovering.lives_until(partial(is_recovered, house, uid, 2 * len(words)))
+            if not lives:
+                assert house.start_stepping_worker().lives_until(partial(is_recovered, house, uid, 2 * len(words)))
+            house.workers[-1].kill()
 
         assert len(words) > 4, house.steps
         assert_all_of_each(house, uid, words)
         tell(1, f"{FAULT} {first_at!r}, and at every step of its recovery", steps=len(words) - 1, effects=2 * len(words))
 
 
+def kill_in_the_middle(house: House, uid: str, moments: random.Random) -> tuple[int, str]:
+    """Kills the worker while something is in flight: how much is, and the first entry that is not done."""
+    time.sleep(moments.uniform(0, 0.2))
+    wait_for(lambda: house.client.unacknowledged(uid), "something is in flight")
+    time.sleep(moments.uniform(0, 0.01))
+    house.workers[-1].kill()
+    first = house.client.redis.xrange(input_of(uid), count=1)
+    return house.client.unacknowledged(uid), first[0][0].decode() if first else ""
+
+
 @pytest.mark.parametrize(("kills", "writes"), [(5, 2_000), pytest.param(50, 20_000, marks=[
     pytest.mark.long, pytest.mark.timeout(300)])])
 def test_the_worker_is_killed_at_random_moments_under_load(kills: int, writes: int, tell: Tell) -> None:
-    uid, moments = make_uid(), random.Random(20_000)
+    uid, moments, unfinished, resumed = make_uid(), random.Random(20_000), list[int](), list[float]()
     everything = {"log_length": 10 * writes}   # so that no answer is trimmed from the log
     with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)], limits=everything)
+        house.start_worker(bundles=[make_bundle(uid)], limits=everything)
         with Feeder(house, uid, writes, pause_s=0.6 * kills / (writes / 100)) as feeder:
-            unfinished, resumed = [], []
             for number in range(kills):
-                time.sleep(moments.uniform(0, 0.2))
-                wait_for(lambda: house.client.unacknowledged(uid), "something is in flight")
-                time.sleep(moments.uniform(0, 0.01))
-                worker.kill()
-                unfinished.append(house.client.unacknowledged(uid))
-                began, first = time.monotonic(), next(iter(house.client.redis.xrange(input_of(uid), count=1)), None)
-                worker = house.start_worker(limits=everything, ready=False)
-                if number % 3 and first:   # else it is killed again while it recovers
-                    house.client.await_done(uid, first[0].decode())
+                in_flight, first = kill_in_the_middle(house, uid, moments)
+                unfinished.append(in_flight)
+                began = time.monotonic()
+                house.start_worker(limits=everything, ready=False)
+                if number % 3:   # else it is killed again while it recovers
+                    house.client.await_done(uid, first or "0-1", within_s=20)
                     resumed.append(time.monotonic() - began)
-            worker.await_ready()
 
         assert_promises(house, uid, feeder.texts)
         assert {said.input for said in house.client.log(uid) if said.sender == "memory_write"} == set(feeder.entered)
         assert sum(map(bool, unfinished)) > kills / 2, f"the kills were not in the middle: {unfinished}"
+        assert median(resumed) < 8, "2 s on a machine that does nothing else"
         tell(1, f"{FAULT} at random moments", kills=kills, messages=writes, in_flight=sum(unfinished), effects=writes,
-             resumed_within_s=max(resumed))
-        assert worker.stop() == 0
+             resumed_mostly_within_s=median(resumed), at_worst_s=max(resumed))
+        assert house.workers[-1].stop() == 0

@@ -64,7 +64,7 @@ def deploy(root: Path, uid: str = "a3d8f1b2", name: str = "tea", bundle_hash: st
 def letters(root: Path) -> list[DeadLetter]:
     """In the order in which they came."""
     async def work(catalog: Catalog) -> list[DeadLetter | None]:
-        listed = await catalog.letters.page("a3d8f1b2", limit=1000)
+        listed = await catalog.letters.page(["a3d8f1b2"], limit=1000)
         return [await catalog.letters.find("a3d8f1b2", one.id) for one in listed]
 
     return list(with_catalog(root, work))
@@ -73,7 +73,7 @@ def letters(root: Path) -> list[DeadLetter]:
 def test_an_empty_catalogue_has_nothing(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> list[Any]:
         found = [await catalog.active(), await catalog.find("tea"), await catalog.source("h1"), await catalog.remove("tea")]
-        return [*found, await catalog.letters.page("a3d8f1b2", limit=10)]
+        return [*found, await catalog.letters.page(["a3d8f1b2"], limit=10)]
 
     assert with_catalog(tmp_path / "new" / "root", work) == [[], None, None, False, []]
 

@@ -184,6 +184,22 @@ def test_a_token_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(t
     ]
 
 
+@pytest.mark.parametrize(("given", "kept"), [("env:A", ("env:A",)), (["env:A", "file:a b"], ("env:A", "file:a b")),
+                                             ("", ()), ([], ())])
+def test_a_webhooks_secrets_are_named_by_where_they_are_kept(given: object, kept: tuple[str, ...]) -> None:
+    agent = checked_agent(make_memory(wf_webhook_secret=given))
+
+    assert (agent.secrets, agent.is_guarded) == (kept, bool(kept))
+
+
+@pytest.mark.parametrize("secret", ["whsec_c2VjcmV0", ["env:A", "whsec_c2VjcmV0"], "env:A env:B", ["env:A B"]])
+def test_a_secret_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(secret: object) -> None:
+    assert faults_of(make_memory(wf_webhook_secret=secret)) == [
+        "agents[0].wf_webhook_secret: a secret stands in the environment or in a file, and a bundle says where; "
+        "write env:NAME or file:PATH"
+    ]
+
+
 def test_a_misspelt_token_is_an_error_with_a_suggestion() -> None:
     (fault,) = faults_of(make_memory(wf_webhook_tokne="env:A"))
 

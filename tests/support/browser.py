@@ -16,14 +16,14 @@ ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "-
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """Skips on a machine that has none, and fails in CI, where `make test` installs it."""
+def chromium(*more: str) -> Iterator[Browser]:
+    """With `more` arguments. Skips on a machine that has none, and fails in CI, where `make test` installs it."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         assert not os.environ.get("CI"), "there is no Chromium; `make chromium` installs it"
         pytest.skip("there is no Chromium; `make chromium` installs it")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=found, args=[*ARGUMENTS, *more])
         try:
             yield browser
         finally:

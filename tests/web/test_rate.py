@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.keys import Held, await_closed, make_key
 from tests.support.served import Served
+from tests.support.waiting import wait_for
 from web.rate import MOST_CALLERS, Buckets
 
 
@@ -30,6 +32,12 @@ def limited() -> Iterator[Served]:
     """A server that takes five requests at once, and one a second after that."""
     with Served(worker=False, WEB__RATE="1", WEB__BURST="5") as limited:
         yield limited
+
+
+def await_known(limited: Served, key: Held) -> None:
+    """Waits until the web server takes a key."""
+    await_closed(limited)
+    wait_for(lambda: limited.get("/v1/pipelines", **key.headers).status != 401, "the key is known")
 
 
 def test_a_burst_is_taken_at_once_and_then_one_as_often_as_the_rate_says(clock: Clock) -> None:
@@ -75,25 +83,32 @@ def test_no_more_than_the_burst_and_the_rate_is_ever_taken(pauses: list[float], 
     assert taken <= burst + rate * clock.now + 1e-6
 
 
-def test_over_http_a_token_is_a_caller_and_is_told_when_to_come_again(limited: Served) -> None:
-    answers = [limited.get("/live", Authorization="Bearer one") for _ in range(6)]
+def test_over_http_a_key_is_a_caller_and_is_told_when_to_come_again(limited: Served) -> None:
+    one, two = (make_key(limited.house.root, "read") for _ in range(2))
+    await_known(limited, two)
+
+    answers = [limited.get("/live", **one.headers) for _ in range(6)]
+
 
     assert [answer.status for answer in answers] == [200] * 5 + [429]
     assert "web.rate" in answers[-1].problem[1] and "web.burst" in answers[-1].problem[1]
     assert int(answers[-1].headers["retry-after"]) >= 1
-    assert limited.get("/live", Authorization="Bearer two").status == 200
+    assert limited.get("/live", **two.headers).status == 200
 
 
-def test_who_sends_no_token_from_this_machine_is_not_limited(limited: Served) -> None:
+def test_who_sends_no_key_from_this_machine_is_not_limited(limited: Served) -> None:
     assert {limited.get("/live").status for _ in range(20)} == {200}
+    assert {limited.get("/live", Authorization=f"Bearer mr_{number}_x").status for number in range(20)} == {200}
 
 
 def test_a_refused_message_is_not_taken(limited: Served) -> None:
     uid, statuses, gate = limited.deploy_unserved(), [], threading.Barrier(20)
+    key = make_key(limited.house.root, "publish")
+    await_known(limited, key)
 
     def post() -> None:
         gate.wait()
-        statuses.append(limited.say(uid, "/write tea", Authorization="Bearer three").status)
+        statuses.append(limited.say(uid, "/write tea", **key.headers).status)
 
     threads = [threading.Thread(target=post) for _ in range(20)]
     for thread in threads:

@@ -1,8 +1,10 @@
 """The frame that every page has: its templates, its headers, and how it tells that something failed."""
+import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -11,9 +13,10 @@ from bus.errors import BusError
 from memory.errors import StoreBroken, StoreBusy
 from web.console import figures
 from web.console.assets import asset_url
-from web.errors import Problem, Unavailable
+from web.errors import Problem, Unauthorised, Unavailable
 
 Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PAGES = re.compile(r"/|/pipelines/[A-Za-z0-9_-]{1,64}")   # where one may be led after logging in
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
                                "frame-ancestors 'none'",
@@ -37,11 +40,13 @@ def show(template: str, /, status: int = 200, **values: Any) -> web.Response:
 
 
 def as_page(handler: Page) -> Page:
-    """What goes wrong is told inside the frame, under its own status."""
+    """What goes wrong is told inside the frame, under its own status; who has to log in is led there, and back."""
     @wraps(handler)
     async def shown(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
+        except Unauthorised:
+            return to_login(request)
         except Problem as fault:
             return _show_fault(fault)
         except BusError as fault:
@@ -50,6 +55,12 @@ def as_page(handler: Page) -> Page:
             return _show_fault(Unavailable(f"The catalogue of pipelines cannot be read: {fault}."))
 
     return shown
+
+
+def to_login(request: web.Request) -> web.Response:
+    """To where a key can be shown."""
+    back = f"?next={quote(request.path)}" if PAGES.fullmatch(request.path) and request.path != "/" else ""
+    return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: f"/login{back}"})
 
 
 def _show_fault(fault: Problem) -> web.Response:

@@ -11,26 +11,29 @@ from aiohttp import web
 
 from bus.log import read_log_back
 from pipelines.commands import commands_of
+from web.access import caller_of, needs, open_to_all
 from web.console.assets import asset_response
 from web.console.frame import as_page, show
-from web.console.glance import GLANCE
 from web.console.graph import draw
 from web.console.hints import Place, hints_for
 from web.console.said import shown
 from web.console.stations import stations_of, swarms_heard
 from web.directory import Served
 from web.errors import NotFound
+from web.glance import Glance
 from web.parts import parts_of
-from web.status import NOT_PERSISTENT
+from web.status import NOT_PERSISTENT, limited
 
 routes = web.RouteTableDef()
 ON_A_PAGE = 20        # pipelines
 MOST_SAID = 50        # messages of a log
 ROOM = "/pipelines/{uid}"
+GLANCE = web.AppKey("glance", Glance[dict[str, Any]])   # the status, as everybody who looks at a page sees it
 
 
 @routes.get("/")
 @as_page
+@needs("read")
 async def overview(request: web.Request) -> web.Response:
     """What runs: a table and a picture of each pipeline. Where there is but one, also its chat and what to try."""
     values = await _house(request)
@@ -40,6 +43,7 @@ async def overview(request: web.Request) -> web.Response:
 
 
 @routes.get("/fragments/overview")
+@needs("read")
 async def overview_fragment(request: web.Request) -> web.Response:
     """The table alone."""
     return show("fragments/overview.html", **await _house(request))
@@ -47,6 +51,7 @@ async def overview_fragment(request: web.Request) -> web.Response:
 
 @routes.get(ROOM)
 @as_page
+@needs("read")
 async def room(request: web.Request) -> web.Response:
     """A pipeline: how it fares, a chat with it, its picture, and what to try."""
     served = await _served(request)
@@ -56,18 +61,21 @@ async def room(request: web.Request) -> web.Response:
 
 
 @routes.get(ROOM + "/fares")
+@needs("read")
 async def fares_fragment(request: web.Request) -> web.Response:
     """Its figures."""
     return show("fragments/fares.html", **await _fares(request, await _served(request)))
 
 
 @routes.get(ROOM + "/said")
+@needs("read")
 async def said_fragment(request: web.Request) -> web.Response:
     """What was said last on `swarm`."""
     return show("fragments/said.html", **await _said(request, await _served(request)))
 
 
 @routes.get("/static/{name}")
+@open_to_all
 async def static(request: web.Request) -> web.Response:
     """A file that pages are made with."""
     return asset_response(request, request.match_info["name"])
@@ -75,14 +83,15 @@ async def static(request: web.Request) -> web.Response:
 
 async def _house(request: web.Request) -> dict[str, Any]:
     """What the overview shows: a page of the pipelines, by name."""
-    status, everything = await request.config_dict[GLANCE].status(), await parts_of(request).directory.all()
-    pipelines = status["pipelines"]
+    status, everything = await request.config_dict[GLANCE].look(), await parts_of(request).directory.all()
+    caller = caller_of(request)
+    pipelines = limited(status, caller.sees)["pipelines"]
     number = _page_number(request, len(pipelines))
     rows = pipelines[(number - 1) * ON_A_PAGE:number * ON_A_PAGE]
     known = {served.deployed.uid: served for served in everything}
     return {"rows": rows, "served": [known[row["pipeline_uid"]] for row in rows if row["pipeline_uid"] in known],
             "known": known, "total": len(pipelines), "workers": len(status["workers"]), "number": number,
-            "more": number * ON_A_PAGE < len(pipelines), "durability": _durability(status),
+            "more": number * ON_A_PAGE < len(pipelines), "durability": _durability(status), "caller": caller,
             **_seen(request, [(row["pipeline_uid"], row["hash"]) for row in rows])}
 
 
@@ -116,14 +125,14 @@ async def _served(request: web.Request) -> Served:
 async def _fares(request: web.Request, served: Served) -> dict[str, Any]:
     """How one pipeline fares."""
     glance, uid = request.config_dict[GLANCE], served.deployed.uid
-    status = await glance.status()
+    status = await glance.look()
     if not (rows := _rows(status, uid)):
-        status = await glance.status(anew=True)   # it has just been deployed
+        status = await glance.look(anew=True)   # it has just been deployed
         rows = _rows(status, uid)
     if not rows:
         raise NotFound(f"No pipeline {uid!r} is in service.")
     return {"fares": rows[0], "workers": len(status["workers"]), "durability": _durability(status),
-            **_seen(request, [(uid, served.deployed.hash)])}
+            "caller": caller_of(request), **_seen(request, [(uid, served.deployed.hash)])}
 
 
 def _rows(status: dict[str, Any], uid: str) -> list[dict[str, Any]]:

@@ -24,10 +24,11 @@ async def find(database: aiosqlite.Connection, uid: str, ident: str) -> Iterable
     return await database.execute_fetchall(f"SELECT {WHOLE} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident))
 
 
-async def page(database: aiosqlite.Connection, uid: str, after: int, limit: int) -> Iterable[Row]:
-    """Rows of Listed after a place; of all pipelines where `uid` is ""."""
+async def page(database: aiosqlite.Connection, uids: Sequence[str] | None, after: int, limit: int) -> Iterable[Row]:
+    """Rows of Listed after a place, of these pipelines; of all where `uids` is None."""
     return await database.execute_fetchall(
-        f"SELECT {IN_SHORT} FROM dead_letters WHERE n > ? AND ? IN ('', pipeline) ORDER BY n LIMIT ?", (after, uid, limit))
+        f"SELECT {IN_SHORT} FROM dead_letters WHERE n > ?1 AND (?2 IS NULL OR pipeline IN (SELECT value FROM json_each(?2))) "
+        "ORDER BY n LIMIT ?3", (after, None if uids is None else json.dumps(uids), limit))
 
 
 async def among(database: aiosqlite.Connection, uid: str, idents: Sequence[str]) -> Iterable[Row]:

@@ -24,4 +24,10 @@ LETTERS_TO_REPLAY = (
     "DROP TABLE dead_letters",
     "ALTER TABLE letters RENAME TO dead_letters",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS, VERSIONS, LETTERS_TO_REPLAY)
+KEYS_AND_SESSIONS = (
+    "CREATE TABLE keys("
+    "id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, scopes TEXT NOT NULL, pipelines TEXT NOT NULL, "
+    "created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER)",
+    "CREATE TABLE sessions(digest BLOB PRIMARY KEY, key TEXT NOT NULL, expires_at INTEGER NOT NULL)",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS, VERSIONS, LETTERS_TO_REPLAY, KEYS_AND_SESSIONS)

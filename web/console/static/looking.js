@@ -36,6 +36,7 @@
 
   function faultOf(xhr) {
     if (!xhr.status) return "No answer from the server";
+    if (xhr.status === 401) return "You are logged out; reload this page to log in";
     if (xhr.status === 404) return "This pipeline is not in service";
     return xhr.status === 503 ? "The server runs, but the bus does not answer" : `The server answers with error ${xhr.status}`;
   }

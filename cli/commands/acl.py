@@ -1,0 +1,27 @@
+"""`memrelay acl PIPELINE`: confines a Redis client to one pipeline."""
+import sys
+
+from bus.acl import client_rules
+from cli.composition import note, pipeline_named, run
+from cli.options import Json, Pipeline
+from cli.output import print_json, print_line
+from cli.settings import Settings
+from memory.catalog import Catalog
+
+PASSWORD = ">PASSWORD"
+
+
+def acl(pipeline: Pipeline, *, as_json: Json = False) -> None:
+    """Print the server's ACL line that confines a client to one pipeline's keys and channels; put a password in its place."""
+    async def command(settings: Settings) -> None:
+        async with Catalog(settings.memory.root) as catalog:
+            uid = (await pipeline_named(catalog, pipeline)).uid
+        user, rules = f"memrelay-{uid}", [*client_rules(uid), PASSWORD]
+        if as_json:
+            print_json({"user": user, "rules": rules})
+            return
+        print_line(" ".join(["ACL SETUSER", user, *rules]))
+        if sys.stdout.isatty():
+            note("put a password for PASSWORD, run it as an administrator of the server, and keep it with ACL SAVE")
+
+    run(command)

@@ -1,0 +1,174 @@
+"""Row 25: a web page in the user's own browser posts to the loopback server, by form, by fetch and under a rebound name."""
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.support.browser import chromium
+from tests.support.bundles import make_bundle
+from tests.support.keys import Held, await_closed, make_key
+from tests.support.pages import put
+from tests.support.served import Served
+
+EVIL = "evil.example"
+KINDS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+FORM = """([url, kind]) => {
+  const form = document.createElement("form");
+  Object.assign(form, { action: url, method: "post", enctype: kind });
+  const field = document.createElement("input");
+  Object.assign(field, { name: '{"text": "/write evil", "x": "', value: '"}' });
+  form.append(field);
+  document.body.append(form);
+  form.submit();
+}"""
+FETCH = """async ([url, method, mode, kind]) => {
+  const body = method === "GET" || method === "DELETE" ? undefined : '{"text": "/write evil"}';
+  try {
+    const answer = await fetch(url, { method, mode, credentials: "include", body, headers: { "Content-Type": kind } });
+    return [answer.type, answer.status, await answer.text()];
+  } catch (error) {
+    return ["error", 0, ""];
+  }
+}"""
+BEACON = """(url) => navigator.sendBeacon(url, new Blob(['{"text": "/write evil"}'], { type: "text/plain" }))"""
+SOCKET = """(url) => new Promise((done) => {
+  const socket = new WebSocket(url);
+  socket.onopen = () => done("open");
+  socket.onerror = () => done("refused");
+})"""
+
+
+class Somewhere(BaseHTTPRequestHandler):
+    """A web server of somebody else's, on another port of this machine."""
+
+    def do_GET(self) -> None:
+        body = b"<!doctype html><title>Free tea</title><p>Free tea"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def somewhere() -> Iterator[int]:
+    """Its port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Somewhere)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Target:
+    """A server with a pipeline, in which nothing may happen."""
+
+    def __init__(self, served: Served, uid: str, key: Held | None, browser: Browser) -> None:
+        self.served, self.uid, self.key, self.browser = served, uid, key, browser
+        self.port = urlsplit(served.url).port
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        messages = f"/v1/pipelines/{self.uid}/swarms/chat/messages"
+        return f"/webhooks/{self.uid}/memory_write_", messages, "/v1/pipelines", "/logout"
+
+    def visit(self, page: Page) -> None:
+        """As its user, who has logged in where there is a key."""
+        page.goto(self.served.url)
+        if self.key is not None:
+            page.fill("#key", self.key.text)
+            page.click("button:has-text('Log in')")
+        page.wait_for_selector("h1:has-text('Pipelines')")
+
+    def assert_unharmed(self) -> None:
+        client = self.served.house.client
+        assert client.redis.xinfo_stream(f"pipeline:{{{self.uid}}}:in")["entries-added"] == 0
+        assert client.log(self.uid) == []
+        deployed = self.served.get("/v1/pipelines", **(self.key.headers if self.key else {})).json
+        assert [(one["pipeline_uid"], one["version"]) for one in deployed["items"]] == [(self.uid, 1)]
+
+
+@pytest.fixture(scope="module", params=["without keys", "with a session"])
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    with Served() as served:
+        uid = put(served.url, make_bundle("victim"))
+        served.house.client.await_served(uid)
+        key = make_key(served.house.root) if request.param == "with a session" else None
+        if key is not None:
+            await_closed(served)
+        with chromium(f"--host-resolver-rules=MAP {EVIL} 127.0.0.1") as browser:
+            yield Target(served, uid, key, browser)
+
+
+@contextmanager
+def elsewhere(target: Target, host: str) -> Iterator[Page]:
+    """The user's browser, on a page of another origin."""
+    with somewhere() as port, target.browser.new_context() as context:
+        page = context.new_page()
+        target.visit(page)
+        page.goto(f"http://{host}:{port}/")
+        yield page
+
+
+@pytest.mark.parametrize("host", [EVIL, "127.0.0.1"])
+def test_a_form_of_another_page_is_refused(target: Target, host: str) -> None:
+    with elsewhere(target, host) as page:
+        for path, kind in product(target.paths, KINDS):
+            with page.expect_navigation() as navigation:
+                page.evaluate(FORM, [target.served.url + path, kind])
+            assert navigation.value.status == 403, (path, kind)
+            page.go_back()
+
+    target.assert_unharmed()
+
+
+@pytest.mark.parametrize("host", [EVIL, "127.0.0.1"])
+def test_a_script_of_another_page_can_neither_write_nor_read(target: Target, host: str) -> None:
+    with elsewhere(target, host) as page:
+        for path in (*target.paths, f"/v1/pipelines/{target.uid}", "/status"):
+            for method, mode, kind in (("POST", "no-cors", "text/plain"), ("POST", "cors", "application/json"),
+                                       ("PUT", "cors", "application/json"), ("DELETE", "cors", "application/json"),
+                                       ("GET", "cors", "text/plain"), ("GET", "no-cors", "text/plain")):
+                seen = page.evaluate(FETCH, [target.served.url + path, method, mode, kind])
+                assert seen[0] in ("opaque", "error") and not seen[2], (path, method, mode, seen)
+            page.evaluate(BEACON, target.served.url + path)
+        assert page.evaluate(SOCKET, f"ws://127.0.0.1:{target.port}{target.paths[1]}") == "refused"
+
+    target.assert_unharmed()
+
+
+def test_a_name_that_was_rebound_to_this_machine_is_refused(target: Target) -> None:
+    with elsewhere(target, EVIL) as page:
+        loaded = page.goto(f"http://{EVIL}:{target.port}/")
+        assert loaded is not None and loaded.status == 421
+        for path in (*target.paths, f"/v1/pipelines/{target.uid}", "/status", "/live", "/login"):
+            for method, kind in (("POST", "application/json"), ("PUT", "application/json"), ("DELETE", "application/json"),
+                                 ("GET", "text/plain"), ("POST", "text/plain")):
+                seen = page.evaluate(FETCH, [path, method, "same-origin", kind])
+                assert (seen[0], seen[1]) == ("basic", 421), (path, method, seen)
+                assert target.uid not in seen[2].replace(path, "")
+        assert page.evaluate(SOCKET, f"ws://{EVIL}:{target.port}{target.paths[1]}") == "refused"
+
+    target.assert_unharmed()
+
+
+def test_the_users_own_page_still_works(target: Target) -> None:
+    with target.browser.new_context() as context:
+        page = context.new_page()
+        target.visit(page)
+        seen = page.evaluate(FETCH, [f"/v1/pipelines/{target.uid}", "GET", "same-origin", "application/json"])
+
+    assert seen[1] == 200

@@ -1,0 +1,195 @@
+"""Every route times every kind of key. The routes are the application's own: a new one is tested without being named."""
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from aiohttp import web
+
+from bus.address import Address
+from bus.follow import Follower
+from bus.line import Line
+from bus.request import Requester
+from memory.catalog import Catalog
+from memory.keys import SCOPES
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.http import Answer, ask
+from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.run_worker import deploy
+from tests.support.served import Served
+from web.access import OPEN, OWN, access_of
+from web.app import make_app
+from web.authoriser import Authoriser
+from web.deployments import Deployments
+from web.directory import Directory
+from web.parts import Parts, WebOptions
+from web.traffic import Traffic
+
+CANARY = "canary-swarm"
+
+
+class Route(NamedTuple):
+    """A route, and what it asks."""
+
+    method: str
+    path: str   # as it is declared
+    access: str
+
+    @property
+    def has_uid(self) -> bool:
+        return "{uid}" in self.path
+
+    def filled(self, uid: str) -> str:
+        return self.path.format(uid=uid, swarm="chat", alias="memory_write_", name="chat.js", token="t", trigger="memory_write",
+                                ident="1-0")
+
+
+def parts_for(root: Path) -> Parts:
+    """Real parts of which none is opened: enough to see the routes."""
+    address, catalog = Address(path=str(root / "nobody.sock")), Catalog(root)
+    line = Line(address)
+    return Parts(WebOptions(rate=0), catalog, Directory(catalog), Deployments(catalog, line), Requester(address), line,
+                 Follower(address), Traffic(), lambda reference: "", Authoriser(catalog, on_loopback=True))
+
+
+def routes_of(root: Path) -> list[Route]:
+    found = []
+    for route in make_app(parts_for(root)).router.routes():
+        assert route.resource is not None
+        found.append(Route(route.method, route.resource.canonical, access_of(route.handler)))
+    return found
+
+
+class Door(NamedTuple):
+    """A server with two pipelines and a key of each kind."""
+
+    served: Served
+    routes: list[Route]
+    kinds: dict[str, dict[str, str]]   # what comes with a request
+    mine: list[str]   # uids
+
+    def ask(self, route: Route, kind: str, uid: str = "") -> Answer:
+        return self.knock(route, self.kinds[kind], uid)
+
+    def knock(self, route: Route, headers: dict[str, str], uid: str = "") -> Answer:
+        return ask(self.served.url, route.method, route.filled(uid or self.mine[0]), b"", headers)
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    with Served(worker=False) as served:
+        root, routes = served.house.root, routes_of(tmp_path_factory.mktemp("routes"))
+        mine, other = [make_uid() for _ in routes], make_uid()
+        asyncio.run(deploy(root, *[make_bundle(uid) for uid in mine], make_bundle(other, name=CANARY)))
+        gone = make_key(root)
+        revoke(root, gone)
+        right = make_key(root, pipelines=tuple(mine))
+        kinds = {"none": {}, "no key at all": {"Authorization": "Bearer x"},
+                 "another scheme": {"Authorization": f"Basic {right.text}"}, "malformed": {"Authorization": "Bearer mr_x"},
+                 "wrong secret": Held("", right.text[:-1] + "01"[right.text.endswith("0")]).headers,
+                 "another id": Held("", f"mr_{'0' * 12}_{right.text[16:]}").headers,
+                 "no session": {"Cookie": "memrelay_session=x"},
+                 "a hash for a key": {"Cookie": f"memrelay_session={right.text}"},
+                 "expired": make_key(root, lasts_ms=-1).headers, "revoked": gone.headers, "right": right.headers,
+                 "other pipeline": make_key(root, pipelines=(other,)).headers}
+        kinds |= {f"lacks {scope}": make_key(root, *[one for one in SCOPES if one != scope], pipelines=tuple(mine)).headers
+                  for scope in SCOPES}
+        await_closed(served)
+        yield Door(served, routes, kinds, mine)
+
+
+STRANGERS = ("none", "no key at all", "another scheme", "malformed", "wrong secret", "another id", "no session",
+             "a hash for a key", "expired", "revoked")
+
+
+def test_every_route_declares_what_it_asks(door: Door) -> None:
+    assert len(door.routes) > 20
+    assert [route for route in door.routes if route.access not in (*SCOPES, OPEN, OWN)] == []
+
+
+def test_who_has_no_key_is_let_in_to_what_is_open_and_nothing_else(door: Door) -> None:
+    paths = {route.path for route in door.routes if route.access in (OPEN, OWN)}
+
+    assert paths == {"/live", "/ready", "/static/{name}", "/login", "/logout", "/webhooks/{uid}/{alias}",
+                     "/api/v1/pd/webhook/{token}/{alias}/{trigger}"}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_a_route_that_asks_for_a_scope_takes_no_stranger(door: Door, kind: str) -> None:
+    for route in door.routes:
+        if route.access in SCOPES:
+            answers = {door.ask(route, kind, uid).status for uid in (door.mine[0], "ghost")}
+            assert answers <= {401} or (answers == {303} and route.method in ("GET", "HEAD")), (route, kind, answers)
+
+
+def test_a_page_leads_strangers_to_where_they_log_in_and_back(door: Door) -> None:
+    answer = ask(door.served.url, "GET", f"/pipelines/{door.mine[0]}")
+
+    assert (answer.status, answer.headers["location"]) == (303, f"/login?next=/pipelines/{door.mine[0]}")
+
+
+def test_a_key_that_lacks_the_scope_is_told_which(door: Door) -> None:
+    for route in door.routes:
+        if route.access in SCOPES:
+            answer = door.ask(route, f"lacks {route.access}")
+            assert answer.status == 403, route
+            assert route.method == "HEAD" or f"needs the scope {route.access}".encode() in answer.body
+
+
+def test_the_pipeline_of_another_key_does_not_exist(door: Door) -> None:
+    for route in door.routes:
+        if route.access in SCOPES and route.has_uid:
+            there, ghost = (door.ask(route, "other pipeline", uid) for uid in (door.mine[0], "g" * len(door.mine[0])))
+            assert there.status == ghost.status == 404, route
+            assert there.body.replace(door.mine[0].encode(), b"g" * len(door.mine[0])) == ghost.body
+
+
+def test_what_has_no_uid_shows_only_the_keys_own_pipelines(door: Door) -> None:
+    for route in door.routes:
+        if route.access == "read" and not route.has_uid:
+            answer = door.ask(route, "right")
+            assert answer.status == 200, route
+            assert CANARY.encode() not in answer.body
+
+
+def test_the_right_key_is_let_in_everywhere(door: Door) -> None:
+    for number, route in enumerate(door.routes):
+        if route.access in SCOPES:
+            answer = door.ask(route, "right", door.mine[number])
+            assert answer.status in (200, 202, 204, 404, 422), (route, answer)
+            assert b"is in service; GET" not in answer.body   # it knows the pipeline, if not what is asked for of it
+
+
+def test_what_is_open_answers_the_same_to_everybody(door: Door) -> None:
+    for route in door.routes:
+        if route.access == OPEN:
+            assert len({door.ask(route, kind).status for kind in door.kinds}) == 1, route
+
+
+def test_a_webhook_without_a_secret_takes_keys_that_publish(door: Door) -> None:
+    (route,) = [route for route in door.routes if route.path.startswith("/webhooks/")]
+
+    told = {kind: door.knock(route, headers | {"Content-Type": "text/plain"}).status for kind, headers in door.kinds.items()}
+
+    assert {kind: told[kind] for kind in STRANGERS} == dict.fromkeys(STRANGERS, 401)
+    assert (told["right"], told["other pipeline"], told["lacks publish"], told["lacks read"]) == (202, 404, 403, 202)
+
+
+def test_a_route_that_declares_nothing_is_refused(tmp_path: Path) -> None:
+    async def forgotten(_: web.Request) -> web.Response:
+        return web.Response(text="secret")
+
+    async def serve() -> Answer:
+        app = make_app(parts_for(tmp_path))
+        app.router.add_get("/forgotten", forgotten)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        try:
+            host, port = runner.addresses[0][:2]
+            return await asyncio.to_thread(ask, f"http://{host}:{port}", "GET", "/forgotten")
+        finally:
+            await runner.cleanup()
+
+    assert asyncio.run(serve()).problem == (403, "this route does not say who may call it, so nobody may")

@@ -1,0 +1,149 @@
+"""Logging in with a browser's means: a form, a cookie, and no key that stays anywhere."""
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.support.browser import chromium
+from tests.support.http import Answer, ask
+from tests.support.keys import await_closed, make_key, revoke
+from tests.support.listener import Listener
+from tests.support.pages import text_of
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Served]:
+    with Served() as served:
+        make_key(served.house.root)
+        await_closed(served)
+        yield served
+
+
+def own(served: Served) -> dict[str, str]:
+    """What a browser says of a form of our own page."""
+    return {"Origin": served.url, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+
+
+def log_in(served: Served, key: str, *, goal: str = "/", **headers: str) -> Answer:
+    return ask(served.url, "POST", "/login", urlencode({"key": key, "next": goal}), own(served) | headers)
+
+
+def cookie_of(answer: Answer) -> dict[str, str]:
+    return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+def test_a_key_begins_a_session_that_opens_pages_the_api_and_sockets(keyed: Served) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
+
+    answer = log_in(keyed, key.text, goal=f"/pipelines/{uid}")
+    cookie = cookie_of(answer)
+
+    assert (answer.status, answer.headers["location"]) == (303, f"/pipelines/{uid}")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(answer.headers["set-cookie"].split("; "))
+    assert "Secure" not in answer.headers["set-cookie"]
+    assert key.text not in str(answer.headers) and key.text[16:] not in str(answer.headers)
+    assert "Log out" in text_of(ask(keyed.url, "GET", f"/pipelines/{uid}", b"", cookie))
+    said = ask(keyed.url, "POST", f"/v1/pipelines/{uid}/swarms/chat/messages?wait=5", {"text": "/write tea"},
+               own(keyed) | cookie | {"Content-Type": "application/json"})
+    assert "guid" in said.texts[0]
+    assert ask(keyed.url, "DELETE", f"/v1/pipelines/{uid}", b"", cookie).status == 403
+    with Listener(keyed.url, uid, Origin=keyed.url, **cookie) as listener:
+        assert listener.answer.status == 101
+
+
+def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(keyed: Served) -> None:
+    answer = log_in(keyed, make_key(keyed.house.root).text, Origin=keyed.url.replace("http:", "https:"))
+
+    assert "Secure" in answer.headers["set-cookie"].split("; ")
+
+
+@pytest.mark.parametrize("goal", ["//evil.example", "https://evil.example", "/\\evil.example", "/v1/pipelines", "",
+                                  "/pipelines/a/b", "/pipelines/a\n"])
+def test_one_is_led_to_pages_of_ours_alone(keyed: Served, goal: str) -> None:
+    assert log_in(keyed, make_key(keyed.house.root).text, goal=goal).headers["location"] == "/"
+
+
+@pytest.mark.parametrize("key", ["", "mr_x", f"mr_{'0' * 12}_{'0' * 64}", "ü", "<script>"])
+def test_a_wrong_key_gets_the_form_again_with_the_reason(keyed: Served, key: str) -> None:
+    answer = log_in(keyed, key)
+
+    assert (answer.status, "set-cookie" in answer.headers) == (401, False)
+    assert "key" in text_of(answer) and b"<script>" not in answer.body
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"key=" + b"x" * 5000, b"&".join([b"a=1"] * 20)])
+def test_what_is_not_the_form_is_refused(keyed: Served, body: bytes) -> None:
+    assert ask(keyed.url, "POST", "/login", body, own(keyed)).status == 400
+
+
+def test_another_page_can_neither_log_in_nor_out(keyed: Served) -> None:
+    key = make_key(keyed.house.root)
+    cookie = cookie_of(log_in(keyed, key.text))
+    foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+
+    refused = [ask(keyed.url, "POST", path, urlencode({"key": key.text}), own(keyed) | cookie | foreign)
+               for path in ("/login", "/logout")]
+
+    assert [answer.problem[0] for answer in refused] == [403, 403]
+    assert ask(keyed.url, "GET", "/status", b"", cookie).status == 200
+
+
+def test_a_session_ends_with_logging_out_and_with_its_key(keyed: Served) -> None:
+    key = make_key(keyed.house.root)
+    first, second = (cookie_of(log_in(keyed, key.text)) for _ in range(2))
+
+    left = ask(keyed.url, "POST", "/logout", b"", own(keyed) | first)
+
+    assert (left.status, left.headers["location"]) == (303, "/login")
+    assert "Max-Age=0" in left.headers["set-cookie"]
+    assert [ask(keyed.url, "GET", "/status", b"", cookie).status for cookie in (first, second)] == [401, 200]
+    revoke(keyed.house.root, key)
+    wait_for(lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session is over", 5)
+
+
+def test_where_no_key_was_made_there_is_nothing_to_log_in_to(served: Served) -> None:
+    answer = served.get("/login")
+
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+
+
+def test_a_person_logs_in_talks_and_logs_out(keyed: Served) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{keyed.url}/pipelines/{uid}")
+        assert page.url.endswith(f"/login?next=/pipelines/{uid}")
+
+        page.fill("#key", key.text)
+        page.click("button:has-text('Log in')")
+        page.wait_for_url(f"{keyed.url}/pipelines/{uid}")
+        page.fill("#text", "/write tea")
+        page.click("button:has-text('Say it')")
+        page.wait_for_selector("#exchanges .answer")
+        kept = page.evaluate("document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+        assert "memrelay_session" not in kept and key.text[16:] not in kept + page.url
+        page.wait_for_selector(".said .what")
+
+        page.click("button:has-text('Log out')")
+        page.wait_for_url(f"{keyed.url}/login")
+        page.goto(keyed.url)
+        assert page.url.endswith("/login")
+    assert keyed.house.contents(uid) == ["tea"]
+
+
+def test_an_open_page_says_that_its_session_is_over(keyed: Served) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{keyed.url}/login?next=/pipelines/{uid}")
+        page.fill("#key", key.text)
+        page.click("button:has-text('Log in')")
+        page.wait_for_url(f"{keyed.url}/pipelines/{uid}")
+
+        page.context.clear_cookies()
+
+        page.wait_for_selector("#silence:has-text('You are logged out')")
+
+
