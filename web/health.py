@@ -2,6 +2,7 @@
 import asyncio
 import os
 import time
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -26,12 +27,20 @@ async def live(_: web.Request) -> web.Response:
 
 @routes.get("/ready")
 async def ready(request: web.Request) -> web.Response:
-    """200 where a message would be taken, durably; 503 with what is wrong where not."""
-    parts = parts_of(request)
+    """200 where a message would be taken, durably; 503 with what is wrong where not. `paused` tells which wait to be run.
+
+    With `?pipeline=UID` it must be run too: 503 while that pipeline is paused, or has no owner.
+    """
+    parts, uid = parts_of(request), request.query.get("pipeline", "")
     checks = {"bus": await _bus_fault(parts), "catalogue": await _catalogue_fault(parts)}
-    wrong = {name: fault for name, fault in checks.items() if fault}
+    found = await _status(parts) if not any(checks.values()) else None
+    pipelines = found["pipelines"] if found else []
+    paused = {one["pipeline_uid"]: one["paused"] for one in pipelines if one["paused"]}
+    if uid:
+        checks["pipeline"] = _pipeline_fault(uid, pipelines)
+    wrong = any(checks.values())
     body = {"ready": not wrong, "checks": {name: fault or "ok" for name, fault in checks.items()}}
-    return json_response(body, 503 if wrong else 200)
+    return json_response(body | ({"paused": paused} if paused else {}), 503 if wrong else 200)
 
 
 @routes.get("/status")
@@ -46,12 +55,24 @@ async def status(request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """For Prometheus."""
     parts = parts_of(request)
+    body = render(await _status(parts), parts.traffic)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def _status(parts: Parts) -> dict[str, Any] | None:
+    """As /status has it, where it can be had soon."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            found = await read_status(parts.catalog, parts.line)
+            return await read_status(parts.catalog, parts.line)
     except (BusError, StoreBusy, StoreBroken, TimeoutError):
-        found = None
-    return web.Response(body=render(found, parts.traffic), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return None
+
+
+def _pipeline_fault(uid: str, pipelines: list[dict[str, Any]]) -> str:
+    for one in pipelines:
+        if one["pipeline_uid"] == uid:
+            return str(one["paused"]) or ("" if one["owner"] else "no worker serves it; start one with `memrelay worker`")
+    return f"no pipeline {uid[:100]!r} is in service, or the bus does not tell"
 
 
 async def _bus_fault(parts: Parts) -> str:
