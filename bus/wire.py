@@ -19,6 +19,11 @@ def timers_key(uid: str) -> str:
     return f"pipeline:{{{uid}}}:timers"
 
 
+def stores_key(uid: str) -> str:
+    """A hash from the `memory_id` of a pipeline's stores to the last commit that was acknowledged."""
+    return f"pipeline:{{{uid}}}:stores"
+
+
 def swarm_key(uid: str, swarm: str) -> str:
     """A swarm's log (stream with fields `mid`, `data`) and, by the same name, its channel."""
     return f"swarm:{{{uid}}}:{swarm}"

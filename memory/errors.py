@@ -7,7 +7,10 @@ MemoryFault
 │   └── ResultTooLarge
 ├── StoreFenced         another worker took the store over: nothing was changed, and this one may not go on
 ├── StoreBusy           locked or out of space for now: the same again later may succeed
+├── NotReplaced         a store is there that was not found to be damaged; nothing was changed
+├── BadBackup           a folder that is no whole backup
 ├── StoreBroken         the file cannot be used; the text says which and what to do
+│   └── StoreDamaged    it was a store, and something has changed or lost a part of it
 └── NotAsExpected       another bundle is in service than the change was meant for; nothing was changed
 """
 
@@ -41,6 +44,14 @@ class StoreFenced(MemoryFault):
         self.epoch = epoch
 
 
+class NotReplaced(MemoryFault):
+    """A restore or a salvage would take the place of a store that works."""
+
+
+class BadBackup(MemoryFault):
+    """A backup that is not there, incomplete or changed since."""
+
+
 class StoreBusy(MemoryFault):
     """The store is locked by another process, or the disk is full: try again later."""
 
@@ -57,3 +68,9 @@ class NotAsExpected(MemoryFault):
         super().__init__(f"pipeline {uid} is not in service" if not active else f"pipeline {uid} is in service with the "
                          f"bundle {active}, not the one that this was meant to replace; look at it and decide anew")
         self.uid, self.active = uid, active
+
+
+class StoreDamaged(StoreBroken):
+    """The store lost what it had. It is left as it is until it is restored or salvaged."""
+
+    noted = False   # whether a note beside the file says so

@@ -1,8 +1,12 @@
 """The open stores of one database thread: at most so many files, the longest unused closed first."""
 from collections import OrderedDict
+from collections.abc import Iterable
 from pathlib import Path
 
+from memory.errors import StoreBroken, StoreBusy
 from memory.memory_id import is_memory_id, path_of
+from memory.sqlite.connection import make_folder
+from memory.sqlite.damage import condemn, note_of
 from memory.sqlite.store import Store
 
 
@@ -35,8 +39,9 @@ class OpenStores:
             self.get(memory_id)
 
     def exists(self, memory_id: str) -> bool:
-        """Whether the store was ever made."""
-        return memory_id in self._open or path_of(self._root, memory_id).exists()
+        """Whether the store was ever made; one that is gone, with a note on that, is not forgotten."""
+        path = path_of(self._root, memory_id)
+        return memory_id in self._open or path.exists() or note_of(path).exists()
 
     def below(self, folder: str) -> list[str]:
         """The memory_ids of the stores that were ever made below a folder of the root."""
@@ -47,6 +52,37 @@ class OpenStores:
         """Closes one store, if it is open."""
         if store := self._open.pop(memory_id, None):
             store.close()
+
+    def check_commits(self, told: Iterable[tuple[str, str]]) -> None:
+        """With (memory_id, mark) of the last commits that the bus was told of. Raises StoreDamaged where some are lost."""
+        for memory_id, mark in told:
+            path = path_of(self._root, memory_id)
+            self._epochs.pop(memory_id, None)   # of an earlier time: who owns it now takes it over afterwards
+            if not self.exists(memory_id):
+                make_folder(path.parent)
+                raise condemn(path, "the file is gone, and what was acknowledged with it")
+            if lost := self.get(memory_id).lacks(mark):
+                raise self._open.pop(memory_id).give_up(f"the last {lost} commits are lost, though they were acknowledged")
+
+    def give_up_damaged(self, names: Iterable[str], reason: str) -> None:
+        """One of these is damaged: it is closed as it is, with a note. So that nothing is half done, the others are closed."""
+        open_ = {name: store for name in names if (store := self._open.pop(name, None)) is not None}
+        for store in open_.values():
+            found = [reason] if len(open_) == 1 else store.structural_faults()
+            if found:
+                store.give_up(found[0])
+            else:
+                store.close()
+
+    def probe(self) -> dict[str, str]:
+        """Which open stores cannot be written to now, each with the reason."""
+        faults = {}
+        for name, store in self._open.items():
+            try:
+                store.probe()
+            except (StoreBusy, StoreBroken) as error:
+                faults[name] = str(error)
+        return faults
 
     def close_all(self) -> None:
         """Checkpoints and closes every store."""

@@ -2,6 +2,7 @@
 import asyncio
 import os
 import time
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -29,12 +30,23 @@ async def live(_: web.Request) -> web.Response:
 @routes.get("/ready")
 @open_to_all
 async def ready(request: web.Request) -> web.Response:
-    """200 where a message would be taken, durably; 503 with what is wrong where not, told in full to who sees all pipelines."""
-    parts = parts_of(request)
-    sees_all = (await parts.authoriser.caller_or_stranger(request)).sees_all
+    """200 where a message would be taken, durably; 503 with what is wrong, told in full to who sees all pipelines.
+
+    `paused` tells which pipelines wait to be run. With `?pipeline=UID` that one must be run too: 503 while it is paused, or has
+    no owner.
+    """
+    parts, uid = parts_of(request), request.query.get("pipeline", "")
+    caller = await parts.authoriser.caller_or_stranger(request)
     checks = {"bus": await _bus_fault(parts), "catalogue": await _catalogue_fault(parts)}
-    wrong = {name: fault for name, fault in checks.items() if fault}
-    body = {"ready": not wrong, "checks": {name: _told(fault, sees_all) for name, fault in checks.items()}}
+    found = await _status(parts) if caller.pipelines and not any(checks.values()) else None
+    pipelines = limited(found, caller.sees)["pipelines"] if found else []
+    paused = {one["pipeline_uid"]: one["paused"] for one in pipelines if one["paused"]}
+    told = {name: _told(fault, caller.sees_all) for name, fault in checks.items()}
+    if uid:
+        checks["pipeline"] = _pipeline_fault(uid, pipelines)
+        told["pipeline"] = checks["pipeline"] or "ok"
+    wrong = any(checks.values())
+    body = {"ready": not wrong, "checks": told} | ({"paused": paused} if paused else {})
     return json_response(body, 503 if wrong else 200)
 
 
@@ -58,15 +70,27 @@ async def status(request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """For Prometheus."""
     parts, caller = parts_of(request), caller_of(request)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            found = await read_status(parts.catalog, parts.line)
-    except (BusError, StoreBusy, StoreBroken, TimeoutError):
-        found = None
+    found = await _status(parts)
     if not caller.sees_all:
         found = limited(found, caller.sees) if found else None
     page = render(found, parts.traffic if caller.sees_all else None)
     return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def _status(parts: Parts) -> dict[str, Any] | None:
+    """As /status has it, where it can be had soon."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await read_status(parts.catalog, parts.line)
+    except (BusError, StoreBusy, StoreBroken, TimeoutError):
+        return None
+
+
+def _pipeline_fault(uid: str, pipelines: list[dict[str, Any]]) -> str:
+    for one in pipelines:
+        if one["pipeline_uid"] == uid:
+            return str(one["paused"]) or ("" if one["owner"] else "no worker serves it; start one with `memrelay worker`")
+    return f"no pipeline {uid[:100]!r} is in service, or the bus does not tell"
 
 
 async def _bus_fault(parts: Parts) -> str:

@@ -29,6 +29,7 @@ class _Snapshot:
         yield GaugeMetricFamily("memrelay_bus_up", "Whether the bus answers.", self._status is not None)
         if self._status is not None:
             yield GaugeMetricFamily("memrelay_workers", "Workers that live.", len(self._status["workers"]))
+            yield from _of_workers(self._status["workers"])
             yield from _of_pipelines(self._status["pipelines"])
 
 
@@ -47,8 +48,32 @@ def _of_process(traffic: Traffic) -> Iterator[Metric]:
     yield refused
 
 
+def _of_workers(workers: list[dict[str, Any]]) -> Iterator[Metric]:
+    lag = GaugeMetricFamily("memrelay_loop_lag_seconds", "The longest time by which a worker's event loop was late, of the "
+                            "last two seconds.", labels=["worker"])
+    recreated = CounterMetricFamily("memrelay_groups_recreated", "Consumer groups that were gone and were made again.",
+                                    labels=["worker"])
+    for one in workers:
+        lag.add_metric([one["name"]], one["loop_lag_ms"] / 1000)
+        recreated.add_metric([one["name"]], one["groups_recreated"])
+    yield lag
+    yield recreated
+
+
 def _of_pipelines(pipelines: list[dict[str, Any]]) -> Iterator[Metric]:
     families: list[tuple[str, Metric]] = [
+        ("in", CounterMetricFamily("memrelay_inputs_in", "Inputs that were taken, since the owner began.", labels=BY_PIPELINE)),
+        ("dead", CounterMetricFamily("memrelay_inputs_dead", "Inputs that were given up; the others that are done went well.",
+                                     labels=BY_PIPELINE)),
+        ("duplicates", CounterMetricFamily("memrelay_inputs_duplicate", "Inputs that were done before, and were answered from "
+                                           "the inbox.", labels=BY_PIPELINE)),
+        ("pauses", CounterMetricFamily("memrelay_batches_retried", "How often a batch was tried again.", labels=BY_PIPELINE)),
+        ("handler_s", CounterMetricFamily("memrelay_handler_seconds", "Time that batches took in the database thread.",
+                                          labels=BY_PIPELINE)),
+        ("wal_bytes", GaugeMetricFamily("memrelay_wal_bytes", "Logs of the stores.", labels=BY_PIPELINE)),
+        ("outbox_bytes", GaugeMetricFamily("memrelay_outbox_bytes", "What was sent and is not confirmed.", labels=BY_PIPELINE)),
+        ("paused", GaugeMetricFamily("memrelay_pipeline_paused", "Whether its work waits for something; /status says what.",
+                                     labels=BY_PIPELINE)),
         ("done", CounterMetricFamily("memrelay_inputs_done", "Inputs that came to an end, since the owner began.",
                                      labels=BY_PIPELINE)),
         ("retried", CounterMetricFamily("memrelay_inputs_retried", "Inputs that were put off, to be tried again later.",
@@ -61,6 +86,6 @@ def _of_pipelines(pipelines: list[dict[str, Any]]) -> Iterator[Metric]:
     ]
     for key, family in families:
         for one in pipelines:
-            value = one["owner"] is not None if key == "owned" else one[key]
+            value = one["owner"] is not None if key == "owned" else bool(one[key]) if key == "paused" else one[key]
             family.add_metric([one["pipeline_uid"], one["name"]], value)  # type: ignore[attr-defined]
         yield family

@@ -16,6 +16,9 @@ DURABILITIES = {
     ("yes", "everysec"): "what is acknowledged may be lost for up to two seconds if the machine fails",
     ("yes", "no"): "what is acknowledged may be lost for as long as the system keeps it in memory",
 }
+# What an owner tells of a pipeline (worker/report.py), and what stands for it where there is none.
+UNTOLD: dict[str, Any] = {"rate": 0.0, "in": 0, "done": 0, "dead": 0, "paused": "", "handler_s": 0.0, "duplicates": 0,
+                          "retried": 0, "waiting": 0, "pauses": 0, "wal_bytes": 0, "outbox_bytes": 0}
 NOT_PERSISTENT = "NOT PERSISTENT: what waits on the bus is lost when the server ends; turn its append-only file on"
 
 
@@ -34,7 +37,8 @@ def limited(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, An
 
 
 def _worker(report: dict[str, Any]) -> dict[str, Any]:
-    return {"name": report["name"], "started_at": report["started_at"], "pipelines": list(report["pipelines"])}
+    return {"name": report["name"], "started_at": report["started_at"], "pipelines": list(report["pipelines"]),
+            "loop_lag_ms": report.get("loop_lag_ms", 0.0), "groups_recreated": report.get("groups_recreated", 0)}
 
 
 async def _durability(line: Line) -> dict[str, str]:
@@ -50,21 +54,20 @@ async def _durability(line: Line) -> dict[str, str]:
 
 async def _pipelines(deployed: Sequence[Deployed], workers: Sequence[dict[str, Any]], dead: dict[str, int],
                      line: Line) -> list[dict[str, Any]]:
-    """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "rate", "done", "dead_letters"} of each.
+    """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "dead_letters", and what UNTOLD has} of each.
 
-    Beside them "retried" and "waiting", inputs that were put off and those that are now; "gaps", how often nobody listened to
-    what is published, and "deaf_s", for how long in all.
+    Of these "retried" and "waiting" are inputs that were put off, and those that are now. Beside them "gaps", how often nobody
+    listened to what is published, and "deaf_s", for how long in all.
     """
     owners = {uid: (report["name"], told) for report in workers for uid, told in report["pipelines"].items()}
     uids = [one.uid for one in deployed]
     lags, gaps = await _lags(uids, line), await _gaps(uids, line)
     found = []
     for one, (lag, oldest_s), (gap_count, deaf_s) in zip(deployed, lags, gaps, strict=True):
-        owner, told = owners.get(one.uid, (None, {"done": 0, "retried": 0, "waiting": 0, "rate": 0.0}))
+        owner, told = owners.get(one.uid, (None, UNTOLD))
         found.append({"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version, "owner": owner,
-                      "lag": lag, "oldest_s": oldest_s, "rate": told["rate"], "done": told["done"],
-                      "retried": told["retried"], "waiting": told["waiting"], "dead_letters": dead.get(one.uid, 0),
-                      "gaps": gap_count, "deaf_s": deaf_s})
+                      "lag": lag, "oldest_s": oldest_s, "dead_letters": dead.get(one.uid, 0), "gaps": gap_count,
+                      "deaf_s": deaf_s} | {name: told.get(name, nothing) for name, nothing in UNTOLD.items()})
     return found
 
 

@@ -1,4 +1,6 @@
 """A batch: many inputs, one transaction for each store that they touch, one fsync. One callable for a database thread."""
+import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +34,9 @@ class BatchResult:
     outcomes: list[Outcome] = field(default_factory=list)
     put_off: list[PutOff] = field(default_factory=list)   # to be run again later
     left: Sequence[Work] = ()
+    marks: dict[str, str] = field(default_factory=dict)   # store -> its last commit, for the bus
+    duplicates: Counter[str] = field(default_factory=Counter)   # pipeline -> inputs that were answered from the inbox
+    took_s: float = 0.0
 
 
 class Batch:
@@ -59,6 +64,7 @@ class Batch:
 
         Raises StoreBusy or StoreBroken, after which it may be called again, and goes on from there; or StoreFenced.
         """
+        began = time.perf_counter()
         self._stores, self._cascade = stores, Cascade(stores, self._limits)
         while self._rest and self._size <= self._limits.batch_bytes:
             count = 1 if self._journal else len(self._rest)
@@ -67,6 +73,7 @@ class Batch:
                 self._around(ran, count, fault)
         self._put_off()
         self._result.left = self._rest
+        self._result.took_s += time.perf_counter() - began
         return self._result
 
     def _around(self, failed: int, count: int, fault: Exception | SystemExit) -> None:
@@ -142,6 +149,7 @@ class Batch:
             return self._done_before(one) or _given_up(one, str(error))
         known = self._known(work)
         if known is not None:
+            self._result.duplicates[one.plan.uid] += 1
             return known
         if work.entry and work.key in self._gone:
             log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
@@ -205,6 +213,7 @@ class Batch:
             store.inbox.forget(self._settled.get(memory_id, []))
             self._checkpoint("before commit")
             store.commit()
+            self._result.marks[memory_id] = store.commits.mark
             del touched[memory_id]
             self._settled.pop(memory_id, None)
             self._checkpoint("committed")

@@ -17,6 +17,7 @@ from memory.threads import DatabaseThread
 from pipelines.plan import Plan
 from worker.agenda import Agenda
 from worker.batch import Batch, Checkpoint
+from worker.commits import commits_to_tell
 from worker.errors import TooMany
 from worker.inputs import Entry, Input, from_pending
 from worker.letters import Lettered, look_up, once_each, settle
@@ -33,12 +34,14 @@ from worker.upkeep import (
     close_stores,
     end_recovery,
     forget_continuations,
+    guarded,
     kept_continuations,
     stores_below,
     take_over,
     take_over_former,
 )
 from worker.waiting import wait
+from worker.watch import Watch
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
@@ -54,6 +57,7 @@ class Surroundings:
     limits: WorkerLimits
     checkpoint: Checkpoint
     tally: Tally
+    watch: Watch
 
 
 class Group:
@@ -74,12 +78,16 @@ class Group:
         self._agenda = Agenda()
         self._told_to_stop = asyncio.Event()
         self._recovering = True
-        self._stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
+        self.stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
         self._former: tuple[str, ...] = ()   # while it recovers: stores of earlier versions
 
     def waiting(self, uid: str) -> int:
         """How many inputs of a pipeline wait to be tried again."""
         return self._agenda.counts[uid]
+
+    def outbox_bytes(self, uid: str) -> int:
+        """What was said for a pipeline and sent, and not confirmed by the server yet."""
+        return sum(outcome.size for outcome in self._unconfirmed if outcome.uid == uid)
 
     @property
     def _stopping(self) -> bool:
@@ -88,6 +96,7 @@ class Group:
     async def run(self, tenure: Tenure) -> None:
         """Works until `stop`, and ends when everything that was taken has left for the bus. Raises StoreFenced."""
         try:
+            await self._in_thread(partial(OpenStores.check_commits, told=tenure.told))
             await self._take_over(tenure)
             await self._recover(tenure)
             self._recovering = False
@@ -98,14 +107,14 @@ class Group:
             if not self._stopping:
                 raise
             log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
-        await self._thread.run(partial(close_stores, names=self._stores))
+        await self._thread.run(partial(close_stores, names=self.stores))
 
     async def _take_over(self, tenure: Tenure) -> None:
         """No earlier owner may write from now on. The bus may have lost its epochs; those in the stores are surpassed too."""
         former = await self._former_stores()
         while True:
             try:
-                await self._in_thread(partial(take_over, names=self._stores, epoch=tenure.epoch))
+                await self._in_thread(partial(take_over, names=self.stores, epoch=tenure.epoch))
                 self._former = await self._in_thread(partial(take_over_former, names=former, epoch=tenure.epoch))
                 self._shared.checkpoint("taken over")
                 return
@@ -115,14 +124,14 @@ class Group:
     async def _former_stores(self) -> list[str]:
         """The pipelines' own stores that no version in service works on: what an earlier one has left is known there alone."""
         below = await self._in_thread(partial(stores_below, uids=list(self.slots)))
-        if below := [name for name in below if name not in self._stores]:
+        if below := [name for name in below if name not in self.stores]:
             others = await self._patiently(self._shared.shelf.active)
             below = [name for name in below if all(name not in plan.stores for plan in others)]
         return below
 
     async def _recover(self, tenure: Tenure) -> None:
         """First of all: what was in flight, then what the stores still have to run; those of earlier versions too."""
-        journal, names = tenure.after_crash, [*self._stores, *self._former]
+        journal, names = tenure.after_crash, [*self.stores, *self._former]
         while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
             self._shared.checkpoint("claimed")
             self._todo.extend(entries)
@@ -131,7 +140,7 @@ class Group:
             if pending.id not in self._origins:   # else it was put off a moment ago
                 await self._schedule(pending, memory_id)
         await self._work_off(journal)
-        for memory_id, keys in (await self._in_thread(partial(end_recovery, names=self._stores))).items():
+        for memory_id, keys in (await self._in_thread(partial(end_recovery, names=self.stores))).items():
             self._settled[memory_id] = keys
         await self._in_thread(partial(close_stores, names=self._former))
         self._former = ()
@@ -145,8 +154,10 @@ class Group:
     async def _serve(self) -> None:
         while True:
             self._todo.extend(self._agenda.take())
-            for slot in () if self._agenda.full else self.slots.values():
-                self._todo.extend(slot.take())
+            for uid, slot in () if self._agenda.full else self.slots.items():
+                if entries := slot.take():
+                    self._shared.tally.count_in(uid, len(entries))
+                    self._todo.extend(entries)
             if self._todo:
                 await self._work(journal=False)
             elif self._unconfirmed and all(future.done() for future in self._sent):
@@ -174,11 +185,12 @@ class Group:
         self._todo.extendleft(reversed([*result.left, *later]))
         outcomes = result.outcomes + await self._follow(result.outcomes)
         await self._bury(outcomes, lettered)
-        self._shared.tally.count(outcomes)
+        self._shared.tally.count(outcomes, result.took_s, result.duplicates)
         await self._put_off(result.put_off)
         await self._confirm()
         self._shared.checkpoint("before sending")
-        self._sent, self._unconfirmed = self._outbox.send(outcomes, self._settlements.settle), outcomes
+        self._sent, self._unconfirmed = self._outbox.send(
+            outcomes, self._settlements.settle, commits_to_tell(self.plans, result.marks)), outcomes
         for future in self._sent:
             future.add_done_callback(lambda _: self._wanted.set())
         self._shared.checkpoint("sent")
@@ -206,18 +218,23 @@ class Group:
 
     async def _in_thread(self, work: Callable[[OpenStores], Result]) -> Result:
         """Runs work in the database thread."""
-        return await self._patiently(partial(self._thread.run, work))
+        names = [*self.stores, *self._former]
+        return await self._patiently(partial(self._thread.run, partial(guarded, work=work, names=names)))
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """While a store or the catalogue is busy, again and again; nothing is acknowledged meanwhile."""
         pause_s = PAUSE_S
         while True:
             try:
-                return await attempt()
+                result = await attempt()
+                if self._shared.tally.resume(self.slots):
+                    log.info("pipeline_resumed", pipelines=list(self.slots))
+                return result
             except (StoreBusy, StoreBroken) as error:
                 if self._stopping:
                     raise
-                log.warning("pipeline_paused", pipelines=list(self.slots), reason=str(error), pause_s=pause_s)
+                if self._shared.tally.pause(self.slots, str(error)):
+                    log.warning("pipeline_paused", pipelines=list(self.slots), reason=str(error))
             await wait(self._told_to_stop, pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 

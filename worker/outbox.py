@@ -1,6 +1,6 @@
 """What leaves for the bus: results, live copies, reports, acknowledgement and deletion of a batch, together and fenced."""
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -31,14 +31,15 @@ class Outbox:
         self._writer, self._echo = writer, echo
         self._pen_of = cache(lambda uid: SwarmPen(uid, log_length))
 
-    def send(self, outcomes: Iterable[Outcome], report: Report) -> list[asyncio.Future[Any]]:
-        """Sends, and returns what to await: until then the server may not have got it."""
+    def send(self, outcomes: Iterable[Outcome], report: Report, beside: Sequence[bytes] = ()) -> list[asyncio.Future[Any]]:
+        """Sends, with the commands `beside` in the last MULTI; returns what to await: till then the server may not have it."""
         sent, parcel = [], _Parcel(self._pen_of)
         for outcome in outcomes:
             parcel.add(outcome, report(outcome))
             if parcel.size > MOST_BYTES:
                 sent.append(self._send(parcel))
                 parcel = _Parcel(self._pen_of)
+        parcel.reports += beside
         return [*sent, self._send(parcel)] if parcel.entries or parcel.logged else sent
 
     def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:

@@ -86,6 +86,19 @@ class Place:
                     file.unlink()
 
 
+@contextmanager
+def alone(memory_root: Path) -> Iterator[None]:
+    """No worker serves this memory root meanwhile. Raises NotTheOwner where one does; one that is started waits."""
+    memory_root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _opened(memory_root / "owner.lock") as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NotTheOwner(f"a worker serves {memory_root}; stop it (Ctrl-C or SIGTERM to `memrelay worker`, or to "
+                              "`memrelay up`), and start it again afterwards") from error
+        yield
+
+
 def _is_free(file: Path) -> bool:
     """Whether there is such a lock file, and nobody holds it."""
     try:

@@ -10,6 +10,7 @@ from bus.wire import GROUP, input_key
 from worker.inputs import Entry
 from worker.limits import WorkerLimits
 from worker.slot import Slot, as_entries
+from worker.tally import Tally
 
 BLOCK_MS = 2000
 MANY = 1000           # what one read takes from all pipelines together, where that is more than a batch
@@ -18,10 +19,14 @@ MANY = 1000           # what one read takes from all pipelines together, where t
 class Reader:
     """Fills the slots. It waits at the server for the pipelines that are ready, and is called back when another one is."""
 
-    def __init__(self, blocking: Connection, control: Connection, consumer: str, limits: WorkerLimits) -> None:
-        """`blocking` serves the reads alone; everything rare goes over `control`. `consumer` is the lease's name."""
-        self._reads, self._control, self._limits = BlockingReads(blocking, control), control, limits
-        self._consumer = consumer
+    def __init__(self, connections: tuple[Connection, Connection], consumer: str, limits: WorkerLimits, tally: Tally) -> None:
+        """Of the connections one serves the reads alone, and everything rare goes over the other.
+
+        `consumer` is the lease's name; `tally` counts the groups that were gone.
+        """
+        blocking, self._control = connections
+        self._reads, self._limits, self._consumer = BlockingReads(blocking, self._control), limits, consumer
+        self._tally = tally
         self._slots: dict[bytes, Slot] = {}
         self._asked: frozenset[bytes] = frozenset()   # by the read that waits at the server
         self._changed = asyncio.Event()
@@ -65,7 +70,7 @@ class Reader:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
             for key in keys:
-                await create_group(self._control, key)
+                self._tally.recreated += await create_group(self._control, key)
             return
         finally:
             self._asked = frozenset()
@@ -84,13 +89,18 @@ class Reader:
         self._reads.call_back()
 
 
-async def create_group(control: Connection, key: bytes | str) -> None:
-    """The owner's group on an input, from its first entry: what is done is deleted, so whatever is there is still to do."""
+async def create_group(control: Connection, key: bytes | str) -> bool:
+    """The owner's group on an input, from its first entry: what is done is deleted, so whatever is there is still to do.
+
+    Returns whether it was not there.
+    """
     try:
         await control.call("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM")
     except BusRefused as error:
         if error.code != "BUSYGROUP":
             raise
+        return False
+    return True
 
 
 async def claim(control: Connection, slot: Slot, consumer: str, count: int) -> list[Entry]:

@@ -23,6 +23,7 @@ from worker.plans import PlanShelf
 from worker.session import Memory, Session
 from worker.tally import Tally
 from worker.waiting import wait
+from worker.watch import Watch
 
 log = structlog.get_logger()
 LOOK_AGAIN_S = 2.0                      # the catalogue and the roll are read this often even if no change is announced
@@ -66,7 +67,8 @@ class Worker:
                        for number in range(options.threads)]
             for thread in threads:
                 stack.push_async_callback(thread.close)
-            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally())
+            watch = await stack.enter_async_context(Watch(options.memory_root, threads))
+            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally(), watch)
             await self._serve(threads, shared, Memory(place))
 
     async def _serve(self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory) -> None:

@@ -24,6 +24,7 @@ from worker.listener import Listener
 from worker.outbox import Outbox
 from worker.ownership import Place
 from worker.reader import Reader
+from worker.report import describe
 from worker.share import share
 from worker.tenure import Tenure
 from worker.timers import Timers
@@ -67,7 +68,7 @@ class Session:
         self._listening = await self._connect(self._listener.hear, echo.skip)
         self._connections = self._control, writing, blocking, self._listening
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
-        self._reader = Reader(blocking, self._control, name, limits)
+        self._reader = Reader((blocking, self._control), name, limits, self._shared.tally)
         self._outbox = Outbox(writer, echo, limits.log_length)
         self._timers = Timers(self._control)
         if before:
@@ -176,10 +177,8 @@ class Session:
             await self._lease.call_in(self._report())
 
     def _report(self) -> dict[str, Any]:
-        place, plans = self._memory.place, {plan.uid: (plan, group) for group in self._groups for plan in group.plans}
-        told = {uid: {"hash": plans[uid][0].hash, "waiting": plans[uid][1].waiting(uid)} | figures
-                for uid, figures in self._shared.tally.read(list(plans)).items()}
-        return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT, "pipelines": told}
+        place = self._memory.place
+        return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT} | describe(self._groups, self._shared)
 
     async def _announce(self) -> None:
         """The other workers look what is theirs."""

@@ -6,6 +6,7 @@ from bus.errors import Fenced
 from bus.lease import Lease
 from bus.wire import input_key
 from pipelines.plan import Plan
+from worker.commits import read_commits
 from worker.inputs import Entry
 from worker.ownership import Place
 from worker.reader import claim, create_group
@@ -22,6 +23,7 @@ class Tenure:
         self.plans, self._uids = plans, sorted(plan.uid for plan in plans)
         self._lease, self._place, self._control = lease, place, control
         self.epoch = 0
+        self.told: list[tuple[str, str]] = []   # (store, its last commit that the bus was told of)
         self.after_crash = True   # what is in flight is run one by one
 
     async def begin(self, at_least: int = 0) -> bool:
@@ -42,6 +44,7 @@ class Tenure:
         """The inputs can be read."""
         for plan in self.plans:
             await create_group(self._control, input_key(plan.uid))
+        self.told = await read_commits(self._control, self._uids)
 
     async def claim(self, slot: Slot) -> list[Entry]:
         """Some of what was delivered to whomever and never acknowledged."""

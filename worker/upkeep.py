@@ -1,13 +1,16 @@
 """What a group does to its stores beside batches. Each runs in the database thread, in transactions of its own."""
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 import structlog
 
-from memory.errors import StoreBroken
+from memory.errors import StoreBroken, StoreDamaged
+from memory.sqlite.connection import translated
 from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
 
 log = structlog.get_logger()
+Result = TypeVar("Result")
 
 
 def take_over(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
@@ -38,6 +41,20 @@ def kept_continuations(stores: OpenStores, names: Sequence[str], uids: Collectio
     """(continuation, its store): every one that these stores still have to run for these pipelines."""
     return [(pending, name) for name in _existing(stores, names)
             for pending in stores.get(name).pending.all() if pending.pipeline in uids]
+
+
+def guarded(stores: OpenStores, work: Callable[[OpenStores], Result], names: Sequence[str]) -> Result:
+    """Runs `work` on these stores. One that turns out to be damaged is closed as it is, with a note, before that is raised."""
+    try:
+        with translated("a store"):
+            return work(stores)
+    except StoreDamaged as damaged:
+        if not damaged.noted:   # else it was one that could not even be opened
+            stores.give_up_damaged(names, str(damaged.__cause__ or damaged))
+        raise
+    except UnicodeDecodeError as error:   # a text that is none any more
+        stores.give_up_damaged(names, str(error))
+        raise StoreDamaged(str(error)) from error
 
 
 def forget_continuations(stores: OpenStores, name: str, keys: Sequence[str]) -> None:

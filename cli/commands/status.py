@@ -39,8 +39,8 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _condition(one: dict[str, Any]) -> str:
-    served = f"served by {one['owner']}" if one["owner"] else "not served"
+    served = f"PAUSED, {one['paused']};" if one["paused"] else f"served by {one['owner']}," if one["owner"] else "not served,"
     lag = f"{one['lag']} waiting, the oldest for {one['oldest_s']:.0f} s" if one["lag"] else "nothing waiting"
     later = f", {one['waiting']} to be tried again" if one["waiting"] else ""
     deaf = f", {one['gaps']} times deaf to PUBLISH for {one['deaf_s']:.0f} s in all" if one["gaps"] else ""
-    return f"{served}, {one['rate']:g} a second, {lag}{later}, {one['dead_letters']} dead letters{deaf}"
+    return f"{served} {one['rate']:g} a second, {lag}{later}, {one['dead_letters']} dead letters{deaf}"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import apsw
 
-from memory.errors import StoreBroken, StoreBusy
+from memory.errors import StoreBroken, StoreBusy, StoreDamaged
+from memory.sqlite.damage import STEPS, check, condemned_where_damaged, keep_log, needs_check
 
 APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
 
@@ -27,26 +28,36 @@ def translated(path: str) -> Iterator[None]:
         raise StoreBroken(f"{path} cannot be made: {error}; its folder must be a folder that this user may write to") from error
     except OSError as error:
         raise StoreBusy(f"{path}: {error}; it is tried again") from error
-    except (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreDamaged(f"{path} is damaged: {error}; {STEPS}") from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
         raise StoreBroken(f"{path} cannot be used: {error}; move it away and restore a backup") from error
 
 
 def open_store_file(path: Path) -> apsw.Connection:
-    """A connection to the store at `path`, which is made where there is none. Raises StoreBroken or StoreBusy."""
+    """A connection to the store at `path`, which is made where there is none. Raises StoreBroken or StoreBusy.
+
+    After an unclean end the file is checked; what is damaged is refused with StoreDamaged, and never made anew.
+    """
     with translated(str(path)):
+        suspect = needs_check(path)
         if not path.exists():
             _create(path)
         with ExitStack() as undo:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             undo.callback(connection.close)
-            _prepare(connection, path)
+            keep_log(connection, suspect)
+            with condemned_where_damaged(path):
+                _prepare(connection, path)
+            if suspect:
+                check(connection, path)
             undo.pop_all()
         return connection
 
 
 def _prepare(connection: apsw.Connection, path: Path) -> None:
     if connection.pragma("application_id") != APPLICATION_ID:
-        raise StoreBroken(f"{path} is not a store of Memrelay; move it away, a new one is made")
+        raise StoreBroken(f"{path} is not a store of Memrelay; move it away for a new one, or `memrelay restore` a backup")
     connection.pragma("synchronous", "FULL")
     connection.pragma("temp_store", "MEMORY")
     _migrate(connection, path)
@@ -54,7 +65,7 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
 
 def _create(path: Path) -> None:
     """Copies the template under another name first: a crash leaves no half of a file, and nobody's store is overwritten."""
-    _make_folder(path.parent)
+    make_folder(path.parent)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with open(descriptor, "wb") as file:
@@ -65,19 +76,19 @@ def _create(path: Path) -> None:
             os.link(draft, path)
     finally:
         os.unlink(draft)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Private, with all folders above it, and on disk: what is acknowledged must be found after a power cut."""
     if folder.is_dir():
         return
-    _make_folder(folder.parent)
+    make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

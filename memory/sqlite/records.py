@@ -5,16 +5,18 @@ from typing import Any
 import apsw
 
 from memory.record import Record
+from memory.sqlite.checksum import beginning, checksum, content_checksum
 from memory.sqlite.fulltext import FullTextIndex
 from memory.sqlite.rows import RowInsert
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
-INSERT = RowInsert(f"records(row, {COLUMNS})", 9)
+INSERT = RowInsert(f"records(row, {COLUMNS}, crc)", 10)
 SELECT = f"SELECT {COLUMNS}, 0.0 FROM records AS r"
 FOUND = f"SELECT {', '.join('r.' + name for name in COLUMNS.split(', '))}, "
 MATCHES = " FROM records_fts AS f JOIN records AS r ON r.row = f.rowid"
 SEARCH = f"{FOUND}0.0{MATCHES}"
 SEARCH_SCORED = f"{FOUND}-f.rank{MATCHES}"   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
+CHANGE = "UPDATE records SET content = ?, updated_at = ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
 
@@ -41,7 +43,9 @@ class RecordTable:
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """A new record, its values in the order of COLUMNS."""
         self._last_row += 1
-        self._waiting.append((self._last_row, *record))
+        guid, scope, kind, content, source, tags, created_at, updated_at = record
+        crc = checksum(beginning(scope, kind, source, tags), guid, content)
+        self._waiting.append((self._last_row, guid, scope, kind, content, source, tags, created_at, updated_at, crc))
 
     def flush(self) -> None:
         """Puts the rows that wait into the table."""
@@ -68,7 +72,7 @@ class RecordTable:
     def replace_content(self, row: int, old: str, new: str, now_ms: int) -> None:
         """Gives a record another content."""
         self._index.changed(row, old)
-        self._connection.execute("UPDATE records SET content = ?, updated_at = ? WHERE row = ?", (new, now_ms, row))
+        self._connection.execute(CHANGE, (new, now_ms, content_checksum(new), row))
 
     def delete(self, row: int, content: str) -> None:
         """Deletes the record at `row`, whose content is `content`."""

@@ -1,10 +1,13 @@
 """A store: one SQLite file at a `memory_id`, and its transaction."""
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from memory.errors import StoreFenced
+from memory.errors import StoreBroken, StoreDamaged, StoreFenced
+from memory.sqlite.commits import CommitCount, lost_commits
 from memory.sqlite.connection import open_store_file, translated
+from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, structural_faults
 from memory.sqlite.inbox import Inbox
 from memory.sqlite.pending import PendingTable
 from memory.sqlite.records import RecordTable
@@ -17,11 +20,17 @@ class Store:
         """Opens the file, or makes it, for the owner of that epoch, if any. Raises StoreBroken, StoreBusy or StoreFenced."""
         self.memory_id, self.path, self._epoch = memory_id, str(path), epoch
         self._connection = open_store_file(path)
-        with translated(self.path):
-            self.records = RecordTable(self._connection)
-            self.inbox = Inbox(self._connection)
-            self.pending = PendingTable(self._connection)
         self._open = False
+        self._inode = path.stat().st_ino
+        try:
+            with translated(self.path), condemned_where_damaged(path):
+                self.records = RecordTable(self._connection)
+                self.inbox = Inbox(self._connection)
+                self.pending = PendingTable(self._connection)
+                self.commits = CommitCount(self._connection)
+        except StoreBroken:
+            self._leave()
+            raise
         if epoch:
             self._take_over_or_close(epoch)
 
@@ -33,10 +42,17 @@ class Store:
 
     def take_over(self, epoch: int) -> None:
         """Belongs to the owner of that epoch from now on, and no more to an earlier one. Raises StoreFenced and StoreBusy."""
-        with self.transaction(epoch), translated(self.path):
-            self._connection.execute("UPDATE fence SET epoch = ? WHERE epoch < ?", (epoch, epoch))
-            self.records.reset()   # the owner before may have written since they were read
-            self.inbox.reset()
+        self.begin(epoch)
+        try:
+            with translated(self.path):
+                for table in (self.records, self.inbox, self.commits):
+                    table.reset()   # the owner before may have written since they were read
+                self._connection.execute("UPDATE fence SET epoch = ? WHERE epoch < ?", (epoch, epoch))
+                self._connection.execute("COMMIT")   # not counted, or the first commit that was lost would not be missed
+            self._open = False
+        finally:
+            if self._open:
+                self.rollback()
         self._epoch = epoch
 
     @property
@@ -63,7 +79,9 @@ class Store:
         with translated(self.path):
             self.records.complete()
             self.inbox.complete()
+            self.commits.complete()
             self._connection.execute("COMMIT")
+        self.commits.committed()
         self._open = False
 
     def rollback(self) -> None:
@@ -84,6 +102,31 @@ class Store:
         finally:
             if self._open:
                 self.rollback()
+
+    def lacks(self, told: str) -> int:
+        """How many commits this store lacks of those that the bus was told of, the last by a mark."""
+        return lost_commits(told, self.commits.mark)
+
+    def probe(self) -> None:
+        """Whether it could be written to now, and is still the file at its path. Raises StoreBusy or StoreBroken."""
+        with translated(self.path):
+            if os.stat(self.path).st_ino != self._inode:
+                raise StoreBroken(f"{self.path} was replaced while a worker has it open; stop the worker before a file is put "
+                                  "there")
+            self._connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+
+    def structural_faults(self) -> list[str]:
+        """What a check of the whole file finds."""
+        return structural_faults(self._connection)
+
+    def give_up(self, reason: str) -> StoreDamaged:
+        """Closes the file as it is, with a note on what is wrong, and returns what is to be raised."""
+        self._leave()
+        return condemn(Path(self.path), reason)
+
+    def _leave(self) -> None:
+        keep_log(self._connection, True)
+        self._connection.close(True)
 
     def close(self) -> None:
         """Checkpoints and closes the file; an open transaction is undone."""

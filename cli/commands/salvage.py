@@ -1,0 +1,46 @@
+"""`memrelay salvage PIPELINE`: makes a damaged store usable, with what can still be read of it."""
+from typing import Annotated
+
+import typer
+
+from cli.composition import fail, run
+from cli.options import Force, Json, Pipeline
+from cli.output import print_json, print_line
+from cli.settings import Settings
+from cli.stored import pipelines_with_stores
+from memory.memory_id import path_of
+from memory.salvage import Salvaged, salvage_store
+from memory.sqlite.damage import note_of
+from worker.ownership import alone
+
+Empty = Annotated[bool, typer.Option("--empty", help="Take nothing over: begin with an empty store.")]
+
+
+def salvage(pipeline: Pipeline, *, empty: Empty = False, force: Force = False, as_json: Json = False) -> None:
+    """Make the damaged stores of a pipeline usable: new ones, with every row that can still be read. The old ones are kept.
+
+    No worker may serve this memory root meanwhile. A store that was not found to be damaged is salvaged with --force alone.
+    """
+    async def command(settings: Settings) -> None:
+        root = settings.memory.root
+        (found,) = await pipelines_with_stores(settings, [pipeline])
+        wanted = [path_of(root, name) for name in found.stores]
+        damaged = [path for path in wanted if note_of(path).exists() or (force and path.exists())]
+        if not damaged:
+            fail(f"no store of {found.name} was found to be damaged; --force salvages them all the same")
+        with alone(root):
+            for path in damaged:
+                _tell(salvage_store(path, empty=empty), as_json)
+
+    run(command)
+
+
+def _tell(salvaged: Salvaged, as_json: bool) -> None:
+    if as_json:
+        print_json({"store": str(salvaged.path), "rows": salvaged.rows, "damaged": salvaged.guids,
+                    "replaced": str(salvaged.kept) if salvaged.kept else None})
+        return
+    kept = f"; what was there is kept as {salvaged.kept.name}" if salvaged.kept else ""
+    print_line(f"{salvaged.path}: {salvaged.rows['records']} records{kept}")
+    for guid in salvaged.guids:
+        print_line(f"  {guid} is not what was written; look at it, or delete it")

@@ -1,0 +1,59 @@
+"""`memrelay scrub [PIPELINE...]`: reads everything that is stored, and looks for damage."""
+import tempfile
+from pathlib import Path
+
+import typer
+
+from cli.composition import run
+from cli.options import Json, Pipelines
+from cli.output import print_json, print_line
+from cli.readable import counted
+from cli.settings import Settings
+from cli.stored import pipelines_with_stores, wanted_stores
+from memory.errors import MemoryFault
+from memory.memory_id import path_of
+from memory.sqlite.copy import Inspection, copy_database, inspect
+
+
+def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
+    """Read all of the stores of these pipelines, or of all: pages, checksums of records, and the full-text index.
+
+    It reads copies, one after the other, so nobody waits for it; it changes nothing. Exit code 1 where something is damaged.
+    """
+    names, damaged = pipelines or [], []
+
+    async def command(settings: Settings) -> None:
+        root = settings.memory.root
+        found = await pipelines_with_stores(settings, names)
+        for memory_id in wanted_stores(settings, names, found):
+            if path_of(root, memory_id).exists():
+                inspected = _inspect(root, memory_id)
+                damaged.extend(inspected.faults)
+                _tell(memory_id, inspected, as_json)
+
+    run(command)
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _inspect(root: Path, memory_id: str) -> Inspection:
+    with tempfile.TemporaryDirectory(dir=root, prefix=".scrub-") as folder:
+        copy = Path(folder, "copy")
+        try:
+            copy_database(path_of(root, memory_id), copy)
+            return inspect(copy)
+        except MemoryFault as fault:
+            return Inspection(0, 0, "", [str(fault)], [])
+
+
+def _tell(memory_id: str, found: Inspection, as_json: bool) -> None:
+    if as_json:
+        print_json({"memory_id": memory_id} | found._asdict())
+        return
+    unknown = f", {found.unknown} of them from before there were checksums" if found.unknown else ""
+    faults = "; ".join(found.faults)
+    print_line(f"{memory_id}: {'DAMAGED, ' + faults if faults else 'sound'}; {counted(found.records, 'record')}{unknown}")
+    for guid in found.guids:
+        print_line(f"  {guid} is not what was written")
+    if faults:
+        print_line("  -> stop the worker, then `memrelay restore` a backup, or `memrelay salvage` what can be read")

@@ -1,0 +1,189 @@
+"""Backups: copies of stores and of the control plane in a folder, taken while they are used and verified before they count."""
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from memory.errors import BadBackup, BadMemoryId, MemoryFault, NotReplaced
+from memory.memory_id import check, path_of
+from memory.replacement import may_replace, replace
+from memory.sqlite.connection import make_folder, sync_folder
+from memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
+from memory.sqlite.damage import note_of
+
+MANIFEST, SYSTEM = "manifest.json", "system.db"
+FORMAT = 1
+
+
+class BackedUpPipeline(Struct, frozen=True):
+    """A pipeline that was in service."""
+
+    uid: str
+    name: str
+    hash: str         # of its bundle
+    version: int
+    stores: list[str]
+
+
+class BackedUpFile(Struct, frozen=True):
+    """One file, at its place below the folder as below a memory root."""
+
+    memory_id: str    # "" for system.db
+    bytes: int
+    sha256: str
+    commit: str       # its last, as the bus is told
+    records: int
+
+    @property
+    def path(self) -> str:
+        """Below the folder. Raises BadMemoryId."""
+        return f"{check(self.memory_id)}.db" if self.memory_id else SYSTEM
+
+
+class Manifest(Struct, frozen=True):
+    """What a backup holds."""
+
+    made_at: int      # Unix ms
+    memrelay: str     # the version that made it
+    pipelines: list[BackedUpPipeline]
+    files: list[BackedUpFile]
+    left_out: dict[str, str]   # memory_id -> why the store is not in it
+    format: int = FORMAT
+
+
+def stores_below(root: Path) -> list[str]:
+    """The `memory_id` of every store of a memory root."""
+    found = []
+    for file in sorted(root.glob("*/**/*.db")):
+        memory_id = str(file.relative_to(root)).removesuffix(".db")
+        try:
+            found.append(check(memory_id))
+        except BadMemoryId:
+            continue   # somebody else's
+    return found
+
+
+def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) -> Manifest:
+    """Copies these stores and the control plane to `folder`, which is there when all of it is on disk, or not at all.
+
+    `about` has the rest of the manifest. A store that is damaged or gone is left out, and named. Raises BadBackup where the
+    folder is there already, and OSError.
+    """
+    if folder.exists():
+        raise BadBackup(f"{folder} is there already; name a folder that is not")
+    make_folder(folder.absolute().parent)
+    draft = Path(tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name}.unfinished-"))
+    try:
+        files, left_out = [_back_up_system(root, draft)], {}
+        for memory_id in stores:
+            try:
+                files.append(_back_up(root, draft, memory_id))
+            except MemoryFault as fault:
+                left_out[memory_id] = str(fault)
+        made = msgspec.structs.replace(about, files=files, left_out=left_out)
+        (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=2))
+        _sync_all(draft)
+        os.rename(draft, folder)
+        sync_folder(folder.absolute().parent)
+        return made
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
+    source, target = path_of(root, memory_id), path_of(draft, memory_id)
+    if not source.exists():
+        raise BadBackup(f"{source} is not there: nothing was stored yet, or it was removed")
+    if (note := note_of(source)).exists():
+        raise BadBackup(f"{source} is damaged; {note} says how")
+    make_folder(target.parent)
+    try:
+        copy_database(source, target)
+        found = inspect(target)
+        if found.faults:
+            raise BadBackup(f"{source} is damaged: {found.faults[0]}; `memrelay scrub` tells more")
+    except MemoryFault:
+        target.unlink(missing_ok=True)
+        raise
+    return BackedUpFile(memory_id, *measure(target), found.mark, found.records)
+
+
+def _back_up_system(root: Path, draft: Path) -> BackedUpFile:
+    target = draft / SYSTEM
+    copy_database(root / SYSTEM, target)
+    if faults := inspect_system(target):
+        raise BadBackup(f"{root / SYSTEM} is damaged: {faults[0]}")
+    return BackedUpFile("", *measure(target), "", 0)
+
+
+def measure(file: Path) -> tuple[int, str]:
+    """(bytes, SHA-256) of a file."""
+    with file.open("rb") as content:
+        return file.stat().st_size, hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _sync_all(folder: Path) -> None:
+    """Every file and folder of it is on disk."""
+    for path in [*folder.rglob("*"), folder]:
+        sync_folder(path)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """What a backup holds. Raises BadBackup."""
+    try:
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadBackup(f"{folder} is no backup: {error}; name a folder that `memrelay backup` made") from error
+    if manifest.format != FORMAT:
+        raise BadBackup(f"{folder} was made by a newer Memrelay ({manifest.memrelay}); restore it with that one")
+    return manifest
+
+
+def verify(folder: Path, file: BackedUpFile) -> None:
+    """That a file of a backup is still what it was. Raises BadBackup."""
+    try:
+        same = measure(folder / file.path) == (file.bytes, file.sha256)
+    except OSError as error:
+        raise BadBackup(f"{folder / file.path} cannot be read: {error.strerror}") from error
+    if not same:
+        raise BadBackup(f"{folder / file.path} is not what was backed up: its SHA-256 is another; take another backup")
+
+
+def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Path | None:
+    """Restores one verified file. Returns the name under which what it replaced is kept. Raises NotReplaced and BadBackup."""
+    path = root / file.path
+    make_folder(path.parent)
+    draft = path.with_name(f".{path.name}.restored")
+    try:
+        shutil.copyfile(folder / file.path, draft)
+        if not file.memory_id:
+            return _put_back_system(path, draft, force)
+        may_replace(path, force)
+        found = inspect(draft)
+        if found.faults:
+            raise BadBackup(f"{folder / file.path} is damaged: {found.faults[0]}; take another backup")
+        sync_folder(draft)
+        return replace(path, draft)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
+    """In place, since web servers have it open."""
+    if not path.exists():
+        sync_folder(draft)
+        os.rename(draft, path)
+        sync_folder(path.parent)
+        return None
+    if not force:
+        raise NotReplaced(f"{path} is there; with --force it is replaced, and kept under another name, or name the pipelines "
+                          "whose stores are to be restored")
+    aside = path.with_name(f"{path.name}.replaced-{os.getpid()}")
+    shutil.copyfile(path, aside)
+    copy_over(draft, path)
+    return aside

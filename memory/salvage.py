@@ -1,0 +1,38 @@
+"""A damaged store is replaced by a new one with what can still be read of it."""
+from pathlib import Path
+from typing import NamedTuple
+
+from memory.replacement import replace
+from memory.sqlite.connection import open_store_file
+from memory.sqlite.copy import inspect
+from memory.sqlite.salvage import KEYS, salvage_into
+
+
+class Salvaged(NamedTuple):
+    """What became of a store."""
+
+    path: Path
+    rows: dict[str, int]   # by table
+    guids: list[str]       # of records whose text is not what was written
+    kept: Path | None      # where the damaged file is now
+
+
+def salvage_store(path: Path, *, empty: bool) -> Salvaged:
+    """Replaces the store at `path`, which nobody may have open. Raises StoreBroken where nothing of it can be read."""
+    draft = path.with_name(f".{path.name}.salvaged")
+    _remove(draft)
+    try:
+        if empty or not path.exists():
+            open_store_file(draft).close()
+            rows, guids = dict.fromkeys(KEYS, 0), []
+        else:
+            rows = salvage_into(draft, path)
+            guids = inspect(draft).guids
+        return Salvaged(path, rows, guids, replace(path, draft))
+    finally:
+        _remove(draft)
+
+
+def _remove(draft: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{draft}{suffix}").unlink(missing_ok=True)

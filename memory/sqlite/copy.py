@@ -1,0 +1,98 @@
+"""Copies a database file while others use it, and inspects such a copy wholly."""
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from memory.errors import StoreBusy
+from memory.sqlite.checksum import checksum_of_bytes
+from memory.sqlite.commits import CommitCount
+from memory.sqlite.connection import translated
+from memory.sqlite.damage import keep_log, structural_faults
+
+BUSY_MS = 10_000
+CHECKSUMS = 4   # the migration by which records have them
+ROWS = ("SELECT CAST(guid AS BLOB), CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
+        "AS BLOB), CAST(content AS BLOB), crc FROM records ORDER BY row")
+
+
+class Inspection(NamedTuple):
+    """What a store was found to be."""
+
+    records: int
+    unknown: int         # records from before there were checksums
+    mark: str            # its last commit
+    faults: list[str]    # [] for none
+    guids: list[str]     # of records whose text is not what was written
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """One moment of `source`, to a new file. In one step, so that it ends however fast others write; nobody waits for it."""
+    with _looked_at(source) as reading, closing(apsw.Connection(str(target))) as writing:
+        with writing.backup("main", reading, "main") as backup:
+            backup.step(-1)
+        if not backup.done:
+            raise StoreBusy(f"{source} could not be copied; try again")
+
+
+def copy_over(source: Path, target: Path) -> None:
+    """Gives `target`, which others may have open, the content of `source`, as one change."""
+    with (translated(str(target)), closing(apsw.Connection(str(source))) as reading,
+          closing(apsw.Connection(str(target))) as writing):
+        writing.set_busy_timeout(BUSY_MS)
+        with writing.backup("main", reading, "main") as backup:
+            backup.step(-1)
+
+
+@contextmanager
+def _looked_at(path: Path) -> Iterator[apsw.Connection]:
+    """A connection that leaves behind what it found: a log that tells of a crash too."""
+    with translated(str(path)):
+        log = Path(f"{path}-wal")
+        crashed = log.exists() and log.stat().st_size > 0
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            connection.set_busy_timeout(BUSY_MS)
+            keep_log(connection, crashed)
+            yield connection
+
+
+def inspect_system(path: Path) -> list[str]:
+    """What is wrong with a copy of the control plane."""
+    with translated(str(path)), closing(apsw.Connection(str(path))) as connection:
+        return structural_faults(connection, pragma="integrity_check")
+
+
+def inspect(path: Path) -> Inspection:
+    """All of a copy that nobody else uses: pages, rows, checksums, and the index against the text."""
+    with translated(str(path)), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        faults = structural_faults(connection, pragma="integrity_check")
+        if faults:
+            return Inspection(0, 0, "", faults, [])
+        if connection.pragma("user_version") < CHECKSUMS:
+            return Inspection(0, 0, "", _index_faults(connection), [])
+        records, unknown, guids = _compare(connection)
+        texts = [f"{len(guids)} records are not what was written"] if guids else []
+        return Inspection(records, unknown, CommitCount(connection).mark, texts + _index_faults(connection), guids)
+
+
+def _compare(connection: apsw.Connection) -> tuple[int, int, list[str]]:
+    """(records, those without a checksum, guids of those whose checksum is another)."""
+    records, unknown, guids = 0, 0, []
+    for guid, names, content, crc in connection.execute(ROWS):
+        records += 1
+        if crc is None:
+            unknown += 1
+        elif checksum_of_bytes(names, content) != crc:
+            guids.append(guid.decode(errors="replace"))
+    return records, unknown, guids
+
+
+def _index_faults(connection: apsw.Connection) -> list[str]:
+    """The full-text index against the text that it is of: the one check that SQLite does not make by itself."""
+    try:
+        connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+    except apsw.CorruptError:
+        return ["the full-text index is not that of the records"]
+    return []

@@ -1,0 +1,96 @@
+"""Copies what can still be read of a damaged store into a new one."""
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from memory.sqlite.connection import open_store_file, translated
+
+KEYS = {"records": "row", "inbox": "n", "pending": "rowid", "attempts": "", "producer_ids": ""}   # by which rows are found
+UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.NoMemError)
+TOGETHER = 1000
+MOST_FAILURES = 100_000   # places that cannot be read, after which the rest is given up
+LAST_ROW = 1 << 40
+
+
+def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
+    """Makes a store at `new` of what `damaged` still has; rows by table. Raises StoreBroken where nothing can be read."""
+    open_store_file(new).close()
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+    with translated(str(damaged)), closing(apsw.Connection(str(new), flags=flags)) as connection:
+        connection.execute("ATTACH ? AS damaged", (f"{damaged.absolute().as_uri()}?mode=ro",))
+        columns = {table: _columns(connection, table) for table in KEYS}
+        # No transaction around it all: once something in one cannot be read, nothing is. It is synced when it is in place.
+        connection.pragma("synchronous", "OFF")
+        for table, key in KEYS.items():
+            if key:
+                _Copy(connection, table, key, columns[table]).between(1, LAST_ROW)
+            else:
+                _copy_as_far_as_it_goes(connection, table, columns[table])
+            if key:
+                _mend(connection, table, key)
+        connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
+        return {table: connection.execute(f"SELECT count(*) FROM main.{table}").get for table in KEYS}
+
+
+def _columns(connection: apsw.Connection, table: str) -> str:
+    """Those that the damaged store has; an older one has fewer."""
+    return ", ".join(name for name, in connection.execute("SELECT name FROM pragma_table_info(?, 'damaged')", (table,)))
+
+
+def _mend(connection: apsw.Connection, table: str, key: str) -> None:
+    """Texts that are none any more: of a record they are mended, so that it can be read; any other row goes."""
+    kinds = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
+    columns = [name for name, kind in kinds if kind == "TEXT"]
+    rows = connection.execute(f"SELECT {key}, {', '.join(f'CAST({name} AS BLOB)' for name in columns)} FROM main.{table}")
+    update = f"UPDATE main.records SET {', '.join(f'{name} = ?' for name in columns)} WHERE row = ?"
+    for row, mended in [(row, _as_text(texts)) for row, *texts in rows if not _is_text(texts)]:
+        if table == "records":
+            connection.execute(update, (*mended, row))
+        else:
+            connection.execute(f"DELETE FROM main.{table} WHERE {key} = ?", (row,))
+
+
+def _as_text(texts: list[bytes | None]) -> list[str | None]:
+    return [None if text is None else text.decode(errors="replace") for text in texts]
+
+
+def _is_text(texts: list[bytes | None]) -> bool:
+    return all(text is None or text.decode(errors="ignore").encode() == text for text in texts)
+
+
+def _copy_as_far_as_it_goes(connection: apsw.Connection, table: str, columns: str) -> None:
+    """Row by row from the beginning."""
+    insert = f"INSERT OR IGNORE INTO main.{table}({columns}) VALUES ({', '.join('?' * len(columns.split(', ')))})"
+    try:
+        for row in connection.execute(f"SELECT {columns} FROM damaged.{table}"):
+            connection.execute(insert, row)
+    except (*UNREADABLE, UnicodeDecodeError):
+        return
+
+
+class _Copy:
+    """Copies ranges of rows; one that cannot be read is halved until what is bad stands alone."""
+
+    def __init__(self, connection: apsw.Connection, table: str, key: str, columns: str) -> None:
+        self._connection, self._failures = connection, 0
+        self._insert = (f"INSERT OR IGNORE INTO main.{table}({key}, {columns.removeprefix(f'{key}, ')}) SELECT {key}, "
+                        f"{columns.removeprefix(f'{key}, ')} FROM damaged.{table} WHERE {key} BETWEEN ? AND ? ORDER BY {key} "
+                        f"LIMIT {TOGETHER}")
+        self._last = f"SELECT max({key}) FROM main.{table}"
+
+    def between(self, first: int, last: int) -> None:
+        """Everything from row `first` to `last` that can be read."""
+        while first <= last and self._failures < MOST_FAILURES:
+            try:
+                self._connection.execute(self._insert, (first, last))
+            except UNREADABLE:
+                self._failures += 1
+                if first < last:
+                    middle = (first + last) // 2
+                    self.between(first, middle)
+                    self.between(middle + 1, last)
+                return
+            if self._connection.changes() < TOGETHER:
+                return
+            first = self._connection.execute(self._last).get + 1

@@ -1,0 +1,129 @@
+"""memrelay backup and restore: under load, on an empty machine, over what is there, interrupted, and changed since."""
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.house import House
+from tests.support.told import await_told, type_command
+
+
+def test_a_backup_under_load_holds_nobody_up_and_is_a_whole_moment() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write before")
+        over = threading.Event()
+
+        def load() -> None:
+            number = 0
+            while not over.is_set():
+                house.client.enter_together(uid, [f"/write {at}" for at in range(number, number + 100)])
+                number += 100
+                house.client.await_quiet(uid, 30)
+
+        loading = threading.Thread(target=load)
+        loading.start()
+        try:
+            made = [type_command(house, "backup", "--to", str(house.folder / name)) for name in ("one", "two")]
+        finally:
+            over.set()
+            loading.join()
+        manifest = json.loads((house.folder / "two" / "manifest.json").read_bytes())
+        (store,) = [file for file in manifest["files"] if file["memory_id"]]
+
+        assert [done.returncode for done in made] == [0, 0], made[0].stderr + made[1].stderr
+        assert 1 < store["records"] <= len(house.contents(uid))
+        assert manifest["pipelines"][0]["uid"] == uid and len(store["sha256"]) == 64
+        assert not [path for path in house.folder.iterdir() if path.name.startswith(".")]
+        assert not house.dead_letters(uid)
+
+
+def test_a_backup_is_restored_on_an_empty_machine_with_the_bundles_in_service() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write tea")
+        saved = str(house.folder / "saved")
+        type_command(house, "backup", "--to", saved)
+
+        with House() as empty:
+            restored = type_command(empty, "restore", saved)
+            empty.start_worker()
+            empty.client.await_served(uid)
+
+            assert restored.returncode == 0, restored.stderr
+            assert [one["content"] for one in empty.client.answer(uid, "/read")] == ["tea"]
+            assert empty.rows(uid, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_what_works_is_replaced_by_force_alone_and_kept_and_what_came_later_is_not_missed() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.ask(uid, "/write old")
+        saved = str(house.folder / "saved")
+        type_command(house, "backup", "--to", saved)
+        for number in range(5):
+            house.client.ask(uid, f"/write {number}")
+
+        serving = type_command(house, "restore", saved, uid, "--force")
+        house.workers[-1].stop()
+        unforced = type_command(house, "restore", saved, uid)
+        forced = type_command(house, "restore", saved, uid, "--force")
+        house.start_worker()
+
+        assert (serving.returncode, unforced.returncode, forced.returncode) == (1, 1, 0), forced.stderr
+        assert "stop it" in serving.stderr and "--force" in unforced.stderr
+        assert [one["content"] for one in house.client.answer(uid, "/read")] == ["old"]
+        assert not await_told(house, uid, lambda told: True, "it is served")["paused"]
+        assert len(list(house.store_file(uid).parent.glob("*.replaced-*"))) == 1
+
+
+@pytest.mark.parametrize("break_it", ["changed", "missing", "manifest", "elsewhere"])
+def test_a_backup_that_is_not_whole_is_refused_before_anything_is_changed(break_it: str) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write tea")
+        saved = house.folder / "saved"
+        type_command(house, "backup", "--to", str(saved))
+        house.workers[-1].stop()
+        copy, manifest = saved / f"instances/{uid}/memories.db", saved / "manifest.json"
+        if break_it == "changed":
+            copy.write_bytes(copy.read_bytes().replace(b"tea", b"tee"))
+        elif break_it == "missing":
+            copy.unlink()
+        elif break_it == "manifest":
+            manifest.write_bytes(manifest.read_bytes()[:100])
+        else:
+            manifest.write_text(manifest.read_text().replace(f"instances/{uid}/memories", "../../../outside"))
+
+        done = type_command(house, "restore", str(saved), "--force")
+
+        assert (done.returncode, done.stderr.startswith("memrelay: ")) == (1, True), done.stderr
+        assert "Traceback" not in done.stderr
+        assert house.contents(uid) == ["tea"]
+        assert not list(house.root.rglob("*.replaced-*"))
+
+
+def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(make_uid())])
+
+        done = type_command(house, "backup", "--to", str(tmp_path))
+
+        assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
+        assert "is there already" in done.stderr
+
+
+def test_where_nothing_is_stored_there_is_nothing_to_back_up_and_none_is_made() -> None:
+    with House() as house:
+        done = [type_command(house, *command) for command in (["backup", "--to", "x"], ["scrub"], ["salvage", "x"])]
+
+        assert [one.returncode for one in done] == [1, 1, 1]
+        assert all("nothing is stored" in one.stderr for one in done)
+        shutil.rmtree(house.root, ignore_errors=True)

@@ -1,0 +1,224 @@
+"""Row 18: bytes that change in pages, in the text of a record and in the index; a file cut short; a log cut in half."""
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory.sqlite.damage import note_of
+from tests.faults.conftest import Tell
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.damage import PAGE, as_after_a_crash, fill, flip_bytes, flip_index, log_of, replace_text
+from tests.support.house import House
+from tests.support.probe import Probe
+from tests.support.told import await_paused, type_command
+from tests.support.waiting import wait_for
+
+Damage = Callable[[Path], None]
+
+
+def pages_flipped(file: Path) -> None:
+    middle = file.stat().st_size // 2 // PAGE * PAGE
+    flip_bytes(file, middle, middle + 20 * PAGE, 2000)
+
+
+def header_flipped(file: Path) -> None:
+    flip_bytes(file, 0, 100, 50)
+
+
+def cut_short(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def crashed_house(house: House, uid: str) -> Path:
+    """A store whose worker was killed."""
+    house.start_worker(bundles=[make_bundle(uid)])
+    fill(house, uid)
+    house.workers[-1].kill()
+    as_after_a_crash(house.store_file(uid))
+    return house.store_file(uid)
+
+
+@pytest.mark.parametrize("damage", [pages_flipped, header_flipped, cut_short])
+def test_structural_damage_is_found_at_open_and_held_back_while_others_are_served(damage: Damage, tell: Tell) -> None:
+    uid = make_uid()
+    with House() as house:
+        file = crashed_house(house, uid)
+        damage(file)
+        before = file.read_bytes()
+
+        worker = house.start_worker()
+        ident = house.client.enter(uid, "/write after")
+        reason = await_paused(house, uid, "is damaged")
+
+        assert "memrelay restore" in reason and "memrelay salvage" in reason
+        assert note_of(file).read_text().count("memrelay restore") == 1
+        slowest_s = Probe(house).slowest_s(lambda: True)
+        tell(18, damage.__name__.replace("_", " "), found="at open", others_answered_within_s=slowest_s)
+        assert slowest_s < 2
+        assert (worker.lives, file.read_bytes(), house.dead_letters(uid)) == (True, before, [])
+        assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
+
+
+def test_a_damaged_store_stays_held_back_after_a_restart_and_is_not_made_anew_when_its_file_is_moved_away() -> None:
+    uid = make_uid()
+    with House() as house:
+        file = crashed_house(house, uid)
+        pages_flipped(file)
+        house.start_worker()
+        await_paused(house, uid, "is damaged")
+
+        assert house.workers[-1].stop() == 0
+        file.rename(file.with_name("away"))
+        house.start_worker()
+        await_paused(house, uid, "is damaged")
+
+        assert not file.exists()
+
+
+def test_damage_that_shows_while_the_store_is_used_pauses_its_pipeline_and_nothing_is_given_up() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        fill(house, uid)
+        assert house.workers[-1].stop() == 0
+        file = house.store_file(uid)
+        flip_bytes(file, 8 * PAGE, file.stat().st_size, file.stat().st_size // 20)   # closed in order: not checked at open
+
+        house.start_worker()
+        idents = [house.client.enter(uid, text) for text in ("/search tea", "/read", "/write more")]
+        await_paused(house, uid, "is damaged")
+
+        assert Probe(house).slowest_s(lambda: True) < 2
+        assert not house.dead_letters(uid)
+        assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", idents[-1], idents[-1])
+
+
+def test_a_restored_store_is_served_again_and_what_waited_is_done() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        fill(house, uid, 500)
+        saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
+        assert saved.returncode == 0, saved.stderr
+        house.workers[-1].kill()
+        as_after_a_crash(house.store_file(uid))
+        cut_short(house.store_file(uid))
+        house.start_worker()
+        house.client.enter(uid, "/write after")
+        await_paused(house, uid, "is damaged")
+
+        refused = type_command(house, "restore", str(house.folder / "saved"), uid)
+        house.workers[-1].stop()
+        restored = type_command(house, "restore", str(house.folder / "saved"), uid)
+        house.start_worker()
+        house.client.await_quiet(uid)
+
+        assert (refused.returncode, restored.returncode) == (1, 0), refused.stderr + restored.stderr
+        assert "stop it" in refused.stderr
+        assert house.contents(uid) == [*[f"tea number {number}, of which nothing may be lost: {'leaf ' * 50}"
+                                         for number in range(500)], "after"]
+        assert len(list(house.store_file(uid).parent.glob("*.replaced-*"))) >= 1
+
+
+@pytest.mark.parametrize("damage", [pages_flipped, flip_index])
+def test_a_salvaged_store_has_what_can_be_read_and_is_served_again(damage: Damage, tell: Tell) -> None:
+    uid = make_uid()
+    with House() as house:
+        file = crashed_house(house, uid)
+        damage(file)
+        house.start_worker()
+        await_paused(house, uid, "is damaged")
+        house.workers[-1].stop()
+
+        salvaged = type_command(house, "salvage", uid)
+        house.start_worker()
+        found = house.client.answer(uid, "/search 1499", within_s=20)
+        left = len(house.contents(uid))
+
+        tell(18, f"salvage after {damage.__name__}".replace("_", " "), records=1500, salvaged=left)
+        assert salvaged.returncode == 0, salvaged.stderr
+        assert left == 1500 if damage is flip_index else 1000 < left < 1500
+        assert [record["content"][:15] for record in found] == ["tea number 1499"]
+        assert house.rows(uid, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_half_of_the_log_gone_is_found_by_the_commits_that_the_bus_was_told_of(tell: Tell) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        for number in range(40):
+            house.client.ask(uid, f"/write {number}")
+        house.workers[-1].kill()
+        log = log_of(house.store_file(uid))
+        os.truncate(log, log.stat().st_size // 2)
+
+        house.start_worker()
+        reason = await_paused(house, uid, "commits are lost")
+        house.workers[-1].stop()
+        salvaged = type_command(house, "salvage", uid)
+        house.start_worker()
+        kept = house.client.answer(uid, "/read")
+
+        assert salvaged.returncode == 0, salvaged.stderr
+        tell(18, "half of the log gone", commits=40, salvaged=len(kept), found="by the bus's commit number")
+        assert "though they were acknowledged" in reason
+        assert [record["content"] for record in kept] == [str(number) for number in range(len(kept))]
+        assert 0 < len(kept) < 40
+
+
+def test_a_store_whose_file_is_gone_is_not_made_anew() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.ask(uid, "/write tea")
+        house.workers[-1].stop()
+        house.store_file(uid).unlink()
+
+        house.start_worker()
+        house.client.enter(uid, "/write more")
+        await_paused(house, uid, "the file is gone")
+        house.workers[-1].stop()
+        emptied = type_command(house, "salvage", uid, "--empty")
+        house.start_worker()
+        house.client.await_quiet(uid)
+
+        assert emptied.returncode == 0, emptied.stderr
+        assert house.contents(uid) == ["more"]
+
+
+def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() -> None:
+    uid, other = make_uid(), make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
+        guid = house.client.answer(uid, "/write the kettle is warm")["guid"]
+        house.client.answer(uid, "/write another")
+        house.client.answer(other, "/write sound")
+        assert type_command(house, "scrub").returncode == 0
+        house.workers[-1].stop()
+        replace_text(house.store_file(uid), b"the kettle is warm", b"the kettle is cold")
+        house.start_worker()
+        assert len(house.client.answer(uid, "/read")) == 2   # SQLite sees nothing
+
+        scrubbed = type_command(house, "scrub")
+        saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
+
+        assert scrubbed.returncode == saved.returncode == 1
+        assert f"{guid} is not what was written" in scrubbed.stdout
+        assert "index is not that of the records" in scrubbed.stdout
+        assert f"instances/{other}/memories: sound" in scrubbed.stdout
+        assert "is damaged" in saved.stderr and not (house.folder / f"saved/instances/{uid}/memories.db").exists()
+        assert (house.folder / f"saved/instances/{other}/memories.db").exists()
+
+
+def test_records_from_before_there_were_checksums_are_counted_and_not_suspected() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write old")
+        house.rows(uid, "UPDATE records SET crc = NULL RETURNING 1")
+
+        house.client.answer(uid, "/write new")
+        wait_for(lambda: len(house.contents(uid)) == 2, "both are there")
+
+        assert "sound; 2 records" in type_command(house, "scrub").stdout

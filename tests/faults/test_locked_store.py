@@ -1,0 +1,55 @@
+"""Row 17: another program holds a store's lock; its pipeline waits, nobody else does, and nothing is given up."""
+import statistics
+import time
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.house import House
+from tests.support.locks import locked
+from tests.support.probe import Probe
+from tests.support.told import await_paused, await_told, roll
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("locked_s", [5, pytest.param(30, marks=pytest.mark.long)])
+def test_a_locked_store_is_waited_for_while_the_loop_goes_on_and_nothing_is_dead_lettered(locked_s: float, tell: Tell) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        probe, lags = Probe(house), []
+        house.client.answer(uid, "/write before")
+
+        with locked(house.store_file(uid)):
+            until = time.monotonic() + locked_s
+            house.client.enter_together(uid, [f"/write {number}" for number in range(500)])
+            reason = await_paused(house, uid, "is locked by another program")
+            while time.monotonic() < until:
+                slowest_s = probe.slowest_s(lambda: True)
+                lags += [worker["loop_lag_ms"] for worker in roll(house)]
+            assert house.client.redis.xlen(f"pipeline:{{{uid}}}:in") == 500
+        released = time.monotonic()
+        house.client.await_quiet(uid, 15)
+        done_after_s = time.monotonic() - released
+
+        tell(17, f"a store locked from outside for {locked_s} s", waited=500, median_loop_lag_ms=statistics.median(lags),
+             highest_ms=max(lags), others_answered_within_ms=round(1000 * slowest_s), done_after_s=done_after_s)
+        assert house.contents(uid) == ["before", *[str(number) for number in range(500)]]
+        assert (house.dead_letters(uid), house.client.unacknowledged(uid)) == ([], 0)
+        assert "it is tried again" in reason
+        assert statistics.median(lags) < 50
+        assert done_after_s < 10
+
+
+def test_a_store_that_is_locked_while_nothing_comes_is_told_too_and_so_is_its_end() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write before")
+
+        with locked(house.store_file(uid)):
+            await_paused(house, uid, "is locked by another program")
+
+        await_told(house, uid, lambda told: not told["paused"], "it is not paused any more")
+        assert "guid" in house.client.answer(uid, "/write after")

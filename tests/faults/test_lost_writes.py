@@ -1,0 +1,106 @@
+"""Row 19: a power cut. What was written and not synced is gone; what was acknowledged is there."""
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Tell
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.child import CHECKOUT, ChildProcess
+from tests.support.house import House
+from tests.support.power import Power
+
+WRITER = """
+import os, signal, sys
+import apsw
+connection = apsw.Connection(sys.argv[1])
+connection.pragma("journal_mode", "wal")
+connection.execute("CREATE TABLE t(x)")
+connection.execute("INSERT INTO t VALUES ('synced')")
+connection.execute("PRAGMA synchronous = OFF")
+connection.execute("INSERT INTO t VALUES ('not synced')")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def said(house: House, uid: str) -> list[str]:
+    """The texts whose answers have left."""
+    return [one.text.removeprefix("/write ") for one in house.client.log(uid) if one.text.startswith("/write ")]
+
+
+def start_worker(house: House, power: Power, die_at: int = 0) -> ChildProcess:
+    """A worker whose writes are journaled."""
+    return house.start_worker(ready=False, environment=power.environment(die_at))
+
+
+def test_the_library_loses_what_was_not_synced_and_nothing_else(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    power = Power(tmp_path / "power", root)
+    command = [sys.executable, "-c", WRITER, str(root / "a.db")]
+
+    ended = subprocess.run(command, env=os.environ | power.environment(), cwd=CHECKOUT, timeout=30, check=False)
+    undone = power.cut()
+
+    with closing(sqlite3.connect(root / "a.db")) as connection:
+        found = connection.execute("SELECT x FROM t").fetchall()
+    assert (ended.returncode, found) == (-signal.SIGKILL, [("synced",)])
+    assert undone > 0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("cuts", [8, pytest.param(60, marks=pytest.mark.long)])
+def test_every_acknowledged_effect_is_there_after_power_cuts_right_before_a_sync(cuts: int, tell: Tell) -> None:
+    uid, entered, undone = make_uid(), 0, 0
+    with House() as house:
+        power = Power(house.folder / "power", house.root)
+        house.start_worker(bundles=[make_bundle(uid)]).stop()
+        for cut in range(cuts):
+            worker = start_worker(house, power, die_at=1 + cut % 12)
+            for _ in range(40):
+                house.client.enter_together(uid, [f"/write {number}" for number in range(entered, entered + 5)])
+                entered += 5
+                time.sleep(0.005)
+            if worker.lives_until(lambda: not house.client.redis.xlen(f"pipeline:{{{uid}}}:in")):
+                worker.kill()
+            left = {text for _, text in waiting(house, uid)}
+            undone += power.cut()
+            kept = house.contents(uid)
+            assert [text for text in map(str, range(entered)) if text not in left and text not in kept] == []
+
+        house.start_worker()
+        house.client.await_quiet(uid, 30)
+
+        tell(19, "unsynced writes dropped", power_cuts=cuts, writes_dropped=undone, messages=entered, missing=0)
+        assert house.contents(uid) == [str(number) for number in range(entered)]
+        assert len(said(house, uid)) >= entered
+        assert (house.dead_letters(uid), house.rows(uid, "PRAGMA integrity_check")) == ([], [("ok",)])
+        assert undone > 0
+
+
+def waiting(house: House, uid: str) -> list[tuple[str, str]]:
+    """(id, text) of what is not acknowledged."""
+    entries = house.client.redis.xrange(f"pipeline:{{{uid}}}:in")
+    return [(ident.decode(), fields[b"data"].decode().partition("/write ")[2].partition('"')[0]) for ident, fields in entries]
+
+
+def test_a_dead_letter_that_was_acknowledged_is_there_after_a_power_cut() -> None:
+    uid = make_uid()
+    with House() as house:
+        power = Power(house.folder / "power", house.root)
+        house.start_worker(bundles=[make_bundle(uid)]).stop()
+        worker = start_worker(house, power)
+        worker.await_ready()
+
+        idents = [house.client.enter_raw(uid, b"broken") for _ in range(20)]
+        house.client.await_quiet(uid)
+        worker.kill()
+        power.cut()
+
+        assert [letter.id for letter in house.dead_letters(uid)] == idents

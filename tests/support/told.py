@@ -1,0 +1,62 @@
+"""What a house's workers say of themselves on the roll, and commands that are typed beside them."""
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from tests.support.child import CHECKOUT
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+Told = dict[str, Any]
+
+
+def roll(house: House) -> list[Told]:
+    """What each worker that lives said last."""
+    names = house.client.redis.zrange("memrelay:{workers}", 0, -1)
+    reports = [house.client.redis.get(b"memrelay:{workers}:" + name) for name in names]
+    return [orjson.loads(report) for report in reports if report]
+
+
+def await_told(house: House, uid: str, holds: Callable[[Told], object], what: str, within_s: float = 15.0) -> Told:
+    """What a pipeline's owner says of it, as soon as that holds."""
+    def look() -> list[Told]:
+        reports = [worker["pipelines"][uid] for worker in roll(house) if uid in worker["pipelines"]]
+        return [told for told in reports if holds(told)]
+
+    return wait_for(look, what, within_s)[0]
+
+
+def await_paused(house: House, uid: str, reason: str, within_s: float = 15.0) -> str:
+    """Waits until the worker says that a pipeline is paused for such a reason; all of the reason."""
+    told = await_told(house, uid, lambda told: reason in told["paused"], f"{uid} is paused: {reason}", within_s)
+    return str(told["paused"])
+
+
+def type_command(house: House, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`memrelay COMMAND` on this house's bus and memory root."""
+    return subprocess.run(_program(command), cwd=CHECKOUT, env=_environment(house) | environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=50, check=False)
+
+
+def type_for_a_while(house: House, *command: str, **environment: str) -> str:
+    """What a command says that may never end: it is told to after some seconds."""
+    with subprocess.Popen(_program(command), cwd=CHECKOUT, env=_environment(house) | environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            return process.communicate(timeout=4)[0]
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            return process.communicate(timeout=20)[0]
+
+
+def _program(command: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "tests.support.run_program", *command]
+
+
+def _environment(house: House) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
+    return kept | {"MEMRELAY_BUS__URL": f"unix://{house.client.socket}", "MEMRELAY_MEMORY__ROOT": str(house.root)}
