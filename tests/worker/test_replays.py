@@ -123,7 +123,7 @@ def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int 
         worker = house.start_stepping_worker(armed=False, die_at=len(done) + 1)
         await_end(house, uid)
     print("killed at each of", house.steps)
-    assert len(done) > 5 and {"before burial", "buried", "before sending", "sent"} <= set(house.steps)
+    assert len(done) > 3 and {"before burial", "buried", "before sending", "sent"} <= set(house.steps)
     return done
 
 
@@ -328,7 +328,7 @@ def test_what_claims_to_be_a_replay_of_nothing_is_a_dead_letter(house: House, ag
 
     ident = house.client.enter(uid, "tea", again=again)
 
-    assert "`again`" in house.await_dead_letter(uid, ident).error
+    assert "the field" in (error := house.await_dead_letter(uid, ident).error) and "again" in error
     assert not house.contents(uid)
 
 
