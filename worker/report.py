@@ -2,7 +2,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from worker.group import Group, Surroundings
+from worker.group import Group
+from worker.surroundings import Surroundings
 
 
 def describe(groups: Collection[Group], shared: Surroundings) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from memory.threads import DatabaseThread
 from pipelines.plan import Plan
 from worker.batch import Checkpoint
 from worker.errors import first_of
-from worker.group import Surroundings
 from worker.limits import WorkerLimits
 from worker.ownership import Place
 from worker.plans import PlanShelf
 from worker.session import Memory, Session
+from worker.surroundings import Surroundings
 from worker.tally import Tally
 from worker.waiting import wait
 from worker.watch import Watch

@@ -19,13 +19,14 @@ from bus.roll import BEAT_S, read_roll
 from bus.wire import CHANGES, fence_key
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
-from worker.group import Group, Surroundings, key_of
+from worker.group import Group, key_of
 from worker.listener import Listener
 from worker.outbox import Outbox
 from worker.ownership import Place
 from worker.reader import Reader
 from worker.report import describe
 from worker.share import share
+from worker.surroundings import Surroundings
 from worker.tenure import Tenure
 from worker.timers import Timers
 from worker.waiting import wait

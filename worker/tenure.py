@@ -20,7 +20,7 @@ class Tenure:
 
     def __init__(self, plans: Sequence[Plan], lease: Lease, place: Place, control: Connection) -> None:
         """Nothing is owned yet."""
-        self.plans, self._uids = plans, sorted(plan.uid for plan in plans)
+        self.plans, self.uids = plans, sorted(plan.uid for plan in plans)
         self._lease, self._place, self._control = lease, place, control
         self.epoch = 0
         self.told: list[tuple[str, str]] = []   # (store, its last commit that the bus was told of)
@@ -29,7 +29,7 @@ class Tenure:
     async def begin(self, at_least: int = 0) -> bool:
         """Whether all of them are this worker's now. Raises Fenced."""
         while True:
-            grant = await self._lease.acquire(self._uids, at_least)
+            grant = await self._lease.acquire(self.uids, at_least)
             if not grant.holder or not self._place.has_ended(grant.holder):
                 self.epoch = grant.epoch
                 return bool(grant.epoch)
@@ -44,7 +44,7 @@ class Tenure:
         """The inputs can be read."""
         for plan in self.plans:
             await create_group(self._control, input_key(plan.uid))
-        self.told = await read_commits(self._control, self._uids)
+        self.told = await read_commits(self._control, self.uids)
 
     async def claim(self, slot: Slot) -> list[Entry]:
         """Some of what was delivered to whomever and never acknowledged."""

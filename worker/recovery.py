@@ -1,0 +1,58 @@
+"""Recovery: what a group does before it takes anything new. Its stores are its own from then on, and attempts are over."""
+from collections.abc import Sequence
+from functools import partial
+
+from memory.errors import StoreFenced
+from memory.stores import OpenStores
+from worker.patience import Patience
+from worker.surroundings import Surroundings
+from worker.tenure import Tenure
+from worker.upkeep import close_stores, end_recovery, stores_below, take_over, take_over_former
+
+
+class Recovery:
+    """In this order: `take_over`, then the group works off what it finds, then `end`."""
+
+    def __init__(self, stores: list[str], patience: Patience, shared: Surroundings) -> None:
+        """`stores` are those of the versions in service. While it lasts, those of earlier versions stand at its end."""
+        self._stores, self._patience, self._shared = stores, patience, shared
+        self._own = len(stores)
+        self.lasts = True
+
+    @property
+    def former(self) -> tuple[str, ...]:
+        """Stores of earlier versions, while it lasts: their inboxes may know what comes back."""
+        return tuple(self._stores[self._own:])
+
+    async def take_over(self, tenure: Tenure) -> None:
+        """No earlier owner may write from now on. The bus may have lost its epochs; those in the stores are surpassed too."""
+        await self._patience.in_thread(partial(OpenStores.check_commits, told=tenure.told))
+        own, former = tuple(self._stores), await self._former_stores(tenure.uids)
+        while True:
+            try:
+                await self._patience.in_thread(partial(take_over, names=own, epoch=tenure.epoch))
+                usable = await self._patience.in_thread(partial(take_over_former, names=former, epoch=tenure.epoch))
+            except StoreFenced as fenced:
+                await tenure.surpass(fenced.epoch)
+                continue
+            self._stores += usable
+            self._shared.checkpoint("taken over")
+            return
+
+    async def end(self) -> dict[str, list[str]]:
+        """What was in flight has an outcome now. Returns, per store, the inputs that cannot come back."""
+        former = self.former
+        del self._stores[self._own:]
+        settled = await self._patience.in_thread(partial(end_recovery, names=tuple(self._stores)))
+        await self._patience.in_thread(partial(close_stores, names=former))
+        self.lasts = False
+        self._shared.checkpoint("recovered")
+        return settled
+
+    async def _former_stores(self, uids: Sequence[str]) -> list[str]:
+        """The pipelines' own stores that no version in service works on: what an earlier one has left is known there alone."""
+        below = await self._patience.in_thread(partial(stores_below, uids=uids))
+        if below := [name for name in below if name not in self._stores]:
+            others = await self._patience.attempt(self._shared.shelf.active)
+            below = [name for name in below if all(name not in plan.stores for plan in others)]
+        return below

@@ -1,0 +1,21 @@
+"""What the groups of a worker share."""
+from dataclasses import dataclass
+
+from memory.catalog import Catalog
+from worker.batch import Checkpoint
+from worker.limits import WorkerLimits
+from worker.plans import PlanShelf
+from worker.tally import Tally
+from worker.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Made once, by the worker."""
+
+    catalog: Catalog
+    shelf: PlanShelf
+    limits: WorkerLimits
+    checkpoint: Checkpoint
+    tally: Tally
+    watch: Watch
