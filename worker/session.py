@@ -199,7 +199,9 @@ class Session:
         for group, tenure in begun:
             tenure.after_crash = not self._memory.served.issuperset(group.slots)
             self._memory.served.update(group.slots)
-            await tenure.open()
+            made = await tenure.open()
+            if not tenure.after_crash:   # they were there when this worker served them last
+                self._shared.tally.recreated += made
             self._groups[group] = self._tasks.create_task(group.run(tenure))
             log.info("pipelines_served", pipelines=list(group.slots), epoch=tenure.epoch,
                      stores=[name for plan in tenure.plans for name in plan.stores])

@@ -40,11 +40,11 @@ class Tenure:
         if not await self.begin(epoch):
             raise Fenced("another worker took these pipelines over; this one begins anew")
 
-    async def open(self) -> None:
-        """The inputs can be read."""
-        for plan in self.plans:
-            await create_group(self._control, input_key(plan.uid))
+    async def open(self) -> int:
+        """The inputs can be read. Returns how many had no consumer group."""
+        made = [await create_group(self._control, input_key(plan.uid)) for plan in self.plans]
         self.told = await read_commits(self._control, self.uids)
+        return sum(made)
 
     async def claim(self, slot: Slot) -> list[Entry]:
         """Some of what was delivered to whomever and never acknowledged."""

@@ -49,12 +49,12 @@ class Feeder(threading.Thread):
             time.sleep(self._pause_s)
 
     def _enter(self, texts: Iterable[str]) -> bool:
+        pipe = self._client.redis.pipeline(transaction=False)
+        for text in texts:
+            fields = {"swarm": "chat", "data": make_envelope(f"/write {text}")}
+            pipe.xadd(input_of(self._uid), fields | ({"id": f"n{text}"} if self._with_ids else {}))
         try:
-            with self._client.redis.pipeline(transaction=False) as pipe:
-                for text in texts:
-                    fields = {"swarm": "chat", "data": make_envelope(f"/write {text}")}
-                    pipe.xadd(input_of(self._uid), fields | ({"id": f"n{text}"} if self._with_ids else {}))
-                self.entered += [ident.decode() for ident in pipe.execute()]
+            self.entered += [ident.decode() for ident in pipe.execute()]
         except redis.RedisError:
             assert self._with_ids, "without ids nobody may ask again"
             return False

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.faults.conftest import Tell
-from tests.faults.promises import assert_promises
+from tests.faults.promises import assert_promises, await_nothing_left
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import ChildProcess
 from tests.support.client import input_of
 from tests.support.disk import small_disk
 from tests.support.everything import Everything
 from tests.support.house import House
-from tests.support.http import ask
+from tests.support.http import Answer, ask
 from tests.support.locks import locked
 from tests.support.served import Served
 from tests.support.waiting import wait_for
@@ -48,22 +48,34 @@ def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
 def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
         kind: Callable[[Path, ChildProcess], AbstractContextManager[Room]], tell: Tell) -> None:
     uid, other = make_uid(), make_uid()
-    with House() as house:
-        worker = house.start_worker()
+    with Served(worker=False, BUS__MAX_BACKLOG=str(len(TEXTS))) as served:
+        house, worker = served.house, served.house.start_worker()
         with kind(house.store_file(uid).parent, worker) as (fill, free):
             house.deploy(make_bundle(uid), make_bundle(other))
             house.client.answer(uid, "/write before")
             fill()
             house.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
-            wait_for(lambda: "pipeline_paused" in worker.said, "it pauses, and says why")
+            wait_for(lambda: served.get(f"/ready?pipeline={uid}").status == 503, "it pauses, and says why")
             assert "guid" in house.client.answer(other, "/write not disturbed")
             time.sleep(FULL_S)
-            assert house.client.redis.xlen(input_of(uid)) == len(TEXTS), "something was acknowledged"
+            refused = await_refusal(served, uid)
+            reasons = [one["paused"] for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid]
+            assert house.client.redis.xlen(input_of(uid)) >= len(TEXTS), "something was acknowledged"
             free()
-            took_s = assert_promises(house, uid, ["before", *TEXTS])
+            took_s = await_nothing_left(house, uid)
+            more = [text for text in house.contents(uid) if text.startswith("extra")]
+            assert_promises(house, uid, ["before", *TEXTS, *more], url=served.url)
+            wait_for(lambda: served.get(f"/ready?pipeline={uid}").status == 200, "it is ready again", 10)
             assert worker.stop() == 0
+
+        assert "free some space" in reasons[0] and (refused.problem[0], refused.headers["retry-after"]) == (503, "1")
         tell(16, f"no room under a store: {kind.__name__.replace('_', ' ')}", messages=len(TEXTS), effects=len(TEXTS),
              done_within_s=took_s)
+
+
+def await_refusal(served: Served, uid: str) -> Answer:
+    """What a POST is answered as soon as no more is taken: the first one may be, while it is asked how much waits."""
+    return wait_for(lambda: None if (answer := served.say(uid, "/write extra")).status == 202 else answer, "it is refused")
 
 
 def post(url: str, uid: str, text: str, wait: str = "") -> int:

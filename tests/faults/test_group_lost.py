@@ -11,6 +11,7 @@ from tests.faults.promises import assert_promises
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of
 from tests.support.house import House
+from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 WITHIN_S = 5
@@ -44,11 +45,16 @@ def assert_calm(house: House) -> None:
     assert commands(house) - before < MOST_COMMANDS
 
 
+def groups_recreated(served: Served) -> int:
+    return sum(worker["groups_recreated"] for worker in served.get("/status").json["workers"])
+
+
 @pytest.mark.parametrize(("fault", "forget"), [
     ("FLUSHALL", flush_all), ("the group destroyed", destroy_group), ("the server back empty", empty_server)])
 def test_a_server_that_forgets_is_told_anew(fault: str, forget: Callable[[House, str], None], tell: Tell) -> None:
     uid, other = make_uid(), make_uid()
-    with House() as house:
+    with Served(worker=False) as served:
+        house = served.house
         worker = house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
         house.client.answer(uid, "/write before")
 
@@ -61,9 +67,10 @@ def test_a_server_that_forgets_is_told_anew(fault: str, forget: Callable[[House,
         assert_calm(house)
         assert "guid" in house.client.answer(uid, "/write after")
         assert "guid" in house.client.answer(other, "/write after")
-        assert_promises(house, uid, ["before", "after"])
+        assert_promises(house, uid, ["before", "after"], url=served.url)
         assert_promises(house, other, ["after"])
-        tell(3, fault, made_again_within_s=took_s)
+        count = wait_for(lambda: groups_recreated(served), "it is counted")
+        tell(3, fault, counted=count, made_again_within_s=took_s)
         assert worker.stop() == 0
 
 

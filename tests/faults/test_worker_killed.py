@@ -56,7 +56,8 @@ def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
             worker = house.start_stepping_worker(armed=False, die_at=len(words) + 1)
             assert worker.lives_until(partial(is_done, house, uid, 2 * len(words)))
 
-        assert len(words) > 5 and {"before commit", "committed", "buried", "before sending", "sent"} <= set(house.steps), house.steps
+        assert len(words) > 5, house.steps
+        assert {"before commit", "committed", "buried", "before sending", "sent"} <= set(house.steps)
         assert_all_of_each(house, uid, words)
         tell(1, f"{FAULT} at every step of a batch", steps=len(words) - 1, effects=2 * len(words))
 
@@ -93,6 +94,12 @@ def kill_in_the_middle(house: House, uid: str, moments: random.Random) -> tuple[
     return house.client.unacknowledged(uid), first[0][0].decode() if first else ""
 
 
+def seconds_until_done(house: House, uid: str, ident: str) -> float:
+    began = time.monotonic()
+    house.client.await_done(uid, ident or "0-1", within_s=20)
+    return time.monotonic() - began
+
+
 @pytest.mark.parametrize(("kills", "writes"), [(5, 2_000), pytest.param(50, 20_000, marks=[
     pytest.mark.long, pytest.mark.timeout(300)])])
 def test_the_worker_is_killed_at_random_moments_under_load(kills: int, writes: int, tell: Tell) -> None:
@@ -104,11 +111,8 @@ def test_the_worker_is_killed_at_random_moments_under_load(kills: int, writes: i
             for number in range(kills):
                 in_flight, first = kill_in_the_middle(house, uid, moments)
                 unfinished.append(in_flight)
-                began = time.monotonic()
                 house.start_worker(limits=everything, ready=False)
-                if number % 3:   # else it is killed again while it recovers
-                    house.client.await_done(uid, first or "0-1", within_s=20)
-                    resumed.append(time.monotonic() - began)
+                resumed += [seconds_until_done(house, uid, first)] if number % 3 else []   # else it is killed as it recovers
 
         assert_promises(house, uid, feeder.texts)
         assert {said.input for said in house.client.log(uid) if said.sender == "memory_write"} == set(feeder.entered)
