@@ -79,7 +79,7 @@ def test_every_acknowledged_effect_is_there_after_power_cuts_right_before_a_sync
 
         tell(19, "unsynced writes dropped", power_cuts=cuts, writes_dropped=undone, messages=entered, missing=0)
         assert house.contents(uid) == [str(number) for number in range(entered)]
-        assert len(said(house, uid)) >= entered
+        assert len(said(house, uid)) >= min(entered, 3000)   # a log keeps 10,000 messages, here three of each write
         assert (house.dead_letters(uid), house.rows(uid, "PRAGMA integrity_check")) == ([], [("ok",)])
         assert undone > 0
 
