@@ -149,7 +149,8 @@ def make_calls(world: World, count: int) -> set[int]:
             asked = [make_request(dice, world) for _ in range(AT_ONCE // 2)]
             pairs = [one for request in asked for one in (request, twin_of(request))]
             answers = list(connection.ask(pairs))
-            statuses |= {answer.status for answer in answers}
+            statuses |= {answer.status for pair, answer in zip(pairs, answers, strict=True)
+                         if not pair.target.startswith("/ready")}   # 503 for a pipeline that is not seen
             for request, answer, ghost in zip(asked, answers[::2], answers[1::2], strict=True):
                 look_at(request, answer, ghost)
     return statuses
