@@ -13,6 +13,7 @@ import hiredis
 
 from bus.address import Address
 from bus.errors import BusRefused, BusUnavailable
+from bus.futures import fail
 from bus.patience import Patience
 from bus.resp import Word, pack
 
@@ -109,10 +110,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         while self._awaited:
-            future = self._awaited.popleft().future
-            if not future.done():
-                future.set_exception(error)
-                future.exception()   # seen: who has given up need not be told in the log
+            fail(self._awaited.popleft().future, error)
 
     def send(self, payload: bytes, replies: int = 1, queued: int = 0) -> asyncio.Future[Any]:
         """Sends packed commands; the future gets the last of their `replies`, or the first error among them.
@@ -148,8 +146,7 @@ class Connection(asyncio.Protocol):
         """The future of what is about to be sent; it has failed already where the connection is closed."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self.closed.done() or self._transport is None:
-            future.set_exception(BusUnavailable("the connection to the server is closed"))
-            future.exception()
+            fail(future, BusUnavailable("the connection to the server is closed"))
         else:
             self._awaited.append(_Awaited(replies, future, queued))
             self._patience.begin()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from bus.connection import Connection
 from bus.errors import BusError, Fenced
+from bus.futures import fail
 from bus.resp import EXEC, MULTI, pack
 
 MOST_BYTES = 256 << 10   # of what waits leave in one MULTI, or one piece that is larger
@@ -45,7 +46,7 @@ class FencedWriter:
         """
         future: asyncio.Future[list[Any]] = self._loop.create_future()
         if self._fault is not None:
-            _fail(future, self._fault)
+            fail(future, self._fault)
             return future
         self._waiting.append(_Piece(commands, count, future))
         if not self._busy:
@@ -72,7 +73,7 @@ class FencedWriter:
         at = 0
         for piece in self._under_way:
             if error is not None:
-                _fail(piece.future, error)
+                fail(piece.future, error)
             elif not piece.future.done():
                 piece.future.set_result(done.result()[at:at + piece.replies])
             at += piece.replies
@@ -87,12 +88,6 @@ class FencedWriter:
             self._fault = self._fault or Fenced("this worker was taken for dead")
         if self._fault is not None:
             while self._waiting:
-                _fail(self._waiting.popleft().future, self._fault)
+                fail(self._waiting.popleft().future, self._fault)
         elif self._waiting:
             self._leave()
-
-
-def _fail(future: asyncio.Future[Any], fault: BaseException) -> None:
-    if not future.done():
-        future.set_exception(fault)
-        future.exception()   # seen: who has given up need not be told in the log

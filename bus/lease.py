@@ -13,15 +13,14 @@ import structlog
 from bus.connection import Connection
 from bus.errors import BusRefused, Fenced
 from bus.resp import pack
+from bus.script import NOW, run_script
 from bus.wire import ROLL, fence_key, owner_key, roll_key
 
 log = structlog.get_logger()
 FORGET_MS = 86_400_000   # how long it is known when a worker that vanished was heard last
 
-_NOW = "local now = redis.call('TIME'); now = now[1] * 1000 + math.floor(now[2] / 1000)\n"
-
 # KEYS: fence, what it says, roll. ARGV: its words, how long they hold in ms, its name, FORGET_MS.
-_CALL_IN = _NOW + """
+_CALL_IN = NOW + """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 redis.call('ZADD', KEYS[3], now, ARGV[3])
@@ -31,7 +30,7 @@ return 1
 
 # KEYS: fence, roll, the owners' hashes. ARGV: its name, an epoch to be surpassed, how the keys of workers begin.
 # Returns {epoch, the names of those who were taken for dead...}, {0, who lives and owns one of them}, or {} where it is fenced.
-_ACQUIRE = _NOW + """
+_ACQUIRE = NOW + """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
 local me, epoch, answer = ARGV[1], tonumber(ARGV[2]), {}
 for i = 3, #KEYS do
@@ -61,7 +60,7 @@ return answer
 """
 
 # KEYS: the owners' hashes. ARGV: its name.
-_RELEASE = _NOW + """
+_RELEASE = NOW + """
 for i = 1, #KEYS do
   if redis.call('HGET', KEYS[i], 'worker') == ARGV[1] then
     redis.call('HDEL', KEYS[i], 'worker')
@@ -94,16 +93,15 @@ class Lease:
 
     async def call_in(self, report: dict[str, Any]) -> None:
         """Says that the worker lives, and what of. Raises Fenced where somebody has taken it for dead."""
-        told = await self._control.call("EVAL", _CALL_IN, 3, fence_key(self.name), roll_key(self.name), ROLL,
-                                        orjson.dumps(report), self._lease_ms, self.name, FORGET_MS)
+        told = await run_script(self._control, _CALL_IN, (fence_key(self.name), roll_key(self.name), ROLL),
+                                orjson.dumps(report), self._lease_ms, self.name, FORGET_MS)
         if not told:
             raise Fenced("this worker was taken for dead, since it had not called in; it begins anew")
 
     async def acquire(self, uids: Iterable[str], at_least: int = 0) -> Grant:
         """All of these pipelines or none, under an epoch above `at_least` and above every earlier one. Raises Fenced."""
-        owners = [owner_key(uid) for uid in uids]
-        answer = await self._control.call("EVAL", _ACQUIRE, 2 + len(owners), fence_key(self.name), ROLL, *owners,
-                                          self.name, at_least, roll_key(""))
+        keys = [fence_key(self.name), ROLL, *map(owner_key, uids)]
+        answer = await run_script(self._control, _ACQUIRE, keys, self.name, at_least, roll_key(""))
         if not answer:
             raise Fenced("this worker was taken for dead, and may own nothing; it begins anew")
         epoch, *names = answer
@@ -114,9 +112,8 @@ class Lease:
 
     async def release(self, uids: Iterable[str]) -> None:
         """These may be another's from now on."""
-        owners = [owner_key(uid) for uid in uids]
-        if owners:
-            await self._control.call("EVAL", _RELEASE, len(owners), *owners, self.name)
+        if owners := [owner_key(uid) for uid in uids]:
+            await run_script(self._control, _RELEASE, owners, self.name)
 
     async def declare_dead(self, name: str) -> None:
         """Fences another worker that is known to have ended, so that nobody waits for its lease to run out."""

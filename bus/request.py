@@ -11,6 +11,7 @@ from bus.address import Address
 from bus.backlog import IngressLimits
 from bus.entry import NewEntry
 from bus.errors import BusUnavailable, NoAnswer
+from bus.futures import fail
 from bus.ingress import Ingress
 from bus.line import Line
 from bus.resp import pack
@@ -67,6 +68,4 @@ class Requester:
     def _lost(self) -> None:
         """Reports that were under way are lost; what was appended runs all the same."""
         for answer in self._waiting.values():
-            if not answer.done():
-                answer.set_exception(BusUnavailable("the connection on which the report was awaited broke"))
-                answer.exception()
+            fail(answer, BusUnavailable("the connection on which the report was awaited broke"))

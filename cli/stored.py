@@ -3,8 +3,9 @@ from collections.abc import Sequence
 
 from cli.composition import fail, pipeline_named
 from cli.settings import Settings
-from memory.backup import BackedUpPipeline, stores_below
+from memory.backup import BackedUpPipeline
 from memory.catalog import Catalog, Deployed
+from memory.memory_id import stores_below
 from pipelines.check import check
 from pipelines.plan import Plan
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from memory.errors import BadBackup, BadMemoryId, MemoryFault, NotReplaced
+from memory.errors import BadBackup, MemoryFault, NotReplaced
 from memory.memory_id import check, path_of
 from memory.replacement import may_replace, replace
 from memory.sqlite.connection import make_folder, sync_folder
@@ -54,18 +54,6 @@ class Manifest(Struct, frozen=True):
     files: list[BackedUpFile]
     left_out: dict[str, str]   # memory_id -> why the store is not in it
     format: int = FORMAT
-
-
-def stores_below(root: Path) -> list[str]:
-    """The `memory_id` of every store of a memory root."""
-    found = []
-    for file in sorted(root.glob("*/**/*.db")):
-        memory_id = str(file.relative_to(root)).removesuffix(".db")
-        try:
-            found.append(check(memory_id))
-        except BadMemoryId:
-            continue   # somebody else's
-    return found
 
 
 def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) -> Manifest:

@@ -29,6 +29,12 @@ def _allowed(part: str) -> bool:
     return SEGMENT.fullmatch(part) is not None and not part.endswith(".db")
 
 
+def stores_below(root: Path, folder: str = "") -> list[str]:
+    """The `memory_id` of every store in a folder of the memory root; what is somebody else's file is left out."""
+    files = sorted((root / folder).rglob("*.db"))
+    return [name for file in files if is_memory_id(name := str(file.relative_to(root)).removesuffix(".db"))]
+
+
 def path_of(root: Path, memory_id: str) -> Path:
     """The store's file. Allowed parts cannot leave the root, symbolic links set by the machine's owner aside."""
     return root / (check(memory_id) + ".db")

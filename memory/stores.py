@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memory.errors import StoreBroken, StoreBusy
-from memory.memory_id import is_memory_id, path_of
+from memory.memory_id import path_of, stores_below
 from memory.sqlite.connection import make_folder
 from memory.sqlite.damage import condemn, note_of
 from memory.sqlite.store import Store
@@ -45,8 +45,7 @@ class OpenStores:
 
     def below(self, folder: str) -> list[str]:
         """The memory_ids of the stores that were ever made below a folder of the root."""
-        files = sorted((self._root / folder).rglob("*.db"))
-        return [name for file in files if is_memory_id(name := str(file.relative_to(self._root)).removesuffix(".db"))]
+        return stores_below(self._root, folder)
 
     def close(self, memory_id: str) -> None:
         """Closes one store, if it is open."""

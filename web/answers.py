@@ -23,6 +23,19 @@ def limit_of(request: web.Request, default: int) -> int:
     return limit
 
 
+def not_our_cursor() -> BadRequest:
+    """A cursor that no page has given out."""
+    return BadRequest("`cursor` is none of ours; leave it out to begin at the first page")
+
+
+def number_of(cursor: str, largest: int) -> int:
+    """The place that a cursor is, a number. Raises BadRequest."""
+    place = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(largest)) else largest + 1
+    if place > largest:
+        raise not_our_cursor()
+    return place
+
+
 def refuse_unknown(request: web.Request, known: tuple[str, ...]) -> None:
     """A misspelt parameter is told, not ignored. Raises BadRequest."""
     for name in request.query:

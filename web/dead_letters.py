@@ -2,8 +2,8 @@
 from aiohttp import web
 
 from web.access import caller_of, needs
-from web.answers import json_response, limit_of, refuse_unknown
-from web.errors import BadRequest, Conflict, NotFound
+from web.answers import json_response, limit_of, number_of, refuse_unknown
+from web.errors import Conflict, NotFound
 from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
 from web.messages import enter
 from web.parts import parts_of
@@ -21,7 +21,7 @@ async def every(request: web.Request) -> web.Response:
     """Those of `pipeline`, or all that the caller sees, in the order in which they first came: {items, next_cursor, total}."""
     refuse_unknown(request, ("pipeline", "cursor", "limit"))
     catalog, uid, caller = parts_of(request).catalog, request.query.get("pipeline", ""), caller_of(request)
-    limit, after = limit_of(request, PAGE), _place(request.query.get("cursor", "0"))
+    limit, after = limit_of(request, PAGE), number_of(request.query.get("cursor", "0"), LARGEST)
     counts = {of: count for of, count in (await catalog.letters.count()).items() if caller.sees(of)}
     if uid and uid not in counts and uid not in {one.uid for one in await catalog.active() if caller.sees(one.uid)}:
         raise NotFound(f"no pipeline {uid[:100]!r} is in service or has dead letters; GET /v1/pipelines lists them")
@@ -69,11 +69,3 @@ async def drop(request: web.Request) -> web.Response:
 
 def _named(request: web.Request) -> tuple[str, str]:
     return request.match_info["uid"], request.match_info["ident"]
-
-
-def _place(cursor: str) -> int:
-    """Where a page begins. Raises BadRequest."""
-    place = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 20 else LARGEST + 1
-    if place > LARGEST:
-        raise BadRequest("`cursor` is none of ours; leave it out to begin at the first page")
-    return place

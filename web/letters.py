@@ -36,8 +36,7 @@ async def replay_of(catalog: Catalog, uid: str, ident: str) -> NewEntry:
     effect. Raises NoLetter, NotReplayable and StoreBusy.
     """
     letter = await letter_of(catalog, uid, ident)
-    served = await catalog.find(uid)
-    if served is None or served.uid != uid:
+    if await catalog.serving(uid) is None:
         raise NotReplayable(f"pipeline {uid} is not in service any more; deploy it with that uid, and replay then, or drop the "
                             "dead letter")
     if "." in ident and not letter.agent:

@@ -13,8 +13,8 @@ from memory.expected import NOTHING
 from pipelines.check import Checked, CheckedBundle, check
 from pipelines.faults import Fault
 from web.access import caller_of, needs
-from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
-from web.errors import BadRequest, Conflict, Unprocessable, no_pipeline
+from web.answers import MOST_ITEMS, json_response, limit_of, not_our_cursor, refuse_unknown
+from web.errors import Conflict, Unprocessable, no_pipeline
 from web.parts import parts_of
 from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
@@ -130,4 +130,4 @@ def _place(cursor: str) -> tuple[str, str]:
         name, uid = orjson.loads(urlsafe_b64decode(cursor))
         return str(name), str(uid)
     except ValueError as error:   # of base64, JSON and the pair alike
-        raise BadRequest("`cursor` is none of ours; leave it out to begin at the first page") from error
+        raise not_our_cursor() from error

@@ -8,7 +8,7 @@ from memory.catalog import Deployed
 from memory.errors import NotAsExpected
 from pipelines.errors import BundleRefused
 from web.access import caller_of, needs
-from web.answers import MOST_ITEMS, json_response, limit_of, refuse_unknown
+from web.answers import MOST_ITEMS, json_response, limit_of, number_of, refuse_unknown
 from web.deployments import NoSuchVersion
 from web.errors import BadRequest, NotFound, Unprocessable
 from web.parts import parts_of
@@ -17,7 +17,7 @@ from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
 
 routes = web.RouteTableDef()
-MOST_VERSION = 2**63 - 1
+MOST_VERSION = 10**18 - 1
 
 
 @routes.get("/v1/pipelines/{uid}/versions")
@@ -75,8 +75,4 @@ def _wanted(body: bytes) -> int | None:
 
 def _place(cursor: str) -> int:
     """The version before which a page begins. Raises BadRequest."""
-    if not cursor:
-        return MOST_VERSION
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
-        raise BadRequest("`cursor` is none of ours; leave it out to begin at the first page")
-    return int(cursor)
+    return number_of(cursor, MOST_VERSION) if cursor else MOST_VERSION

@@ -19,7 +19,7 @@ from worker.cascade import Cascade
 from worker.errors import CascadeFault, told
 from worker.inputs import Entry, Input, Work, as_it_was, from_entry
 from worker.limits import WorkerLimits
-from worker.outcome import Letter, Outcome
+from worker.outcome import Letter, Outcome, outcome_of
 from worker.retries import PUT_OFF, PutOff, Retries, put_off
 
 log = structlog.get_logger()
@@ -105,7 +105,7 @@ class Batch:
         outcomes: list[Outcome] = []
         try:
             with translated("a store"):
-                self._run_all(self._rest[:count], outcomes)
+                size = self._run_all(self._rest[:count], outcomes)
                 self._commit()
         except (StoreBusy, StoreBroken, StoreFenced):
             self._undo()
@@ -115,7 +115,7 @@ class Batch:
             return len(outcomes), error
         self._result.outcomes += outcomes
         self._rest = self._rest[len(outcomes):]
-        self._size += sum(outcome.size for outcome in outcomes)
+        self._size += size
         return len(outcomes), None
 
     def _put_off(self) -> None:
@@ -128,8 +128,8 @@ class Batch:
     def _as_input(self, one: Work) -> Input:
         return from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
 
-    def _run_all(self, work: Sequence[Work], outcomes: list[Outcome]) -> None:
-        """Runs inputs until one raises or enough is said."""
+    def _run_all(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
+        """Runs inputs until one raises or enough is said; returns how many bytes were."""
         run, size, most = self._run, 0, self._limits.batch_bytes
         for one in work:
             outcome = run(one)
@@ -137,6 +137,7 @@ class Batch:
             size += outcome.size
             if size > most:
                 break
+        return size
 
     def _run(self, one: Work) -> Outcome:
         """One input, or what the inbox holds of it."""
@@ -153,7 +154,7 @@ class Batch:
             return known
         if work.entry and work.key in self._gone:
             log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
-            return Outcome(work.key, work.id, work.plan.uid, work.id, work.reply, entry=work.entry)
+            return outcome_of(work)
         most = self._limits.attempts
         if self._journal and self._attempts(work) > most:
             return _given_up(one, f"the worker ended {most} times while it ran this message", most)
@@ -233,7 +234,7 @@ def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:
     """An input that is done: it says what it said, and `store` forgets it when that has left."""
     if done.outputs == PUT_OFF:
         return put_off(work, store)
-    outcome = Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store, entry=work.entry)
+    outcome = outcome_of(work, store)
     outcome.take_outputs(done.outputs, before)
     return outcome
 
@@ -244,6 +245,7 @@ def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
         letter = Letter(error, work.text(b"swarm"), work.field(b"data"), work.plan.hash, work.text(b"agent"), work.text(b"id"),
                         work.text(b"hop"), bool(work.field(b"heard")), attempts)
         return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), entry=work.entry, letter=letter)
-    letter = Letter(error, work.swarm, encode(work.message), work.plan.hash, work.only, work.producer_id, str(work.hop),
-                    work.heard, attempts)
-    return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, letter=letter)
+    outcome = outcome_of(work)
+    outcome.letter = Letter(error, work.swarm, encode(work.message), work.plan.hash, work.only, work.producer_id,
+                            str(work.hop), work.heard, attempts)
+    return outcome

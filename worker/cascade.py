@@ -11,7 +11,7 @@ from pipelines.plan import Station
 from worker.errors import CascadeFault, TooDeep, TooMany
 from worker.inputs import Input
 from worker.limits import WorkerLimits
-from worker.outcome import Outcome
+from worker.outcome import Outcome, outcome_of
 
 
 class Cascade:
@@ -30,16 +30,15 @@ class Cascade:
 
     def run(self, work: Input) -> Outcome:
         """Everything that the input leads to. Raises CascadeFault; what a block raises comes through."""
-        ident, plan = work.id, work.plan
-        self._work, self._now_ms, self._guids = work, time_of(ident), 0
-        self.outcome = outcome = Outcome(work.key, ident, plan.uid, work.root or ident, work.reply, entry=work.entry)
+        self._work, self._now_ms, self._guids = work, time_of(work.id), 0
+        self.outcome = outcome = outcome_of(work)
         queue = self._queue = []
         if work.only:
             self._resume(work)
         else:
             self._say(work.swarm, work.message, work.hop)
             outcome.heard = int(work.heard)
-        listeners, deliver = plan.listeners, self._deliver
+        listeners, deliver = work.plan.listeners, self._deliver
         for at, (swarm, message, hop) in enumerate(queue):
             stations = listeners(swarm, message)
             for station in stations:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from bus.resp import Said, pack
 from memory.sqlite.pending import Pending
+from worker.inputs import Input
 
 
 class Letter(Struct, frozen=True):
@@ -62,6 +63,11 @@ class Outcome(Struct):
         said_by, self.heard, self.results, kept = _from_msgpack(outputs)
         self.said_by, self.said = said_by, [*before, *kept]
         self.size = sum(len(data) for _, data in self.said)
+
+
+def outcome_of(work: Input, store: str = "") -> Outcome:
+    """The outcome of an input, with nothing in it yet; `store` has or gets its inbox row."""
+    return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store, entry=work.entry)
 
 
 _to_msgpack = msgspec.msgpack.Encoder().encode

@@ -8,7 +8,7 @@ from memory.stores import OpenStores
 from worker.errors import told
 from worker.inputs import Input, as_pending
 from worker.limits import WorkerLimits
-from worker.outcome import Outcome
+from worker.outcome import Outcome, outcome_of
 
 PUT_OFF = b""   # stands in the inbox for the outputs of an input whose copy waits in the same store
 JITTER = 0.25   # a pause is longer by up to this share, so that what failed together does not come back together
@@ -70,8 +70,9 @@ class Retries:
 
 def put_off(work: Input, memory_id: str) -> Outcome:
     """The end of an entry whose input waits in a store: it says nothing, and is to be acknowledged."""
-    return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=memory_id, entry=work.entry,
-                   put_off=True)
+    outcome = outcome_of(work, memory_id)
+    outcome.put_off = True
+    return outcome
 
 
 def pause_s(fault: Transient, key: str, attempts: int, limits: WorkerLimits) -> float:

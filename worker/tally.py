@@ -2,6 +2,7 @@
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import filterfalse
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -9,7 +10,7 @@ from worker.outcome import Outcome
 
 NONE: Mapping[str, int] = MappingProxyType({})
 WINDOW_S = 10.0   # over which a rate is taken
-_uid = attrgetter("uid")
+_uid, _put_off = attrgetter("uid"), attrgetter("put_off")
 
 
 class Tally:
@@ -35,10 +36,11 @@ class Tally:
 
     def count(self, outcomes: Sequence[Outcome], took_s: float = 0.0, duplicates: Mapping[str, int] = NONE) -> None:
         """The inputs of a batch that has been committed, the time that it took, and how many the inbox answered."""
-        counted = Counter(map(_uid, [outcome for outcome in outcomes if not outcome.put_off]))
+        counted = Counter(map(_uid, filterfalse(_put_off, outcomes)))
         self._done.update(counted)
+        each_s = took_s / max(1, counted.total())
         for uid, count in counted.items():
-            self._handler_s[uid] += took_s * count / counted.total()
+            self._handler_s[uid] += each_s * count
         if duplicates:
             self._duplicates.update(duplicates)
 

@@ -12,3 +12,10 @@ def served() -> Iterator[Program]:
     """`memrelay up`, for all tests that leave it running as it is."""
     with serving() as program:
         yield program
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Program]:
+    """One for the tests of a file alone, which change it; a file whose tests need none has its own fixture of that name."""
+    with serving() as program:
+        yield program

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from tests.cli.serving import serving, uid_of
+from tests.cli.serving import uid_of
 from tests.cli.terminal import Terminal
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Client, make_envelope
@@ -12,12 +12,6 @@ from tests.support.program import Ended, Program
 from tests.support.waiting import wait_for
 
 MISSPELT = "chta"
-
-
-@pytest.fixture(scope="module")
-def program() -> Iterator[Program]:
-    with serving() as program:
-        yield program
 
 
 @pytest.fixture

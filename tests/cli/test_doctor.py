@@ -7,18 +7,11 @@ from typing import Any
 import pytest
 
 from bus.embedded.launcher import EmbeddedServer
-from tests.cli.serving import serving
 from tests.support.client import Client
 from tests.support.program import Ended, Program
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 REFUSE_ALL_BUT = ("+auth", "+ping", "+select", "+subscribe", "+xadd")
-
-
-@pytest.fixture(scope="module")
-def program() -> Iterator[Program]:
-    with serving() as program:
-        yield program
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.keys import await_closed, make_key
 from tests.support.served import Served
 
 SECRETS = {"HOOK_TOKEN": "tea-with-milk", "EMPTY_TOKEN": ""}
@@ -15,3 +16,12 @@ def served() -> Iterator[Served]:
         yield served
         assert served.web.stop() == 0
         assert not [event for event in served.web.events if event["event"] == "request_failed"]
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Served]:
+    """A house in which a key was made."""
+    with Served() as served:
+        make_key(served.house.root)
+        await_closed(served)
+        yield served

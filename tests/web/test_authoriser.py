@@ -1,8 +1,5 @@
 """Keys over HTTP: what they open, for how long, and what closes when the first is made."""
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
 from tests.support.child import ChildProcess, start_program
@@ -12,15 +9,6 @@ from tests.support.keys import Held, await_closed, make_key, revoke
 from tests.support.listener import Listener
 from tests.support.served import Served
 from tests.support.waiting import wait_for
-
-
-@pytest.fixture(scope="module")
-def keyed() -> Iterator[Served]:
-    """A house in which a key was made."""
-    with Served() as served:
-        make_key(served.house.root)
-        await_closed(served)
-        yield served
 
 
 def get(served: Served, path: str, key: Held) -> Answer:

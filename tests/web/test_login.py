@@ -1,24 +1,15 @@
 """Logging in with a browser's means: a form, a cookie, and no key that stays anywhere."""
-from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
 
 from tests.support.browser import chromium
 from tests.support.http import Answer, ask
-from tests.support.keys import await_closed, make_key, revoke
+from tests.support.keys import make_key, revoke
 from tests.support.listener import Listener
 from tests.support.pages import text_of
 from tests.support.served import Served
 from tests.support.waiting import wait_for
-
-
-@pytest.fixture(scope="module")
-def keyed() -> Iterator[Served]:
-    with Served() as served:
-        make_key(served.house.root)
-        await_closed(served)
-        yield served
 
 
 def own(served: Served) -> dict[str, str]:
