@@ -32,9 +32,13 @@ class Echo:
         """
         start = 0
         while self._expected and start < len(data):
-            first = self._expected[0]
-            size = min(len(first) - self._at, len(data) - start)
-            if data[start:start + size] != first[self._at:self._at + size]:
+            first, size = self._expected[0], len(data) - start
+            if size <= len(first) - self._at:
+                fits = first.startswith(data[start:], self._at)
+            else:
+                size = len(first) - self._at
+                fits = data.startswith(first[self._at:], start)
+            if not fits:
                 return self._take_back() + data[start:]
             self._advance(size)
             start += size

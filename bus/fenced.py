@@ -5,6 +5,8 @@ together: no round trip is added, and many groups share one.
 """
 import asyncio
 from collections import deque
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from bus.connection import Connection
@@ -16,9 +18,14 @@ MOST_BYTES = 256 << 10   # of what waits leave in one MULTI, or one piece that i
 
 
 class _Piece(NamedTuple):
-    commands: bytes
+    commands: Sequence[bytes]
     replies: int
     future: asyncio.Future[list[Any]]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(map(len, self.commands))
 
 
 class FencedWriter:
@@ -39,8 +46,8 @@ class FencedWriter:
         if not await self._connection.send(self._watch, 2):
             raise Fenced("this worker is fenced; it begins anew")
 
-    def send(self, commands: bytes, count: int) -> asyncio.Future[list[Any]]:
-        """Sends `count` packed commands, all or none; the future gets their replies.
+    def send(self, commands: Sequence[bytes], count: int) -> asyncio.Future[list[Any]]:
+        """Sends `count` packed commands, cut anywhere, all or none; the future gets their replies.
 
         It gets Fenced where another worker took over: none was done. A refusal of one command stands among the replies.
         """
@@ -56,11 +63,11 @@ class FencedWriter:
     def _leave(self) -> None:
         """One MULTI with what waits."""
         pieces = [self._waiting.popleft()]
-        size = len(pieces[0].commands)
-        while self._waiting and (size := size + len(self._waiting[0].commands)) <= MOST_BYTES:
+        size = pieces[0].size if self._waiting else 0
+        while self._waiting and (size := size + self._waiting[0].size) <= MOST_BYTES:
             pieces.append(self._waiting.popleft())
         self._under_way, self._busy, count = pieces, True, sum(piece.replies for piece in pieces)
-        payload = b"".join((MULTI, *[piece.commands for piece in pieces], EXEC, self._watch))
+        payload = b"".join((MULTI, *chain.from_iterable(piece.commands for piece in pieces), EXEC, self._watch))
         done, watched = self._connection.send_together(payload, ((count + 2, count), (2, 0)))
         done.add_done_callback(self._done)
         watched.add_done_callback(self._watched)

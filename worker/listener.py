@@ -41,7 +41,7 @@ class Listener:
         if channel not in self._places:
             return
         uid, swarm = self._places[channel]
-        future = self._writer.send(NewEntry(uid, payload, swarm, heard=True).pack(), 1)
+        future = self._writer.send([NewEntry(uid, payload, swarm, heard=True).pack()], 1)
         self._appending.add(future)
         future.add_done_callback(self._appended)
 

@@ -68,16 +68,17 @@ class _Parcel:
         if report is not None:
             self.reports.append(publish(outcome.reply, report))
         if not outcome.origin:
-            self.entries.setdefault(outcome.uid, []).append(outcome.entry.encode() or ident)
+            self.entries.setdefault(outcome.uid, []).append(outcome.entry.encode() if outcome.entry else ident)
 
-    def close(self) -> tuple[bytes, int]:
-        """(the commands, how many they are)."""
-        parts = [PUBLISH, PUBLISH.join(self.live)] if self.live else []
-        parts += self.reports
+    def close(self) -> tuple[list[bytes], int]:
+        """(the commands in pieces, how many they are). Who sends joins them, once: a batch's are half a megabyte."""
+        pieces = [PUBLISH] * (2 * len(self.live))
+        pieces[1::2] = self.live
+        pieces += self.reports
         for uid, idents in self.entries.items():
             key, words = input_key(uid), b"".join([b"$%d\r\n%s\r\n" % (len(ident), ident) for ident in idents])
-            parts += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
-        return b"".join((*self.logged, *parts)), len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
+            pieces += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
+        return self.logged + pieces, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
 
 
 def tell_refusals(replies: list[Any], pipelines: list[str]) -> None:

@@ -38,7 +38,7 @@ def push(key: str, value: str) -> bytes:
 
 def test_everybody_gets_the_replies_to_its_own_commands(server: EmbeddedServer) -> None:
     async def about(writer: FencedWriter, _: Connection, __: str) -> None:
-        sent = [writer.send(pack("ECHO", f"{number}") * (number + 1), number + 1) for number in range(50)]
+        sent = [writer.send([pack("ECHO", f"{number}") * (number + 1)], number + 1) for number in range(50)]
 
         assert [await future for future in sent] == [[f"{number}".encode()] * (number + 1) for number in range(50)]
 
@@ -48,7 +48,7 @@ def test_everybody_gets_the_replies_to_its_own_commands(server: EmbeddedServer) 
 def test_what_is_sent_arrives_in_order_however_large_the_pieces_are(server: EmbeddedServer) -> None:
     async def about(writer: FencedWriter, other: Connection, _: str) -> None:
         key, pad = new_name("list"), "x" * (MOST_BYTES // 3)
-        await asyncio.gather(*[writer.send(push(key, f"{number:05}{pad}"), 1) for number in range(30)])
+        await asyncio.gather(*[writer.send([push(key, f"{number:05}{pad}")], 1) for number in range(30)])
 
         found = await other.call("LRANGE", key, 0, -1)
         assert [int(value[:5]) for value in found] == list(range(30))
@@ -59,16 +59,16 @@ def test_what_is_sent_arrives_in_order_however_large_the_pieces_are(server: Embe
 def test_once_the_fence_has_fallen_nothing_arrives(server: EmbeddedServer) -> None:
     async def about(writer: FencedWriter, other: Connection, fence: str) -> None:
         key = new_name("list")
-        await writer.send(push(key, "before"), 1)
+        await writer.send([push(key, "before")], 1)
         await other.call("DEL", fence)
 
-        late = [writer.send(push(key, "late"), 1) for _ in range(5)]
+        late = [writer.send([push(key, "late")], 1) for _ in range(5)]
 
         for future in late:
             with pytest.raises(Fenced):
                 await future
         with pytest.raises(Fenced):
-            await writer.send(push(key, "later"), 1)
+            await writer.send([push(key, "later")], 1)
         assert await other.call("LRANGE", key, 0, -1) == [b"before"]
 
     talk(server, about)
@@ -81,7 +81,7 @@ def test_a_fence_that_fell_and_was_put_up_again_has_fallen(server: EmbeddedServe
         await other.call("SET", fence, 1)
 
         with pytest.raises(Fenced):
-            await writer.send(push(key, "late"), 1)
+            await writer.send([push(key, "late")], 1)
         assert not await other.call("EXISTS", key)
 
     talk(server, about)
@@ -102,7 +102,7 @@ def test_a_command_that_is_refused_alone_stands_among_the_replies(server: Embedd
         key, text = new_name("list"), new_name("text")
         await other.call("SET", text, "x")
 
-        refused, done = await writer.send(push(text, "a") + push(key, "b"), 2)
+        refused, done = await writer.send([push(text, "a") + push(key, "b")], 2)
 
         assert str(refused).startswith("WRONGTYPE")
         assert done == 1
@@ -114,9 +114,9 @@ def test_what_the_server_refuses_as_a_whole_is_told_and_the_next_is_sent(server:
     async def about(writer: FencedWriter, other: Connection, _: str) -> None:
         key = new_name("list")
         with pytest.raises(BusRefused):
-            await writer.send(pack("NOSUCHCOMMAND"), 1)
+            await writer.send([pack("NOSUCHCOMMAND")], 1)
 
-        assert await writer.send(push(key, "a"), 1) == [1]
+        assert await writer.send([push(key, "a")], 1) == [1]
 
     talk(server, about)
 
@@ -125,7 +125,7 @@ def test_everybody_learns_when_the_connection_breaks(server: EmbeddedServer) -> 
     async def about(writer: FencedWriter, other: Connection, _: str) -> None:
         key = new_name("list")
         await other.call("CLIENT", "PAUSE", 200)
-        waiting = [writer.send(push(key, "a"), 1) for _ in range(3)]
+        waiting = [writer.send([push(key, "a")], 1) for _ in range(3)]
         await asyncio.sleep(0)
         with Client(server.socket_path):
             writer._connection.abort()
@@ -134,6 +134,6 @@ def test_everybody_learns_when_the_connection_breaks(server: EmbeddedServer) -> 
             with pytest.raises(BusUnavailable):
                 await future
         with pytest.raises(BusUnavailable):
-            await writer.send(push(key, "a"), 1)
+            await writer.send([push(key, "a")], 1)
 
     talk(server, about)
