@@ -51,6 +51,11 @@ def encode(message: Message) -> bytes:
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
 
 
+def mid_of(ident: str, number: int, data: bytes) -> str:
+    """The `mid` of what was said as number `number` of all that the input `ident` led to."""
+    return (MID % (ident.encode(), number, crc32(data))).decode()
+
+
 def is_own_copy(payload: bytes) -> bool:
     """Whether a channel message is a live copy that one of us published."""
     end = payload.find(b'"', 8, LONGEST_MID)

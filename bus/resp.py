@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from bus.codec import COPY_HEAD, COPY_JOINT, MID
-from bus.wire import swarm_key
+from bus.public import key_of
 
 Word = bytes | str | int
 
@@ -75,7 +75,7 @@ class SwarmPen:
 
     def _begin(self, swarm: str) -> tuple[bytes, bytes]:
         """Both commands up to their last words; each length brings the line break before it."""
-        key = swarm_key(self._uid, swarm)
+        key = key_of(self._uid, swarm)
         heads = (head(10, "XADD", key, "MAXLEN", "~", self._log_length, "*", "mid")[:-2], bulk(key)[:-2])
         self._heads[swarm] = heads
         return heads

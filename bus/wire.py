@@ -4,6 +4,8 @@ import re
 GROUP = "owner"          # the consumer group that reads a pipeline's input
 CHANGES = "memrelay:changes"   # channel: the control plane changed, look again
 ROLL = "memrelay:{workers}"    # sorted set: the workers by when they were last heard, Unix ms
+PUBLIC = "public"        # where a public swarm's key has the uid of a private one's pipeline
+LISTENERS = f"listeners:{{{PUBLIC}}}"   # sorted set: who listens to which public swarm (bus/listeners.py)
 
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SWARM = re.compile(r"[^\x00-\x1f\x7f{}]{1,128}")   # what stands in a key's last part and in a line of the inbox
@@ -25,7 +27,7 @@ def stores_key(uid: str) -> str:
 
 
 def swarm_key(uid: str, swarm: str) -> str:
-    """A swarm's log (stream with fields `mid`, `data`) and, by the same name, its channel."""
+    """A swarm's log (stream with fields `mid`, `data`) and, by the same name, its channel; a public one's `uid` is PUBLIC."""
     return f"swarm:{{{uid}}}:{swarm}"
 
 

@@ -84,7 +84,7 @@ class SwarmSpec(Part):
     kind: Literal["durable", "ephemeral"] = Field("durable", alias="class")
     """This version has durable swarms only."""
     visibility: Literal["private", "public"] = "private"
-    """This version has private swarms only."""
+    """What is said on a public swarm reaches the agents on it of every pipeline that declares it public by that name."""
 
 
 class AgentSpec(Part):

@@ -32,7 +32,8 @@ def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) 
     checked = [check_agent(spec, ("agents", at), uid, report) for at, spec in agents.items()]
     check_aliases(agents, report)
     check_swarms(swarms, agents, report)
-    check_senders(agents, report)
+    public = tuple(swarm.name for swarm in swarms.values() if swarm.visibility == "public")
+    check_senders(agents, public, report)
     check_display_order(bundle.display_order, agents, report)
     source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
     fits(source, report)
@@ -43,4 +44,5 @@ def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) 
         hash=hashlib.sha256(source).hexdigest(),
         source=source,
         agents=tuple(agent for agent in checked if agent is not None),
+        public=public,
     )

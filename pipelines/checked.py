@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from blocks.contract import Agent, Block, BlockArgs
+from bus.wire import PUBLIC
 from pipelines.errors import BundleRefused
 from pipelines.faults import Fault
 
@@ -48,12 +49,17 @@ class CheckedBundle:
     hash: str  # sha256 of `source`, in hex
     source: bytes  # canonical JSON: the bundle with its uid filled in, keys sorted
     agents: tuple[CheckedAgent, ...]
+    public: tuple[str, ...] = ()  # the names of its public swarms
 
     @property
     def swarms(self) -> tuple[str, ...]:
-        """The names of its swarms, in the order of the agents."""
+        """The names of its swarms, in the order of the agents; at the end public ones that no agent is on."""
         names = [name for agent in self.agents for name in (agent.rec_swarm, agent.send_swarm)]
-        return tuple(dict.fromkeys(name for name in names if name))
+        return tuple(dict.fromkeys(name for name in (*names, *self.public) if name))
+
+    def home_of(self, swarm: str) -> str:
+        """What stands in the key of a swarm's log and channel: the pipeline's uid, or that it is public."""
+        return PUBLIC if swarm in self.public else self.uid
 
 
 @dataclass(frozen=True, slots=True)

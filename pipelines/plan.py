@@ -1,6 +1,6 @@
 """A checked bundle, compiled for routing: who hears what is said on a swarm."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from blocks.contract import Agent, BlockArgs, Handle
@@ -20,7 +20,8 @@ class Station:
     handle: Handle
     args: BlockArgs
     store: str  # memory_id of the store that its block works on, "" for none
-    send_swarm: str  # "" where what it answers is not published
+    send_swarm: str  # "" where what it answers is not published on a private swarm
+    public_swarm: str = ""  # the public swarm on which what it answers is published, "" where it is not
 
     def wants(self, text: str) -> bool:
         """Whether its block takes this text; an `Audience` asks for all of a swarm's at once."""
@@ -77,8 +78,9 @@ class Plan:
     def __init__(self, bundle: CheckedBundle) -> None:
         """Compiles; costs about a millisecond per pattern."""
         self.uid, self.name, self.hash = bundle.uid, bundle.name, bundle.hash
+        self.public = frozenset(bundle.public)  # the names of its public swarms
         self._stations = {
-            agent.agent.alias: station for agent in bundle.agents if (station := _station(agent)) is not None
+            agent.agent.alias: station for agent in bundle.agents if (station := _station(agent, self.public)) is not None
         }
         self.timers = tuple(
             Timer(agent.agent, agent.interval_ms) for agent in bundle.agents if agent.interval_ms and agent.calls
@@ -89,7 +91,8 @@ class Plan:
         self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
         self._audiences: dict[tuple[str, str], Audience] = {}
         self.swarms = bundle.swarms
-        self.swarm_names = {swarm.encode(): swarm for swarm in self.swarms}
+        self.private_names = {swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public}
+        self.hears_public = self.public & {agent.rec_swarm for agent in self._listening}
         stores = dict.fromkeys(station.store for station in self._stations.values() if station.store)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
 
@@ -130,10 +133,13 @@ class Plan:
         )
 
 
-def _station(agent: CheckedAgent) -> Station | None:
+def _station(agent: CheckedAgent, public: Collection[str]) -> Station | None:
     """None for an agent that is never called."""
     if not agent.calls or agent.block.handle is None:
         return None
+    says_on = agent.send_swarm if agent.agent.publishes else ""
+    says_in_public = says_on in public
     return Station(
-        agent.agent, agent.block.handle, agent.args, agent.args.store, agent.send_swarm if agent.agent.publishes else ""
+        agent.agent, agent.block.handle, agent.args, agent.args.store, "" if says_in_public else says_on,
+        public_swarm=says_on if says_in_public else ""
     )

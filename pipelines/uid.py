@@ -3,11 +3,10 @@
 import secrets
 from typing import Any
 
-from bus.wire import UID
+from bus.wire import PUBLIC, UID
 from pipelines.report import Report
 from pipelines.substitution import TOKEN
 
-RESERVED = "public"  # swarm:{public}:<name> is the key of a public swarm
 PLACE = ("pipeline_uid",)
 
 
@@ -19,8 +18,8 @@ def choose(given: str | None, bundle: dict[str, Any], report: Report) -> str:
         return secrets.token_hex(4)
     if not isinstance(wanted, str):
         report.error(PLACE, "must be a string")
-    elif wanted == RESERVED:
-        report.error(PLACE, f'the uid "{RESERVED}" is taken by public swarms', "choose another, or leave it out")
+    elif wanted == PUBLIC:
+        report.error(PLACE, f'the uid "{PUBLIC}" is taken by public swarms', "choose another, or leave it out")
     elif not UID.fullmatch(wanted):
         report.error(PLACE, "a uid has 1 to 64 letters, digits, `_` and `-`", "leave it out to have one made")
     else:

@@ -1,5 +1,7 @@
 """How the agents of a bundle find each other: aliases, swarms, senders."""
 
+from collections.abc import Collection
+
 from bus.wire import SWARM
 from pipelines.bundle import AgentSpec, SwarmSpec
 from pipelines.faults import Place, quoted
@@ -51,20 +53,21 @@ def _check_swarm(swarm: SwarmSpec, place: Place, declared: set[str], report: Rep
     elif swarm.name in declared:
         report.error((*place, "name"), f"the swarm {quoted(swarm.name)} is declared twice", "leave one out")
     if swarm.kind == "ephemeral":
-        report.error((*place, "class"), "this version has durable private swarms only", 'set "durable"')
-    if swarm.visibility == "public":
-        report.error((*place, "visibility"), "this version has durable private swarms only", 'set "private"')
+        report.error((*place, "class"), "this version has durable swarms only", 'set "durable"')
 
 
-def check_senders(agents: dict[int, AgentSpec], report: Report) -> None:
-    """Names in `agent_from` are published by somebody. Only a warning where not, since outside clients publish too."""
+def check_senders(agents: dict[int, AgentSpec], public: Collection[str], report: Report) -> None:
+    """Names in `agent_from` are published by somebody. Only a warning where not, since outside clients publish too.
+
+    On a public swarm other pipelines do.
+    """
     by_alias = {spec.agent_alias: spec.published_name for spec in agents.values() if spec.publishes}
     names = set(by_alias.values())
     for at, spec in agents.items():
         place = ("agents", at, "agent_from")
         for index, name in enumerate(spec.accepts):
             wanted = name.removeprefix("!")
-            if wanted not in names and not report.full("warning"):
+            if wanted not in names and spec.agent_rec_swarm not in public and not report.full("warning"):
                 where = place if isinstance(spec.agent_from, str) else (*place, index)
                 report.warn(where, f"no agent publishes as {quoted(wanted)}", _meant(wanted, by_alias))
         if len({name.startswith("!") for name in spec.accepts}) > 1:

@@ -159,7 +159,7 @@ class Batch:
         if self._journal and self._attempts(work) > most:
             return _given_up(one, f"the worker ended {most} times while it ran this message", most)
         outcome = self._cascade.run(work)
-        if not outcome.store and (work.producer_id or work.entry):
+        if not outcome.store and work.kept:
             outcome.store = work.plan.stores[0]
         if outcome.store:
             self._keep(work, outcome)
@@ -247,5 +247,5 @@ def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
         return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), entry=work.entry, letter=letter)
     outcome = outcome_of(work)
     outcome.letter = Letter(error, work.swarm, encode(work.message), work.plan.hash, work.only, work.producer_id,
-                            str(work.hop), work.heard, attempts)
+                            str(work.hop), work.heard > 0, attempts)
     return outcome

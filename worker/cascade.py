@@ -2,6 +2,7 @@
 from blocks.contract import Call, Limits
 from bus.codec import encode
 from bus.message import Message
+from bus.public import in_public
 from memory.errors import Refused
 from memory.ids import derive_guid, time_of
 from memory.sqlite.pending import Pending
@@ -37,7 +38,7 @@ class Cascade:
             self._resume(work)
         else:
             self._say(work.swarm, work.message, work.hop)
-            outcome.heard = int(work.heard)
+            outcome.heard = work.heard
         listeners, deliver = work.plan.listeners, self._deliver
         for at, (swarm, message, hop) in enumerate(queue):
             stations = listeners(swarm, message)
@@ -70,6 +71,8 @@ class Cascade:
             return
         if station.send_swarm:
             self._say(station.send_swarm, answer, hop + 1)
+        elif station.public_swarm:
+            self._say_in_public(station.public_swarm, answer, hop + 1)
         else:
             self.outcome.silent += (agent.alias,)
 
@@ -82,6 +85,14 @@ class Cascade:
         outcome.size += len(data)
         said.append((swarm, data))
         self._queue.append((swarm, message, hop))
+
+    def _say_in_public(self, swarm: str, message: Message, hop: int) -> None:
+        """It comes to everyone who listens there, this pipeline too, through their inputs: here the cascade ends.
+
+        It is kept, whatever was touched, so that it is said under this version of the bundle alone.
+        """
+        self._work.kept = True
+        self._say(in_public(swarm, hop), message, hop)
 
     def begin(self, memory_id: str) -> Store:
         """A store that is not in `touched`, with its transaction open."""

@@ -31,6 +31,7 @@ class Continuations:
         self._todo, self._patience, self._shared = todo, patience, shared
         self.origins: dict[str, str] = {}   # a continuation's key -> the store that keeps it
         self.agenda, self.settlements = Agenda(), Settlements()
+        self.may_say_in_public = False   # some of a version of the bundle with public swarms
 
     async def load(self, stores: Sequence[str], uids: Collection[str]) -> None:
         """Everything that these stores still have to run for these pipelines."""
@@ -79,6 +80,7 @@ class Continuations:
         if plan is None:
             log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
             return None
+        self.may_say_in_public = self.may_say_in_public or bool(plan.public)
         self.origins[pending.id] = memory_id
         if self.settlements.expect(f"{pending.pipeline}/{pending.root}", pending.id) > limits.max_cascade:
             return _too_many(pending, memory_id, limits.max_cascade)

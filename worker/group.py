@@ -14,12 +14,13 @@ from pipelines.plan import Plan
 from worker.batch import Batch, BatchResult
 from worker.commits import commits_to_tell
 from worker.continuations import Continuations
-from worker.inputs import Work
+from worker.inputs import Work, place_of
 from worker.letters import Lettered, look_up, once_each, settle
-from worker.outbox import Outbox, tell_refusals
+from worker.outbox import Outbox
 from worker.outcome import Outcome
 from worker.patience import Patience
 from worker.recovery import Recovery
+from worker.refusals import tell_refusals
 from worker.retries import Retries
 from worker.slot import Slot
 from worker.surroundings import Surroundings
@@ -41,6 +42,7 @@ class Group:
         self.slots = {plan.uid: Slot(plan, self._wanted) for plan in plans}
         self.stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
         self._patience = Patience(thread, self.stores, self.slots, shared.tally)
+        self._fan_out, self._says_in_public = outbox.fan_out, any(plan.public for plan in plans)
         self._recovery = Recovery(self.stores, self._patience, shared)
         self._todo: deque[Work] = deque()   # continuations and what a full batch left over: before new entries
         self._continuations = Continuations(self._todo, self._patience, shared)
@@ -76,12 +78,17 @@ class Group:
         self._wanted.set()
 
     async def _recover(self, tenure: Tenure) -> None:
-        """First of all: what was in flight, then what the stores still have to run; those of earlier versions too."""
+        """First of all: what was in flight, and what the stores still have to run, in the order in which it all began.
+
+        Stores of earlier versions are asked too.
+        """
+        await self._continuations.load(tuple(self.stores), self.slots)
         while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
             self._shared.checkpoint("claimed")
-            self._todo.extend(entries)
+            together = sorted([*entries, *self._todo], key=place_of)   # an entry before what it has led to
+            self._todo.clear()
+            self._todo.extend(together)
             await self._work_off(tenure.after_crash)
-        await self._continuations.load(tuple(self.stores), self.slots)
         await self._work_off(tenure.after_crash)
         self._settled.update(await self._recovery.end())
 
@@ -126,7 +133,9 @@ class Group:
         self._shared.tally.count(outcomes, result.took_s, result.duplicates)
         await self._continuations.put_off(result.put_off)
         await self._confirm()
-        self._send(outcomes, commits_to_tell(self.plans, result.marks))
+        public = self._says_in_public or self._recovery.lasts or self._continuations.may_say_in_public
+        appends = await self._fan_out.appends(outcomes) if public else []
+        self._send(outcomes, commits_to_tell(self.plans, result.marks), appends)
 
     async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:
         """What a batch comes to, committed."""
@@ -148,9 +157,9 @@ class Group:
             log.warning("messages_dead_lettered", count=len(buried), pipeline=buried[0].pipeline, message_id=buried[0].id,
                         reason=buried[0].error[:200])
 
-    def _send(self, outcomes: list[Outcome], marks: list[bytes]) -> None:
+    def _send(self, outcomes: list[Outcome], marks: list[bytes], appends: list[bytes]) -> None:
         self._shared.checkpoint("before sending")
-        self._sent = self._outbox.send(outcomes, self._continuations.settlements.settle, marks)
+        self._sent = self._outbox.send(outcomes, self._continuations.settlements.settle, marks, appends)
         self._unconfirmed = outcomes
         for future in self._sent:
             future.add_done_callback(lambda _: self._wanted.set())

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from bus.codec import decode, encode
 from bus.errors import MalformedMessage, MessageTooLong
 from bus.message import Message, say
+from bus.public import in_public, swarm_and_hop
 from bus.resp import Said
 from memory.ids import time_of
 from memory.sqlite.pending import Pending
@@ -16,6 +17,7 @@ INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 AGAIN = ".again"   # at the end of an input's key: it has left its entry, and waits to be tried again
 LONGEST_NAME = 1024     # bytes of every field but `data`
 KEPT_OF_TOO_LONG = 65_536   # bytes of a field that is too long, which its dead letter keeps
+HEARD, HEARD_IN_PUBLIC = 1, 2   # `heard`: 0 is to be said on its private swarm, and below 0 in public, after -1 - heard hops
 
 
 class Input(Struct):
@@ -30,7 +32,8 @@ class Input(Struct):
     root: str = ""        # the id of the input that it began with; "" is itself
     reply: str = ""       # the channel that awaits the end of the cascade
     producer_id: str = ""   # the id that its producer gave it
-    heard: bool = False   # it was published on the channel already, by who said it
+    heard: int = 0        # HEARD: published on the channel by who said it; HEARD_IN_PUBLIC: said there, log and all
+    kept: bool = False    # it has an inbox row, also where it touches no store
     only: str = ""        # the alias of the one agent that it is for, said on no swarm: a webhook's, or a continuation
     kept_from: int = 1    # the place of the first message that its inbox row keeps: what it says itself comes back with it
     entry: str = ""       # of a dead letter's replay: the entry that brought it, whose id is not its own
@@ -38,7 +41,7 @@ class Input(Struct):
     @property
     def own(self) -> list[Said]:
         """What is said and not kept."""
-        return [(self.swarm, encode(self.message))][:self.kept_from]
+        return [(swarm_and_hop(self.swarm)[0], encode(self.message))][:self.kept_from]
 
 
 class Entry(Struct, frozen=True):
@@ -70,6 +73,13 @@ class Entry(Struct, frozen=True):
 Work = Entry | Input
 
 
+def place_of(work: Work) -> tuple[int, int]:
+    """Where it began in the order of its pipeline's input: (Unix ms, number) of the first entry's id."""
+    first = work.id if isinstance(work, Entry) else work.root or work.id
+    ms, _, rest = first.partition("-")
+    return int(ms), int(rest.partition(".")[0])
+
+
 def as_entry(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
     """An entry that may be a replay: then it goes by the id of the input that failed."""
     entry = Entry(ident, plan, fields)
@@ -81,11 +91,9 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     """The input in an entry; raises MalformedMessage."""
     fields, plan, key = entry.fields, entry.plan, entry.key
     if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":   # as most come
-        swarm = plan.swarm_names.get(fields[1])
-        if swarm is None:
-            _check_names(entry)
-            raise MalformedMessage(_unknown(entry.text(b"swarm"), plan))
-        return Input(key, entry.id, plan, swarm, decode(fields[3], max_bytes))
+        swarm = plan.private_names.get(fields[1])
+        if swarm is not None:
+            return Input(key, entry.id, plan, swarm, decode(fields[3], max_bytes))
     _check_names(entry)
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
@@ -94,8 +102,23 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
         raise MalformedMessage(f"the field `again` must be the id of a dead letter, not {entry.text(b'again')[:20]!r}")
     work = _to_agent(entry, data, max_bytes) if entry.field(b"agent") else _to_swarm(entry, data, max_bytes)
     work.hop, work.reply, work.producer_id = int(hop[:9]), entry.text(b"reply"), entry.text(b"id")
-    work.heard, work.entry = bool(entry.field(b"heard")), entry.entry
+    work.heard, work.entry = HEARD if entry.field(b"heard") else 0, entry.entry
+    work.kept = bool(work.producer_id or work.entry)
+    if work.swarm in plan.public and not work.only:
+        _to_everyone(work)
     return work
+
+
+def _to_everyone(work: Input) -> None:
+    """On a public swarm: what has come from there is heard here; anything else is said there, and comes from there then.
+
+    It is kept, so that it has been said in public, or not, under one version of the bundle.
+    """
+    work.kept = True
+    if work.heard:
+        work.heard = HEARD_IN_PUBLIC
+    else:
+        work.heard, work.swarm = -1 - work.hop, in_public(work.swarm, work.hop)
 
 
 def as_it_was(entry: Entry, max_bytes: int) -> Input:
@@ -147,10 +170,10 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     ident = pending.id.partition("/")[2].removesuffix(AGAIN)
     message = decode(pending.data, len(pending.data))   # its length was looked at when it came
     return Input(pending.id, ident, plan, pending.swarm, message, pending.hop, pending.root, pending.reply, pending.producer,
-                 heard=bool(pending.heard), only=pending.agent, kept_from=0 if pending.agent else 1)
+                 heard=pending.heard, kept=bool(pending.producer), only=pending.agent, kept_from=0 if pending.agent else 1)
 
 
 def as_pending(work: Input, due: int) -> Pending:
     """An input, to be kept until `due` (Unix ms). It gets a name of its own in stores, since its entry has come to its end."""
     return Pending(work.key + AGAIN, work.plan.uid, work.plan.hash, work.only, work.swarm, work.hop, encode(work.message),
-                   work.root or work.id, work.reply, due, 1, work.producer_id, int(work.heard))
+                   work.root or work.id, work.reply, due, 1, work.producer_id, work.heard)

@@ -8,12 +8,13 @@ from hiredis import ReplyError
 from bus.codec import is_own_copy
 from bus.connection import Connection
 from bus.echo import Echo
-from bus.entry import NewEntry
 from bus.errors import BusError
 from bus.fenced import FencedWriter
 from bus.resp import pack
-from bus.wire import CHANGES, swarm_key
+from bus.wire import CHANGES
 from pipelines.plan import Plan
+from worker.channels import Channel, channels_of
+from worker.limits import WorkerLimits
 
 log = structlog.get_logger()
 CHANNEL_OF_CHANGES = CHANGES.encode()
@@ -22,13 +23,13 @@ CHANNEL_OF_CHANGES = CHANGES.encode()
 class Listener:
     """What is published while nobody listens is lost, as it is with any channel; XADD to the input is not."""
 
-    def __init__(self, writer: FencedWriter, echo: Echo, changed: asyncio.Event) -> None:
+    def __init__(self, writer: FencedWriter, echo: Echo, changed: asyncio.Event, limits: WorkerLimits) -> None:
         """Appends through `writer`, so that of two owners who hear a message one appends it.
 
         `changed` is set when a deploy is announced. `hear` is the subscriber's callback.
         """
-        self._writer, self._echo, self._changed = writer, echo, changed
-        self._places: dict[bytes, tuple[str, str]] = {}   # channel -> (pipeline, swarm)
+        self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
+        self._channels: dict[bytes, Channel] = {}
         self._appending: set[asyncio.Future[list[Any]]] = set()
 
     def hear(self, channel: bytes, payload: bytes) -> None:
@@ -38,25 +39,27 @@ class Listener:
             return
         if channel == CHANNEL_OF_CHANGES:
             self._changed.set()
-        if channel not in self._places:
+        if channel not in self._channels or not (commands := self._channels[channel].commands(payload)):
             return
-        uid, swarm = self._places[channel]
-        future = self._writer.send([NewEntry(uid, payload, swarm, heard=True).pack()], 1)
+        future = self._writer.send(commands, len(commands))
         self._appending.add(future)
         future.add_done_callback(self._appended)
 
     def _appended(self, future: asyncio.Future[list[Any]]) -> None:
         """A message whose append failed is lost here: asking again could append it twice."""
         self._appending.discard(future)
-        error = None if future.cancelled() else future.exception() or future.result()[0]
-        if isinstance(error, BusError | ReplyError):
-            log.error("published_message_lost", reason=str(error))
+        if future.cancelled():
+            return
+        error = future.exception()
+        for fault in [error] if error is not None else future.result():
+            if isinstance(fault, BusError | ReplyError):
+                log.error("published_message_lost", reason=str(fault))
 
     async def serve(self, subscribed: Connection, plans: list[Plan]) -> None:
         """From now on the swarms of these pipelines, and no others."""
-        wanted = {swarm_key(plan.uid, swarm).encode(): (plan.uid, swarm) for plan in plans for swarm in plan.swarms}
-        added, dropped = wanted.keys() - self._places.keys(), self._places.keys() - wanted.keys()
-        self._places = wanted
+        wanted = channels_of(plans, self._limits)
+        added, dropped = wanted.keys() - self._channels.keys(), self._channels.keys() - wanted.keys()
+        self._channels = wanted
         for command, channels in (("SUBSCRIBE", added), ("UNSUBSCRIBE", dropped)):
             if channels:
                 await subscribed.send(pack(command, *sorted(channels)), replies=len(channels))

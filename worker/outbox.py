@@ -4,16 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
-import hiredis
-import structlog
-
 from bus.echo import Echo
 from bus.fenced import FencedWriter
 from bus.resp import PUBLISH, SwarmPen, head
 from bus.wire import GROUP, input_key
+from worker.fanout import FanOut
+from worker.inputs import HEARD
 from worker.outcome import Outcome, publish
 
-log = structlog.get_logger()
 MOST_BYTES = 256 << 10   # of one parcel: a batch that says more leaves in several, each with its own acknowledgements.
 # Four buffers of twice that size are filled for each, and used again while they are small (`footprint.LARGE_BYTES`).
 
@@ -23,17 +21,23 @@ Report = Callable[[Outcome], dict[str, Any] | None]
 class Outbox:
     """Sends outcomes. Sent again after a lost connection they say the same, under the same ids."""
 
-    def __init__(self, writer: FencedWriter, echo: Echo, log_length: int) -> None:
+    def __init__(self, writer: FencedWriter, echo: Echo, log_length: int, fan_out: FanOut) -> None:
         """Everything goes through one writer, so it arrives in order; `echo` is told what the listener will hear of it.
 
-        `log_length` is how many entries a swarm's log keeps, about.
+        `log_length` is how many entries a swarm's log keeps, about; `fan_out` has what is to lead the first MULTI.
         """
+        self.fan_out = fan_out
         self._writer, self._echo = writer, echo
         self._pen_of = cache(lambda uid: SwarmPen(uid, log_length))
 
-    def send(self, outcomes: Iterable[Outcome], report: Report, beside: Sequence[bytes] = ()) -> list[asyncio.Future[Any]]:
-        """Sends, with the commands `beside` in the last MULTI; returns what to await: till then the server may not have it."""
+    def send(self, outcomes: Iterable[Outcome], report: Report, beside: Sequence[bytes] = (),
+             before: Iterable[bytes] = ()) -> list[asyncio.Future[Any]]:
+        """Sends; returns what to await: till then the server may not have it.
+
+        The commands `before` lead the first MULTI, and those `beside` are in the last.
+        """
         sent, parcel = [], _Parcel(self._pen_of)
+        parcel.logged += before
         for outcome in outcomes:
             parcel.add(outcome, report(outcome))
             if parcel.size > MOST_BYTES:
@@ -62,8 +66,10 @@ class _Parcel:
         """What an input led to, who awaits it, and the end of its entry."""
         ident = outcome.id.encode()
         logged, live = self._pen_of(outcome.uid).write(outcome.said_by.encode() or ident, outcome.said)
+        if outcome.heard:
+            logged, live = logged[outcome.heard > HEARD:], live[outcome.heard >= HEARD:]
         self.logged += logged
-        self.live += live[outcome.heard:]
+        self.live += live
         self.size += outcome.size
         if report is not None:
             self.reports.append(publish(outcome.reply, report))
@@ -79,10 +85,3 @@ class _Parcel:
             key, words = input_key(uid), b"".join([b"$%d\r\n%s\r\n" % (len(ident), ident) for ident in idents])
             pieces += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
         return self.logged + pieces, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
-
-
-def tell_refusals(replies: list[Any], pipelines: list[str]) -> None:
-    """A command that the server refused inside a MULTI, as on a key of another type: the rest of it was done all the same."""
-    refused = [str(reply) for reply in replies if isinstance(reply, hiredis.ReplyError)]
-    if refused:
-        log.error("server_refused_commands", pipelines=pipelines, count=len(refused), reason=refused[0])

@@ -5,6 +5,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from bus.public import in_public, is_public, swarm_and_hop
 from bus.resp import Said, pack
 from memory.sqlite.pending import Pending
 from worker.inputs import Input
@@ -34,7 +35,7 @@ class Outcome(Struct):
     reply: str           # the channel that awaits the end of the cascade
     said: list[Said] = []       # its own message, and every answer
     said_by: str = ""           # the id of the input that said it first, where that was another
-    heard: int = 0              # messages that were published on the channel by who said them: the input itself, or none
+    heard: int = 0              # what is done already for the first of `said`, the input itself (worker/inputs.py)
     results: list[int] = []     # the places of what nobody in the pipeline took further
     size: int = 0        # bytes of `said`
     store: str = ""      # where its inbox row is, "" where nothing was kept
@@ -50,6 +51,8 @@ class Outcome(Struct):
         told: dict[str, list[Any]] = {"results": [orjson.Fragment(self.said[at][1]) for at in self.results]}
         if self.silent:
             told["silent"] = list(self.silent)
+        if public := [swarm_and_hop(name)[0] for name, _ in self.said if is_public(name)]:
+            told["public"] = public
         if self.letter:
             told["errors"] = [self.letter.error]
         return told
@@ -60,8 +63,10 @@ class Outcome(Struct):
 
     def take_outputs(self, outputs: bytes, before: list[Said]) -> None:
         """Gives it what the inbox kept, to be sent again; `before` is what was said and not kept."""
-        said_by, self.heard, self.results, kept = _from_msgpack(outputs)
-        self.said_by, self.said = said_by, [*before, *kept]
+        self.said_by, heard, self.results, kept = _from_msgpack(outputs)
+        if heard < 0:   # whatever this version of the bundle makes of that swarm
+            before = [(in_public(swarm, -1 - heard), data) for swarm, data in before]
+        self.heard, self.said = max(heard, 0), [*before, *kept]
         self.size = sum(len(data) for _, data in self.said)
 
 

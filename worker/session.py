@@ -19,8 +19,10 @@ from bus.roll import BEAT_S, read_roll
 from bus.wire import CHANGES, fence_key
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
+from worker.fanout import FanOut
 from worker.group import Group, key_of
 from worker.listener import Listener
+from worker.membership import Membership
 from worker.outbox import Outbox
 from worker.ownership import Place
 from worker.reader import Reader
@@ -65,12 +67,13 @@ class Session:
         self._control = await self._connect()
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), Echo()
-        self._listener = Listener(writer, echo, self._changed)
+        self._listener = Listener(writer, echo, self._changed, limits)
         self._listening = await self._connect(self._listener.hear, echo.skip)
         self._connections = self._control, writing, blocking, self._listening
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, self._control), name, limits, self._shared.tally)
-        self._outbox = Outbox(writer, echo, limits.log_length)
+        self._outbox = Outbox(writer, echo, limits.log_length, FanOut(self._control, writer))
+        self._membership = Membership(self._control, writer, self._shared.catalog)
         self._timers = Timers(self._control)
         if before:
             await self._lease.declare_dead(before)
@@ -87,7 +90,7 @@ class Session:
         """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusError and others."""
         async with self._tasks as tasks:
             beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
-            works = self._reader.run, self._timers.run, self._call_in, self._look_after_others
+            works = self._reader.run, self._timers.run, self._membership.run, self._call_in, self._look_after_others
             beside += [tasks.create_task(work()) for work in works]
             await self._announce()
             await self.apply(plans)
@@ -195,6 +198,7 @@ class Session:
                  for number, tenure in enumerate(tenures)]
         served = [plan for group in [*self._groups, *[group for group, _ in begun]] for plan in group.plans]
         await self._listener.serve(self._listening, served)
+        await self._membership.serve(served)
         self._timers.serve(served)
         for group, tenure in begun:
             tenure.after_crash = not self._memory.served.issuperset(group.slots)

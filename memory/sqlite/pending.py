@@ -20,7 +20,7 @@ class Pending(NamedTuple):
     due: int
     attempts: int = 0   # that ended with being put off
     producer: str = ""   # the id that its producer gave it
-    heard: int = 0       # 1 where it was published on the channel by who said it
+    heard: int = 0       # 1 where it was published on the channel by who said it, 2 where it was said in public
 
 
 class PendingTable:

@@ -57,10 +57,10 @@ def assert_same(kept: list[str], wanted: list[str]) -> None:
     assert not surplus, f"{surplus.total()} are there twice, or never were said: {list(surplus)[:5]}"
 
 
-def assert_answers_agree(house: House, uid: str) -> None:
+def assert_answers_agree(house: House, uid: str, swarm: str = "chat") -> None:
     """A message of the log may be there again after a crash, but under its id it says the same."""
     said = defaultdict(set)
-    for one in house.client.log(uid):
+    for one in house.client.log(uid, swarm):
         said[one.mid].add(orjson.dumps(one.envelope))
     named = defaultdict(set)
     for mid in said:

@@ -1,73 +1,127 @@
-"""Row 15: a cascade over two stores, killed between every two commits. (Public swarms are not served yet.)"""
+"""Row 15: a cascade over two stores and a public swarm, killed between every two commits."""
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
 import orjson
 import pytest
 
+from bus.wire import PUBLIC
 from tests.faults.conftest import Tell
-from tests.faults.promises import assert_answers_agree, assert_same, assert_sound, left
-from tests.support.bundles import STORE, Json, make_bundle, make_memory, make_relay, make_uid
+from tests.faults.promises import WITHIN_S, assert_answers_agree, assert_same, assert_sound, left
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.client import Said
 from tests.support.house import House
 from tests.support.worker import arm
 
 NOTES = "instances/${pipeline_uid}/notes"
-FAULT = "kill -9 of the worker in a cascade over two stores"
+FAULT = "kill -9 of the worker in a cascade over two stores and a public swarm"
+NEWS = "news"
+IN_PUBLIC: Json = {"swarms": [{"name": NEWS, "visibility": "public"}]}
+AT_ONCE = 3   # notes that are under way together
 
 
 def make_two_stores(uid: str) -> Json:
-    """/note TEXT is kept in one store, which is searched for it; what is found is kept in another store, as it is told."""
+    """/note TEXT is kept in one store, which is searched for it; what is found is kept in another store, as it is told.
+
+    The word itself is said in public at once, and what the second store answers when it has it.
+    """
     keep = make_memory("write", hears="dispatch_note", memory_id=STORE)
     search = make_memory("search", hears="dispatch_note", memory_id=STORE)
-    note = make_memory("write", hears="memory_search", memory_id=NOTES, alias="keeper")
-    return make_bundle(uid, make_relay("note", r"^/note\s+(.*)"), keep, search, note)
+    note = make_memory("write", hears="memory_search", memory_id=NOTES, alias="keeper") | {"agent_send_swarm": NEWS}
+    cry = make_agent("crier", "regex_match", {"pattern": "(.*)"}, hears="dispatch_note", to=NEWS)
+    return make_bundle(uid, make_relay("note", r"^/note\s+(.*)"), keep, search, note, cry) | IN_PUBLIC
+
+
+def make_reader(uid: str) -> Json:
+    """Keeps what is said in public, and tells it on, in public too."""
+    keep = make_memory("write", hears=["crier", "keeper"]) | {"agent_rec_swarm": NEWS, "agent_send_swarm": NEWS}
+    return make_bundle(uid, keep) | IN_PUBLIC
 
 
 def is_done(house: House, uid: str, notes: int) -> bool:
-    """Whether so many notes are in both stores, and nothing is left to do."""
-    return len(house.contents(uid)) == len(house.contents(uid, "notes")) == notes and not left(house, uid)
+    """Whether so many notes are in both stores and the reader's, and nothing is left to do."""
+    reader = reader_of(uid)
+    return (len(house.contents(uid)) == len(house.contents(uid, "notes")) == notes and len(house.contents(reader)) == 2 * notes
+            and not left(house, uid) and not left(house, reader))
 
 
 def assert_each_effect_once(house: House, uid: str, words: list[str]) -> None:
-    """Each word is once in the one store, and what was found of it once in the other, in order."""
+    """Each word is once in the one store, and what was found of it once in the other, in order; and so it is in public."""
     found = [[record["content"] for record in orjson.loads(content)] for content in house.contents(uid, "notes")]
     assert_same(house.contents(uid), words)
     assert (house.contents(uid), found) == (words, [[word] for word in words])
-    assert_answers_agree(house, uid)
-    assert not house.dead_letters(uid)
-    for alias in ("memories", "notes"):
-        assert_sound(house, uid, alias)
+    reader, told = reader_of(uid), in_order_of_first(house.client.log(PUBLIC, NEWS))
+    heard = house.contents(reader)
+    assert_same([text for text in heard if not text.startswith("{")], words)
+    assert [text for text in heard if text in words] == told["crier"] == words
+    assert [text for text in heard if text not in words] == told["keeper"]
+    assert len(told["keeper"]) == len(words) and len(told["memory_write"]) == 2 * len(words)
+    assert guids(house, uid, "notes") == [orjson.loads(text)["guid"] for text in told["keeper"]]
+    assert guids(house, reader) == [orjson.loads(text)["guid"] for text in told["memory_write"]]
+    for pipeline in (uid, reader, PUBLIC):
+        assert_answers_agree(house, pipeline, "chat" if pipeline == uid else NEWS)
+    assert not house.dead_letters(uid) + house.dead_letters(reader)
+    for pipeline, alias in ((uid, "memories"), (uid, "notes"), (reader, "memories")):
+        assert_sound(house, pipeline, alias)
+
+
+def in_order_of_first(log: list[Said]) -> dict[str, list[str]]:
+    """By speaker what was said, each message where it came first: it may be there again after a crash, under its id."""
+    first: dict[str, Said] = {}
+    said: dict[str, list[str]] = defaultdict(list)
+    for one in log:
+        first.setdefault(one.mid, one)
+    for one in first.values():
+        said[one.sender].append(one.text)
+    return said
+
+
+def guids(house: House, uid: str, alias: str = "memories") -> list[str]:
+    return [guid for guid, in house.rows(uid, "SELECT guid FROM records ORDER BY row", alias)]
+
+
+def reader_of(uid: str) -> str:
+    """The uid of the pipeline that hears it in public."""
+    return f"{uid}_reader"
+
+
+def make_both(uid: str) -> list[Json]:
+    return [make_two_stores(uid), make_reader(reader_of(uid))]
 
 
 def kills_at_each_step(house: House, uid: str) -> list[str]:
     """What was noted until a note passed without the worker being killed."""
     words: list[str] = []
-    worker = house.start_stepping_worker(armed=False, die_at=1, bundles=[make_two_stores(uid)])
+    worker, kills = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(uid)), 0
     while True:
         arm(worker)
-        words.append(f"word{len(words)}")
-        house.client.enter(uid, f"/note {words[-1]}")
-        if worker.lives_until(partial(is_done, house, uid, len(words))):
+        some = [f"word{len(words) + number}" for number in range(AT_ONCE)]
+        words += some
+        house.client.enter_together(uid, [f"/note {word}" for word in some])
+        if worker.lives_until(partial(is_done, house, uid, len(words)), WITHIN_S):
             return words
-        worker = house.start_stepping_worker(armed=False, die_at=len(words) + 1)
-        assert worker.lives_until(partial(is_done, house, uid, len(words)))
+        kills += 1
+        worker = house.start_stepping_worker(armed=False, die_at=kills + 1)
+        assert worker.lives_until(partial(is_done, house, uid, len(words)), WITHIN_S)
 
 
 def kills_again_and_again(house: House, uid: str) -> list[str]:
-    """One word; each time that the worker comes back it is killed a step later."""
+    """Each time that the worker comes back it is killed a step later."""
     kills = 0
-    worker = house.start_stepping_worker(armed=False, die_at=1, bundles=[make_two_stores(uid)])
+    words = [f"word{number}" for number in range(AT_ONCE)]
+    worker = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(uid))
     arm(worker)
-    house.client.enter(uid, "/note word")
-    while not worker.lives_until(partial(is_done, house, uid, 1)):
+    house.client.enter_together(uid, [f"/note {word}" for word in words])
+    while not worker.lives_until(partial(is_done, house, uid, len(words)), WITHIN_S):
         kills += 1
         worker = house.start_stepping_worker(die_at=kills, ready=False)
-    return ["word"]
+    return words
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kill", [kills_at_each_step, kills_again_and_again])
-def test_a_cascade_over_two_stores_is_done_once(kill: Callable[[House, str], list[str]], tell: Tell) -> None:
+def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(kill: Callable[[House, str], list[str]], tell: Tell) -> None:
     uid = make_uid()
     with House() as house:
         words = kill(house, uid)
@@ -76,4 +130,4 @@ def test_a_cascade_over_two_stores_is_done_once(kill: Callable[[House, str], lis
         kills = len(house.workers) - 1   # each is followed by another
         assert kills > 4, house.steps
         assert {"before commit", "committed", "continuations forgotten", "sent"} <= set(house.steps)
-        tell(15, f"{FAULT}: {kill.__name__.replace('_', ' ')}", kills=kills, effects=2 * len(words))
+        tell(15, f"{FAULT}: {kill.__name__.replace('_', ' ')}", kills=kills, effects=4 * len(words))

@@ -47,14 +47,14 @@ def test_a_swarm_is_declared_once() -> None:
     ]
 
 
-def test_durable_private_swarms_are_served() -> None:
-    assert warnings_of(swarms=[{"name": "chat", "class": "durable", "visibility": "private"}]) == []
+@pytest.mark.parametrize("visibility", ["private", "public"])
+def test_durable_swarms_are_served(visibility: str) -> None:
+    assert warnings_of(swarms=[{"name": "chat", "class": "durable", "visibility": visibility}]) == []
 
 
 def test_other_swarms_are_refused_plainly() -> None:
-    assert faults_of(swarms=[{"name": "chat", "class": "ephemeral", "visibility": "public"}]) == [
-        'swarms[0].class: this version has durable private swarms only; set "durable"',
-        'swarms[0].visibility: this version has durable private swarms only; set "private"',
+    assert faults_of(swarms=[{"name": "chat", "class": "ephemeral"}]) == [
+        'swarms[0].class: this version has durable swarms only; set "durable"'
     ]
 
 
@@ -72,6 +72,20 @@ def test_an_excluded_sender_that_nobody_publishes_as_is_doubted_too() -> None:
     assert warnings_of(make_relay(), make_memory(agent_from=["!dispatch_write", "!dispatch_wirte"])) == [
         'agents[1].agent_from[1]: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
     ]
+
+
+def test_on_a_public_swarm_other_pipelines_speak() -> None:
+    public = [{"name": "news", "visibility": "public"}]
+
+    assert warnings_of(make_memory(agent_rec_swarm="news", agent_from="reporter"), swarms=public) == []
+
+
+def test_a_checked_bundle_tells_its_public_swarms_and_has_those_that_no_agent_is_on() -> None:
+    public = [{"name": name, "visibility": "public"} for name in ("chat", "news")]
+    bundle = check(make_bundle(make_chat(), make_memory(agent_rec_swarm="notes"), swarms=public), uid=UID).accepted()
+
+    assert (bundle.swarms, bundle.public) == (("chat", "notes", "news"), ("chat", "news"))
+    assert [bundle.home_of(swarm) for swarm in bundle.swarms] == ["public", UID, "public"]
 
 
 def test_an_alias_in_place_of_a_name_is_explained() -> None:

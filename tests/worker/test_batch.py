@@ -13,7 +13,7 @@ from pipelines.plan import Plan
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_relay
 from tests.support.locks import locked
 from worker.batch import Batch
-from worker.inputs import Entry
+from worker.inputs import HEARD, Entry
 from worker.limits import WorkerLimits
 from worker.outcome import Outcome
 from worker.retries import Retries
@@ -22,9 +22,10 @@ DATA = encode(say("User", "me", "/write tea", username="User", now_ms=1_700_000_
 FOREIGN = b'{"args": [{"text": "/write tea", "more": [1]}], "id": "me", "from": "User", "mid": "x"}'
 
 
-def make_plan(user: str = "User") -> Plan:
+def make_plan(user: str = "User", *public: str) -> Plan:
     chat: Json = {"agent_class": "chat_agent", "agent_alias": "chat", "agent_name": user, "agent_send_swarm": "chat"}
-    bundle = check(make_bundle("p", *make_commands(), chat)).bundle
+    swarms = [{"name": name, "visibility": "public"} for name in public]
+    bundle = check(make_bundle("p", *make_commands(), chat) | {"swarms": swarms}).bundle
     assert bundle is not None
     return Plan(bundle)
 
@@ -41,18 +42,23 @@ def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") 
 
 
 def said_by(outcome: Outcome) -> list[bytes]:
+    """What leaves for the bus of it."""
     logged, live = SwarmPen(outcome.uid, 10).write((outcome.said_by or outcome.id).encode(), outcome.said)
-    return logged + live[outcome.heard:]
+    return logged[outcome.heard > HEARD:] + live[outcome.heard >= HEARD:]
 
 
+@pytest.mark.parametrize(("before", "after"), [((), ()), (("chat",), ("chat",)), ((), ("chat",)), (("chat",), ())])
 @pytest.mark.parametrize("fields", [
     (b"swarm", b"chat", b"data", DATA), (b"swarm", b"chat", b"data", FOREIGN),
     (b"swarm", b"chat", b"data", DATA, b"heard", b"1"), (b"agent", b"chat", b"data", DATA),
-    (b"agent", b"memory_write_", b"data", DATA), (b"swarm", b"chat", b"data", DATA, b"id", b"mine")])
-def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(tmp_path: Path, fields: tuple[bytes, ...]) -> None:
-    first = run(make_plan(), tmp_path, *fields)
+    (b"agent", b"memory_write_", b"data", DATA), (b"swarm", b"chat", b"data", DATA, b"id", b"mine"),
+    (b"swarm", b"chat", b"data", DATA, b"hop", b"3")])
+def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
+        tmp_path: Path, fields: tuple[bytes, ...], before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    """Whether its swarm is public to the one, the other or both."""
+    first = run(make_plan("User", *before), tmp_path, *fields)
 
-    again = run(make_plan(user="Somebody"), tmp_path, *fields)
+    again = run(make_plan("Somebody", *after), tmp_path, *fields)
 
     assert first.said and first.store
     assert (said_by(again), again.results, again.size) == (said_by(first), first.results, first.size)

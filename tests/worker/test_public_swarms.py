@@ -1,0 +1,168 @@
+"""Public swarms: what is said on one reaches every pipeline that listens there, once and in order."""
+import orjson
+import pytest
+
+from bus.listeners import Member
+from bus.wire import LISTENERS, PUBLIC
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.client import Ear, input_of
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture
+def swarm() -> str:
+    """A public swarm of the test's own."""
+    return f"news_{make_uid()}"
+
+
+def make_public(uid: str, swarm: str, *agents: Json) -> Json:
+    """A bundle that declares a public swarm."""
+    return make_bundle(uid, *agents) | {"swarms": [{"name": swarm, "visibility": "public"}]}
+
+
+def make_speaker(uid: str, swarm: str) -> Json:
+    """/tell TEXT on its `chat` is told in public."""
+    return make_public(uid, swarm, make_relay("tell", r"^/tell\s+(.*)", to=swarm))
+
+
+def make_keeper(uid: str, swarm: str, hears: str = "dispatch_tell") -> Json:
+    """Keeps what it hears in public, and answers on its `chat`."""
+    keeper = make_memory("write", hears=hears)
+    return make_public(uid, swarm, keeper | {"agent_rec_swarm": swarm})
+
+
+def deploy(house: House, *bundles: Json) -> list[str]:
+    """Their uids; they are members of their public swarms then."""
+    house.deploy(*bundles)
+    uids = [bundle["pipeline_uid"] for bundle in bundles]
+    wait_for(lambda: {member.uid for member in members(house)}.issuperset(uids), "they are members")
+    return uids
+
+
+def members(house: House) -> list[Member]:
+    return [Member.of(word) for word in house.client.redis.zrange(LISTENERS, 0, -1)]
+
+
+def await_quiet(house: House, *uids: str) -> None:
+    """Waits until none of them has anything left to do; twice, since one may speak to the other."""
+    for uid in uids * 2:
+        house.client.await_quiet(uid)
+
+
+def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(house: House, swarm: str) -> None:
+    speaker, first, second = make_uid(), make_uid(), make_uid()
+    deploy(house, make_speaker(speaker, swarm), make_keeper(first, swarm), make_keeper(second, swarm))
+
+    for word in ("tea", "milk", "sugar"):
+        house.client.enter(speaker, f"/tell {word}")
+    await_quiet(house, speaker, first, second)
+
+    assert house.contents(first) == house.contents(second) == ["tea", "milk", "sugar"]
+    said = house.client.log(PUBLIC, swarm)
+    assert [(one.sender, one.text) for one in said] == [("dispatch_tell", word) for word in ("tea", "milk", "sugar")]
+    assert all(one.mid.startswith(f"{speaker}/") for one in said) and len({one.mid for one in said}) == 3
+    assert house.client.log(speaker, swarm) == house.client.log(first, swarm) == []
+    assert [one.sender for one in house.client.log(first)] == ["memory_write"] * 3
+
+
+def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(house: House, swarm: str) -> None:
+    speaker, keeper = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm))
+
+    with Ear(house.client, PUBLIC, swarm) as ear:
+        for word in ("tea", "last"):
+            house.client.enter(speaker, f"/tell {word}")
+        heard = ear.until(lambda payload: b"last" in payload)
+    await_quiet(house, speaker, keeper)
+
+    assert [orjson.loads(payload)["mid"] for payload in heard] == [said.mid for said in house.client.log(PUBLIC, swarm)]
+    assert entered(house, keeper) == 2
+
+
+def test_what_is_said_to_a_pipeline_on_its_public_swarm_comes_to_all_itself_too(house: House, swarm: str) -> None:
+    here, there = deploy(house, make_keeper(make_uid(), swarm, "User"), make_keeper(make_uid(), swarm, "User"))
+
+    ident = house.client.enter(here, "tea", swarm=swarm)
+    house.client.await_done(here, ident)
+    await_quiet(house, here, there)
+
+    assert house.contents(here) == house.contents(there) == ["tea"]
+    assert [said.mid.partition(".")[0] for said in house.client.log(PUBLIC, swarm)] == [f"{here}/{ident}"]
+
+
+def test_a_message_with_its_producers_id_is_said_in_public_once(house: House, swarm: str) -> None:
+    here, there = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm, "User"))
+
+    for _ in range(3):
+        house.client.await_done(here, house.client.enter(here, "tea", swarm=swarm, id="mine"))
+    await_quiet(house, there)
+
+    assert house.contents(there) == ["tea"]
+    assert len({said.mid for said in house.client.log(PUBLIC, swarm)}) == 1
+
+
+def test_what_comes_again_under_its_mid_has_no_second_effect(house: House, swarm: str) -> None:
+    speaker, keeper = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm))
+    house.client.await_done(speaker, house.client.enter(speaker, "/tell tea"))
+    await_quiet(house, keeper)
+    (said,) = house.client.log(PUBLIC, swarm)
+
+    again = house.client.enter_raw(keeper, orjson.dumps(said.envelope), swarm=swarm, id=said.mid, hop="1", heard="1")
+    house.client.await_done(keeper, again)
+
+    assert house.contents(keeper) == ["tea"]
+    assert len(house.client.log(PUBLIC, swarm)) == 1
+
+
+def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(house: House, swarm: str) -> None:
+    here, there = make_uid(), make_uid()
+    ping = make_agent("ping", "memory_write", {"memory_id": STORE}, hears=["User", "pong"], on=swarm, to=swarm)
+    pong = make_agent("pong", "memory_write", {"memory_id": STORE}, hears="ping", on=swarm, to=swarm)
+    deploy(house, make_public(here, swarm, ping), make_public(there, swarm, pong))
+
+    house.client.enter(here, "tea", swarm=swarm)
+    wait_for(lambda: house.dead_letters(here) or house.dead_letters(there), "it ends")
+    await_quiet(house, here, there)
+
+    (letter,) = house.dead_letters(here) + house.dead_letters(there)
+    assert "worker.max_hops" in letter.error and (letter.hop, letter.swarm) == ("32", swarm)
+    assert len(house.contents(here)) + len(house.contents(there)) == 32
+    assert len(house.client.log(PUBLIC, swarm)) == 33
+
+
+def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str) -> None:
+    first = make_memory("write", hears="User")
+    second = make_agent("second", "memory_write", {"memory_id": "instances/${pipeline_uid}/notes"}, hears="memory_write",
+                        to=swarm)
+    speaker, keeper = deploy(house, make_public(make_uid(), swarm, first, second), make_keeper(make_uid(), swarm, "second"))
+
+    for word in ("tea", "milk"):
+        house.client.enter(speaker, word)
+    wait_for(lambda: len(house.contents(keeper)) == 2, "both are heard")
+
+    assert house.contents(speaker) == ["tea", "milk"]
+    assert house.contents(keeper) == [said.text for said in house.client.log(PUBLIC, swarm)]
+
+
+def test_the_report_names_the_public_swarm_and_has_what_an_agent_said_there(house: House, swarm: str) -> None:
+    (speaker,) = deploy(house, make_speaker(make_uid(), swarm))
+
+    answered = report_of(house, speaker, "/tell tea", "chat")
+    said = report_of(house, speaker, "hello", swarm)
+
+    assert (answered["public"], [result["from"] for result in answered["results"]]) == ([swarm], ["dispatch_tell"])
+    assert (said["public"], said["results"]) == ([swarm], [])
+
+
+def report_of(house: House, uid: str, text: str, swarm: str) -> Json:
+    channel = f"reply:{{{uid}}}:test"
+    with house.client.redis.pubsub() as heard:
+        heard.subscribe(channel)
+        assert heard.get_message(timeout=5)
+        house.client.enter(uid, text, swarm=swarm, reply=channel)
+        return orjson.loads(wait_for(lambda: heard.get_message(timeout=1), "the report")["data"])
+
+
+def entered(house: House, uid: str) -> int:
+    """How many entries the input ever had."""
+    return int(house.client.redis.xinfo_stream(input_of(uid))["entries-added"])

@@ -1,0 +1,66 @@
+"""What is said in public is appended to the input of every pipeline that listens, under its `mid`: a second time has no effect.
+
+It leaves before logs, live copies and acknowledgement do, in the same MULTI; where another server holds the inputs it could
+leave by itself, and the order would be enough.
+"""
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from bus.codec import mid_of
+from bus.connection import Connection
+from bus.entry import NewEntry
+from bus.fenced import MOST_BYTES, FencedWriter
+from bus.listeners import listeners_of
+from bus.public import is_public, swarm_and_hop
+from worker.outcome import Outcome
+from worker.refusals import tell_refusals
+
+
+class _Spoken(NamedTuple):
+    """One message that was said in public."""
+
+    swarm: str
+    hop: int
+    mid: str
+    data: bytes
+    by: str   # the uid of the pipeline that said it
+
+    def to(self, uid: str) -> bytes:
+        """The command by which a pipeline hears it. It need not be said again there."""
+        return NewEntry(uid, self.data, self.swarm, producer_id=self.mid, heard=True, hop=str(self.hop)).pack()
+
+
+class FanOut:
+    """From a worker's pipelines to all."""
+
+    def __init__(self, control: Connection, writer: FencedWriter) -> None:
+        """Who listens is asked over `control`."""
+        self._control, self._writer = control, writer
+
+    async def appends(self, outcomes: Iterable[Outcome]) -> list[bytes]:
+        """The commands, for the MULTI in which the outcomes leave. What is too much for one has left and is confirmed.
+
+        Raises BusUnavailable, BusRefused or Fenced: then nobody may be told that the outcomes are done.
+        """
+        waiting: list[bytes] = []
+        size, listeners = 0, dict[str, list[str]]()
+        for spoken in _spoken(outcomes):
+            if spoken.swarm not in listeners:
+                listeners[spoken.swarm] = await listeners_of(self._control, spoken.swarm)
+            for uid in listeners[spoken.swarm]:
+                waiting.append(spoken.to(uid))
+                size += len(waiting[-1])
+            if size > MOST_BYTES:
+                tell_refusals(await self._writer.send(waiting, len(waiting)), [spoken.by])
+                waiting, size = [], 0
+        return waiting
+
+
+def _spoken(outcomes: Iterable[Outcome]) -> Iterator[_Spoken]:
+    """What these say in public, in order. Their ids get the pipeline's uid, since all pipelines share a public swarm's log."""
+    for outcome in outcomes:
+        public = [(number, name, data) for number, (name, data) in enumerate(outcome.said) if is_public(name)]
+        if public:
+            outcome.said_by = f"{outcome.uid}/{outcome.said_by or outcome.id}"
+        for number, name, data in public:
+            yield _Spoken(*swarm_and_hop(name), mid_of(outcome.said_by, number, data), data, outcome.uid)
