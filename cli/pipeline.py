@@ -1,5 +1,5 @@
 """A deployed pipeline as a person speaks to it: its swarms, the agents that take messages, its commands."""
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cli.composition import fail, pipeline_named
@@ -19,6 +19,7 @@ class Spoken:
     aliases: tuple[str, ...]      # of the agents that take what is handed to them
     blocks: frozenset[str]        # the names under which blocks answer
     commands: dict[str, str]      # "/write" -> what it does
+    home_of: Callable[[str], str]   # whose a swarm is, in the key of its log
 
     def check_swarm(self, swarm: str) -> None:
         """Ends the command where the pipeline has no such swarm."""
@@ -51,7 +52,8 @@ async def look_up(settings: Settings, uid_or_name: str) -> Spoken:
 def _spoken(bundle: CheckedBundle) -> Spoken:
     taking = [agent.agent.alias for agent in bundle.agents if agent.takes_messages]
     blocks = [agent.agent.name for agent in bundle.agents if agent.calls]
-    return Spoken(bundle.uid, bundle.name, bundle.swarms, tuple(taking), frozenset(blocks), dict(commands_of(bundle)))
+    return Spoken(bundle.uid, bundle.name, bundle.swarms, tuple(taking), frozenset(blocks), dict(commands_of(bundle)),
+                  bundle.home_of)
 
 
 async def uid_of(catalog: Catalog, uid_or_name: str) -> str:

@@ -49,6 +49,8 @@ def _value(part: dict[str, Any]) -> Any:
 def _explain(report: dict[str, Any]) -> bool:
     for alias in report.get("silent", ()):
         note(f"{alias} ran, but does not publish (wf_publish_results)")
+    for swarm in dict.fromkeys(report.get("public", ())):
+        note(f"said on the public swarm {swarm}: who listens there answers there, if at all")
     for error in report.get("errors", ()):
         note(f"the message is in the dead letters: {error}")
     if not report["results"] and len(report) == 3:

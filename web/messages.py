@@ -13,6 +13,7 @@ from bus.wire import swarm_key
 from web.access import caller_of, needs
 from web.answers import json_response, limit_of, refuse_unknown
 from web.body import to_envelope
+from web.directory import Served
 from web.errors import BadRequest, NotFound, TooLate
 from web.live import follow_live
 from web.parts import Parts, parts_of
@@ -29,29 +30,30 @@ PAGE = 50
 @needs("publish")
 async def say(request: web.Request) -> web.Response:
     """Says the body on a swarm, as `User` where it names nobody."""
-    parts, uid, swarm = await _place(request)
+    parts, served, swarm = await _place(request)
     data = to_envelope(await read_body(request), sender="User", now_ms=time.time_ns() // 1_000_000,
                        bounds=parts.options)
     ident = producer_id(request)
-    return await enter(request, NewEntry(uid, data, swarm, producer_id=ident), ident)
+    return await enter(request, NewEntry(served.deployed.uid, data, swarm, producer_id=ident), ident)
 
 
 @routes.get(MESSAGES)
 @needs("read")
 async def read(request: web.Request) -> web.StreamResponse:
     """The log, a page at a time: {items, next_cursor, total}. With an Upgrade header, a WebSocket that follows it live."""
-    parts, uid, swarm = await _place(request)
+    parts, served, swarm = await _place(request)
+    home = served.bundle.home_of(swarm)
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
-        return await follow_live(request, caller_of(request), uid, swarm)
+        return await follow_live(request, caller_of(request), home, swarm)
     refuse_unknown(request, ("cursor", "limit", "order"))
     cursor, limit, order = _cursor(request), limit_of(request, PAGE), request.query.get("order", "asc")
     if order not in ("asc", "desc"):
         raise BadRequest("`order` is asc, oldest first, or desc")
     if order == "asc":
-        said = await read_log(parts.line, uid, swarm, after=cursor, limit=limit)
+        said = await read_log(parts.line, home, swarm, after=cursor, limit=limit)
     else:
-        said = await read_log_back(parts.line, uid, swarm, before=cursor, limit=limit)
-    total = await parts.line.call("XLEN", swarm_key(uid, swarm))
+        said = await read_log_back(parts.line, home, swarm, before=cursor, limit=limit)
+    total = await parts.line.call("XLEN", swarm_key(home, swarm))
     return json_response({"items": [as_item(one) for one in said],
                           "next_cursor": said[-1].cursor if len(said) == limit else None, "total": total})
 
@@ -89,13 +91,13 @@ def producer_id(request: web.Request) -> str:
     return ident
 
 
-async def _place(request: web.Request) -> tuple[Parts, str, str]:
-    """(parts, uid, swarm) of a request. Raises NotFound."""
+async def _place(request: web.Request) -> tuple[Parts, Served, str]:
+    """(parts, pipeline, swarm) of a request. Raises NotFound."""
     parts, uid, swarm = parts_of(request), request.match_info["uid"], request.match_info["swarm"]
-    swarms = (await parts.directory.find(uid)).swarms
-    if swarm not in swarms:
-        raise NotFound(f"pipeline {uid} has no swarm {swarm[:100]!r}; it has {', '.join(swarms) or 'none'}")
-    return parts, uid, swarm
+    served = await parts.directory.find(uid)
+    if swarm not in served.swarms:
+        raise NotFound(f"pipeline {uid} has no swarm {swarm[:100]!r}; it has {', '.join(served.swarms) or 'none'}")
+    return parts, served, swarm
 
 
 def _wait_s(request: web.Request) -> float | None:
@@ -130,4 +132,6 @@ def _why_none(report: dict[str, Any]) -> str:
         return f"the message is in the dead letters: {report['errors'][0]}"
     if report.get("silent"):
         return f"publishing is off (wf_publish_results) for {', '.join(report['silent'])}, which ran"
+    if report.get("public"):
+        return f"it was said on the public swarm {report['public'][0]}: who listens there answers there, if at all"
     return "nothing in the pipeline answers to this"

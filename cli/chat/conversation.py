@@ -49,7 +49,7 @@ class Conversation:
             note(str(error))
             return False
         finally:
-            self._overheard.done(ident)
+            self._overheard.done(ident, f"{manner.uid}/{ident}")   # as in the mids of a private swarm, and of a public one
 
     def _show(self, report: dict[str, Any]) -> bool:
         for _, value in values_of(report):

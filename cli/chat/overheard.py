@@ -24,9 +24,9 @@ class Overheard:
         """Something of ours is on its way, with an id that is not known yet: what comes is held back."""
         self._waiting = True
 
-    def done(self, ident: str) -> None:
-        """That was its id."""
-        self._own.append(ident)
+    def done(self, *idents: str) -> None:
+        """Those were its ids."""
+        self._own += idents
         self._waiting = False
         self._release()
 

@@ -2,11 +2,12 @@
 import sys
 
 from bus.acl import client_rules
-from cli.composition import note, pipeline_named, run
+from bus.wire import PUBLIC
+from cli.composition import note, run
 from cli.options import Json, Pipeline
 from cli.output import print_json, print_line
+from cli.pipeline import look_up
 from cli.settings import Settings
-from memory.catalog import Catalog
 
 PASSWORD = ">PASSWORD"
 
@@ -14,9 +15,9 @@ PASSWORD = ">PASSWORD"
 def acl(pipeline: Pipeline, *, as_json: Json = False) -> None:
     """Print the server's ACL line that confines a client to one pipeline's keys and channels; put a password in its place."""
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
-            uid = (await pipeline_named(catalog, pipeline)).uid
-        user, rules = f"memrelay-{uid}", [*client_rules(uid), PASSWORD]
+        spoken = await look_up(settings, pipeline)
+        public = [swarm for swarm in spoken.swarms if spoken.home_of(swarm) == PUBLIC]
+        user, rules = f"memrelay-{spoken.uid}", [*client_rules(spoken.uid, public), PASSWORD]
         if as_json:
             print_json({"user": user, "rules": rules})
             return

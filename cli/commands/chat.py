@@ -41,7 +41,7 @@ async def _at_prompt(settings: Settings, requester: Requester, spoken: Spoken, m
     prompt = Prompt(spoken.name, spoken.commands, seen, settings.memory.root / HISTORY)
     async with AsyncExitStack() as stack:
         follower = await stack.enter_async_context(Follower(bus_address(settings)))
-        await follower.follow(spoken.uid, manner.swarm, overheard.hear)
+        await follower.follow(spoken.home_of(manner.swarm), manner.swarm, overheard.hear)
         print_dimly(f"{spoken.name} ({spoken.uid}), {manner.swarm}: {', '.join(spoken.commands) or 'no commands'}. "
                     "Tab completes, Ctrl-D ends.")
         async for text in prompt.lines():

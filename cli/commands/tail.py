@@ -12,7 +12,7 @@ from bus.follow import Follower
 from bus.line import Line
 from bus.log import Said, place_of
 from cli.composition import bus_address, run
-from cli.history import History, before_last
+from cli.history import History, HomeOf, before_last
 from cli.logs import configure_logging
 from cli.options import Json, Pipeline
 from cli.output import as_it_came, end_unread, is_read, print_json, print_line
@@ -56,8 +56,8 @@ def tail(pipeline: Pipeline, *, swarm: Swarms = None, since: Since = "10", no_fo
             if not no_follow:
                 follower = await stack.enter_async_context(Follower(bus_address(settings)))
                 for name in swarms:
-                    await follower.follow(spoken.uid, name, lambda _: bell.set())
-            history = await _begin(line, spoken.uid, swarms, since)
+                    await follower.follow(spoken.home_of(name), name, lambda _: bell.set())
+            history = await _begin(line, spoken.home_of, swarms, since)
             await _print_unread(history, _as_json if as_json else _as_text)
             if not no_follow:
                 await _follow(history, _as_json if as_json else _as_text, bell)
@@ -68,11 +68,11 @@ def tail(pipeline: Pipeline, *, swarm: Swarms = None, since: Since = "10", no_fo
         raise typer.Exit(0) from end   # the way to end it, and no failure
 
 
-async def _begin(line: Line, uid: str, swarms: Sequence[str], since: str) -> History:
+async def _begin(line: Line, home_of: HomeOf, swarms: Sequence[str], since: str) -> History:
     """The logs from where they are wanted."""
     if "-" in since:
-        return History(line, uid, dict.fromkeys(swarms, since))
-    return History(line, uid, await before_last(line, uid, swarms, int(since)))
+        return History(line, home_of, dict.fromkeys(swarms, since))
+    return History(line, home_of, await before_last(line, home_of, swarms, int(since)))
 
 
 async def _follow(history: History, show: Print, bell: asyncio.Event) -> None:

@@ -3,6 +3,7 @@ import os
 import sqlite3
 
 from bus.errors import BusRefused
+from bus.listeners import all_members
 from bus.roll import read_roll
 from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from cli.readable import counted
@@ -59,6 +60,20 @@ async def check_workers(patient: Patient) -> list[Finding]:
         return [warning("workers", f"nobody serves {', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}",
                         "look into the worker's log; `memrelay status` lists who serves what")]
     return [ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")]
+
+
+async def check_listeners(patient: Patient) -> list[Finding]:
+    """Pipelines that listen to public swarms though nobody serves them: what is said there collects in their inputs."""
+    try:
+        listening = {member.uid for member in await all_members(patient.line) if member.listens}
+        served = {uid for worker in await read_roll(patient.line) for uid in worker["pipelines"]} if listening else set()
+    except BusRefused:
+        return []   # as told above
+    if left := sorted(listening - served):
+        named = f"{', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}"
+        return [warning("public swarms", f"nobody serves {named}, and what is said in public collects in the input of each",
+                        "start their workers, or take out of service what is not needed any more (`memrelay rm`)")]
+    return [ok("public swarms", f"{counted(len(listening), 'pipeline')} listening")] if listening else []
 
 
 async def _deployed(settings: Settings) -> list[Deployed]:

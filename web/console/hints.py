@@ -26,6 +26,7 @@ class Place(NamedTuple):
     bus: str    # its name, as the settings give it
     uid: str
     swarm: str
+    home: str   # whose the swarm is, in its key
 
     @property
     def path(self) -> str:
@@ -67,7 +68,7 @@ def _with_memrelay(place: Place, text: str) -> list[Hint]:
 
 
 def _with_redis(place: Place, first: str, second: str) -> list[Hint]:
-    client, channel = _redis_cli(place.bus), quote(swarm_key(place.uid, place.swarm))
+    client, channel = _redis_cli(place.bus), quote(swarm_key(place.home, place.swarm))
     return [
         Hint("Listen", f"{client} SUBSCRIBE {channel}"),
         Hint("Say something, if a worker listens", f"{client} PUBLISH {channel} {_envelope(first)}"),

@@ -143,7 +143,8 @@ async def _room(request: web.Request, served: Served) -> dict[str, Any]:
     """A chat with a pipeline on one of its swarms, and what to try from elsewhere."""
     stations, options = stations_of(served.bundle), parts_of(request).options
     values, commands = await _said(request, served), commands_of(served.bundle)
-    place = Place(f"{request.scheme}://{request.host}", options.bus_name, served.deployed.uid, values["swarm"])
+    place = Place(f"{request.scheme}://{request.host}", options.bus_name, served.deployed.uid, values["swarm"],
+                  served.bundle.home_of(values["swarm"]))
     voice = next((one.name for one in stations if one.block == "chat_agent" and one.says_on == values["swarm"]), "User")
     return values | {"uid": served.deployed.uid, "name": served.deployed.name, "description": served.bundle.description,
                      "deployed": served.deployed, "swarms": swarms_heard(stations), "commands": commands, "place": place,
@@ -155,5 +156,5 @@ async def _said(request: web.Request, served: Served) -> dict[str, Any]:
     swarm = request.query.get("swarm") or next(iter(swarms_heard(stations_of(served.bundle))), "")
     if swarm and swarm not in served.swarms:
         raise NotFound(f"Pipeline {served.deployed.name} has no swarm {swarm[:100]!r}; it has {', '.join(served.swarms)}.")
-    said = await read_log_back(parts_of(request).line, served.deployed.uid, swarm, limit=MOST_SAID) if swarm else []
-    return {"swarm": swarm, "said": shown(said), "most_said": MOST_SAID}
+    said = await read_log_back(parts_of(request).line, served.bundle.home_of(swarm), swarm, limit=MOST_SAID) if swarm else []
+    return {"swarm": swarm, "is_public": swarm in served.bundle.public, "said": shown(said), "most_said": MOST_SAID}
