@@ -2,6 +2,7 @@
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.house import House
 from tests.support.waiting import wait_for
+from tests.support.worker import arm
 
 NOTES = "instances/${pipeline_uid}/notes"
 NOTHING_PENDING = "SELECT count(*) FROM pending"
@@ -102,3 +103,21 @@ def test_a_continuation_that_ends_the_worker_each_time_is_dead_lettered_after_it
         (letter,) = house.dead_letters(uid)
         assert "3 times" in letter.error
         assert (house.contents(uid), house.contents(uid, "notes")) == (["bomb"], [])
+
+
+def test_after_a_crash_what_a_store_kept_runs_before_what_came_later() -> None:
+    uid, words = make_uid(), [f"word{number}" for number in range(5)]
+    bundle = make_bundle(uid, make_writer("first", "User", STORE), make_writer("second", "first", NOTES))
+    with House() as house:
+        worker = house.start_stepping_worker(bundles=[bundle], limits={"batch": 1}, armed=False, die_on="committed")
+        arm(worker)
+        idents = house.client.enter_together(uid, words)
+        worker.await_end()
+        assert (house.contents(uid), house.contents(uid, "notes")) == (words[:1], [])
+
+        house.start_worker()
+        for ident in idents:
+            await_end(house, uid, ident)
+
+        firsts = [said.text for said in house.client.log(uid) if said.sender == "first"]
+        assert house.contents(uid) == words and house.contents(uid, "notes") == firsts
