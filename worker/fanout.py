@@ -43,17 +43,21 @@ class FanOut:
         Raises BusUnavailable, BusRefused or Fenced: then nobody may be told that the outcomes are done.
         """
         waiting: list[bytes] = []
-        size, listeners = 0, dict[str, list[str]]()
+        size, known = 0, dict[str, list[str]]()
         for spoken in _spoken(outcomes):
-            if spoken.swarm not in listeners:
-                listeners[spoken.swarm] = await listeners_of(self._control, spoken.swarm)
-            for uid in listeners[spoken.swarm]:
+            for uid in await self._listeners(spoken.swarm, known):
                 waiting.append(spoken.to(uid))
                 size += len(waiting[-1])
-            if size > MOST_BYTES:
-                tell_refusals(await self._writer.send(waiting, len(waiting)), [spoken.by])
-                waiting, size = [], 0
+                if size > MOST_BYTES:
+                    tell_refusals(await self._writer.send(waiting, len(waiting)), [spoken.by])
+                    waiting, size = [], 0
         return waiting
+
+    async def _listeners(self, swarm: str, known: dict[str, list[str]]) -> list[str]:
+        """Asked for once a batch."""
+        if swarm not in known:
+            known[swarm] = await listeners_of(self._control, swarm)
+        return known[swarm]
 
 
 def _spoken(outcomes: Iterable[Outcome]) -> Iterator[_Spoken]:

@@ -144,6 +144,16 @@ def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str
     assert house.contents(keeper) == [said.text for said in house.client.log(PUBLIC, swarm)]
 
 
+def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(house: House, swarm: str) -> None:
+    speaker, *keepers = deploy(house, make_speaker(make_uid(), swarm), *[make_keeper(make_uid(), swarm) for _ in range(3)])
+    texts = [f"{number} {'x' * 200_000}" for number in range(5)]
+
+    house.client.enter_together(speaker, [f"/tell {text}" for text in texts])
+    await_quiet(house, speaker, *keepers)
+
+    assert [house.contents(keeper) for keeper in keepers] == [texts] * 3
+
+
 def test_the_report_names_the_public_swarm_and_has_what_an_agent_said_there(house: House, swarm: str) -> None:
     (speaker,) = deploy(house, make_speaker(make_uid(), swarm))
 
