@@ -12,7 +12,7 @@ class FullTextIndex:
     def __init__(self, connection: apsw.Connection) -> None:
         """An index that is in step, as it is after every commit."""
         self._connection = connection
-        self._outdated: dict[int, str] = {}   # row -> the content that is still indexed
+        self._outdated: dict[int, tuple[str, str | None]] = {}   # row -> the content that is still indexed, and its parts
         self._changed: set[int] = set()       # rows to index again
         self.indexed = 0                      # the highest row that the index has
 
@@ -22,35 +22,36 @@ class FullTextIndex:
         self._changed.clear()
         self.indexed = last_row
 
-    def changed(self, row: int, old_content: str) -> None:
+    def changed(self, row: int, old_content: str, old_parts: str | None) -> None:
         """The content of `row` is another now."""
         if row <= self.indexed:
-            self._outdated.setdefault(row, old_content)
+            self._outdated.setdefault(row, (old_content, old_parts))
             self._changed.add(row)
 
-    def gone(self, row: int, old_content: str) -> None:
+    def gone(self, row: int, old_content: str, old_parts: str | None) -> None:
         """`row` was deleted."""
         if row <= self.indexed:
-            self._outdated.setdefault(row, old_content)
+            self._outdated.setdefault(row, (old_content, old_parts))
             self._changed.discard(row)
 
     def gone_kind(self, kind: str) -> None:
         """All records of a kind are about to be deleted; the index must be in step."""
         self._connection.execute(
-            "INSERT INTO records_fts(records_fts, rowid, content) "
-            "SELECT 'delete', row, content FROM records WHERE kind = ? ORDER BY row", (kind,))
+            "INSERT INTO records_fts(records_fts, rowid, content, parts) "
+            "SELECT 'delete', row, content, parts FROM records WHERE kind = ? ORDER BY row", (kind,))
 
     def catch_up(self, last_row: int) -> None:
         """Brings the index in step with rows up to `last_row`, which must be in the table."""
         if self._outdated:
             self._connection.executemany(
-                "INSERT INTO records_fts(records_fts, rowid, content) VALUES ('delete', ?, ?)", sorted(self._outdated.items()))
+                "INSERT INTO records_fts(records_fts, rowid, content, parts) VALUES ('delete', ?, ?, ?)",
+                [(row, *self._outdated[row]) for row in sorted(self._outdated)])
         if self._changed:
             self._connection.executemany(
-                "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE row = ?",
+                "INSERT INTO records_fts(rowid, content, parts) SELECT row, content, parts FROM records WHERE row = ?",
                 [(row,) for row in sorted(self._changed)])
         if last_row > self.indexed:
             self._connection.execute(
-                "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE row > ? ORDER BY row",
-                (self.indexed,))
+                "INSERT INTO records_fts(rowid, content, parts) "
+                "SELECT row, content, parts FROM records WHERE row > ? ORDER BY row", (self.indexed,))
         self.reset(last_row)
