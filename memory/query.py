@@ -131,22 +131,21 @@ def match_all(query: Query) -> str:
 
     A quoted word of several tokens (`user-name`) is a phrase of them.
     """
-    if not query.wants_words:
-        return ""
     texts = [*query.words, *query.phrases, *query.prefixes]
-    count = len(tokens(" ".join([taken_apart(text) or text for text in texts] + list(query.excluded))))
+    count = len(tokens(" ".join(taken_apart(text) or text for text in texts)))
     if count > MAX_WORDS:
         raise Refused(f"the query has {count} words; at most {MAX_WORDS} are looked for, since a record must hold them all")
     wanted = " AND ".join([*map(_expression, query.words), *map(_expression, query.phrases),
                            *(_expression(prefix, " *") for prefix in query.prefixes)])
-    return f"({wanted}) NOT {match_any(query.excluded)}" if query.excluded else wanted
+    return f"({wanted}) NOT ({match_any(query)})" if wanted and query.excluded else wanted
 
 
-def match_any(excluded: tuple[str, ...]) -> str:
-    """The FTS5 expression for records that have anything of what is excluded, "" for nothing. Raises Refused for too many."""
-    if len(excluded) > MAX_WORDS:
-        raise Refused(f"the query excludes {len(excluded)} words; at most {MAX_WORDS} are excluded")
-    return f"({' OR '.join(excluded)})" if excluded else ""
+def match_any(query: Query) -> str:
+    """The FTS5 expression for records that have anything of what is excluded, "" for nothing. Raises Refused for too much."""
+    expression = " OR ".join(query.excluded)
+    if len(expression) > MAX_WORDS and len(tokens(expression)) > 4 * MAX_WORDS:   # in which are our own operators
+        raise Refused(f"the query excludes too many words; exclude at most {MAX_WORDS}")
+    return expression
 
 
 def _excluded(item: str) -> str:

@@ -1,8 +1,8 @@
 """What a text's words are to the full-text index, and what more of it is indexed so that its parts are found too.
 
-unicode61 leaves `userName` whole, and a sentence in Chinese. So a record has a second indexed text, `parts`: there identifiers
-are taken apart where the case changes or a digit meets a letter, and Chinese, Japanese, Korean and Thai letter by letter.
-What unicode61 takes apart by itself, `user_name` and `user-name` and an e-mail address, needs none.
+unicode61 leaves `userName` whole, and a sentence in Chinese. So such a record has a second text to find, its `parts`: there
+identifiers are taken apart where the case changes or a digit meets a letter, and Chinese, Japanese, Korean and Thai letter by
+letter. What unicode61 takes apart by itself, `user_name` and `user-name` and an e-mail address, needs none.
 """
 import re
 import threading
@@ -30,17 +30,19 @@ def _class(chars: Iterable[int]) -> str:
 _UPPER = _class(char for char in range(0x2000) if chr(char).isupper())   # of the scripts that have cases, but for rare ones
 _CJK = ("\u0e01-\u0e7f\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
         "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff")
-_LOWER = rf"[^\W\d_{_UPPER}]"
-_BEFORE_WORD = rf"(?={_LOWER})(?!s(?!\w))"   # HTTP-Server, and not UR-Ls
-
-# Whether there may be parts. Each begins with what is rare in plain text, which makes it cost 10 ns a character.
-_ASCII_HINT = re.compile("[0-9A-Z](?:(?<=[a-z].)|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z].)(?:(?<=[0-9])|(?=[a-z])))")
-_HINT = re.compile(rf"[0-9{_UPPER}{_CJK}](?:(?<=[{_CJK}])|(?<={_LOWER}.)|(?<=[0-9])(?=[^\W\d_])"
-                   rf"|(?<=[{_UPPER}].)(?:(?<=[0-9])|(?={_LOWER})))")
-_HUMPS = re.compile(rf"(?<={_LOWER})(?=[{_UPPER}])|(?<=[{_UPPER}])(?=[{_UPPER}]{_BEFORE_WORD})")
-_DIGITS = re.compile(r"(?<=[^\W\d_])(?=[0-9])|(?<=[0-9])(?=[^\W\d_])")
 _LETTER = re.compile(f"[{_CJK}]")
+_AROUND_LETTERS = re.compile(f"(?=[{_CJK}])|(?<=[{_CJK}])")
+_MARK = re.compile(f"[{_HUMP}{_DIGIT}]")
 _BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{_HUMP}{_DIGIT}]+")
+
+
+def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
+    """Finds where a word is taken apart. It begins with what is rare in plain text, which makes it cost 10 ns a character."""
+    return re.compile(rf"[0-9{upper}](?:(?<={lower}.)|(?<=[0-9])(?={letter})|(?<=[{upper}].)(?:(?<=[0-9])|(?={lower})))")
+
+
+_ASCII_PLACES = _places("A-Z", "[a-z]", "[A-Za-z]")
+_PLACES = _places(_UPPER, rf"[^\W\d_{_UPPER}]", r"[^\W\d_]")
 
 
 class _Tokenizer(threading.local):
@@ -62,20 +64,17 @@ def tokens(text: str) -> list[str]:
 
 def parts_of(content: str) -> str | None:
     """What is indexed of a content beside itself; None where there is nothing to take apart, as in most."""
-    if (_ASCII_HINT if content.isascii() else _HINT).search(content) is None:
+    if in_letters(content):
+        return _apart(content)   # all of it, so that phrases are found whatever scripts they mix
+    if (_ASCII_PLACES if content.isascii() else _PLACES).search(content) is None:
         return None
-    words, letters = _taken_apart(content)
-    if letters:
-        return " ".join(words)   # all of it, so that phrases are found whatever scripts they mix
-    return f" {BREAK} ".join(word for word in words if " " in word) or None
+    words = [word for near in _marked(content).split() if _MARK.search(near) for word in _BETWEEN.split(near)]
+    return f" {BREAK} ".join(apart for word in words if " " in (apart := _spaced(word))) or None
 
 
 def taken_apart(text: str) -> str | None:
-    """The words of a query as `parts_of` has them, between them those that have no parts; None where it is `text` itself."""
-    if (_ASCII_HINT if text.isascii() else _HINT).search(text) is None:
-        return None
-    words, letters = _taken_apart(text)
-    return " ".join(words) if letters or any(" " in word for word in words) else None
+    """All words of a query as `parts_of` has them; None where that is `text` itself."""
+    return None if parts_of(text) is None else _apart(text)
 
 
 def in_letters(text: str) -> bool:
@@ -83,16 +82,30 @@ def in_letters(text: str) -> bool:
     return not text.isascii() and _LETTER.search(text) is not None
 
 
-def _taken_apart(text: str) -> tuple[list[str], bool]:
-    """Its words, those that have parts with a space between these; and whether there were letters that are words."""
-    letters = in_letters(text)
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)   # letters in half and full width, and of several code points, are the same
-    if letters:
-        text = _LETTER.sub(r" \g<0> ", text)
-    return [_spaced(word) for word in _BETWEEN.split(_DIGITS.sub(_DIGIT, _HUMPS.sub(_HUMP, text))) if word], letters
+def _apart(text: str) -> str:
+    """All of a text, with spaces where words are taken apart."""
+    return " ".join(" ".join(map(_spaced, _BETWEEN.split(near))) if _MARK.search(near) else near
+                    for near in _marked(text).split())
+
+
+def _marked(text: str) -> str:
+    """The text with a mark where a word is taken apart, and spaces around letters that are words."""
+    if text.isascii():
+        return _ASCII_PLACES.sub(_mark, text)
+    text = unicodedata.normalize("NFKC", text)   # letters in half and full width, and of several code points, are the same
+    return _PLACES.sub(_mark, _AROUND_LETTERS.sub(" ", text))
+
+
+def _mark(place: re.Match[str]) -> str:
+    text, at, char = place.string, place.start(), place[0]
+    before, after = text[at - 1:at], text[at + 1:at + 2]
+    if char.isdecimal():
+        return (_DIGIT if before.isalpha() else "") + char + (_DIGIT if after.isalpha() else "")
+    plural = after == "s" and before.isupper() and not text[at + 2:at + 3].isalnum()   # of URLs
+    return char if plural or not before.isalpha() else _HUMP + char
 
 
 def _spaced(word: str) -> str:
+    """A word with spaces for its marks, or without them where they are too many."""
     space = " " if word.count(_HUMP) <= MOST_HUMPS and word.count(_DIGIT) <= MOST_DIGITS else ""
     return word.replace(_HUMP, space).replace(_DIGIT, space)

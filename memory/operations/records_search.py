@@ -31,12 +31,10 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     A query of filters alone finds all that they let pass, newest first; one without anything, nothing.
     """
     query = parse(wanted.query)
-    conditions = conditions_of(query, wanted)
-    if match := match_all(query):
-        return within(wanted.max_bytes, tx.records.search(match, conditions, wanted.limit, scored=wanted.scored))
-    if not query.filters:
-        return []
-    return within(wanted.max_bytes, tx.records.latest(conditions, match_any(query.excluded), wanted.limit))
+    match, unwanted, conditions = match_all(query), match_any(query), conditions_of(query, wanted)
+    if match:
+        return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, wanted.limit, scored=wanted.scored))
+    return within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit)) if query.filters else []
 
 
 def conditions_of(query: Query, wanted: SearchInput) -> Conditions:

@@ -1,5 +1,6 @@
 """The table of records: rows to insert wait in memory until something reads the table, and until the commit at the latest."""
 from collections.abc import Iterator
+from math import inf
 from typing import Any, NamedTuple
 
 import apsw
@@ -15,11 +16,8 @@ COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
 INSERT = RowInsert(f"records(row, {COLUMNS}, crc, parts)", 11)
 SELECT = f"SELECT {COLUMNS}, 0.0 FROM records AS r"
 FOUND = f"SELECT {', '.join('r.' + name for name in COLUMNS.split(', '))}, "
-MATCHES = " FROM records_fts AS f CROSS JOIN records AS r ON r.row = f.rowid"   # in this order: the words are found once
-MATCH = "records_fts MATCH ?"
-NO_MATCH = "r.row NOT IN (SELECT rowid FROM records_fts WHERE records_fts MATCH ?)"
-SEARCH = f"{FOUND}0.0{MATCHES}"
-SEARCH_SCORED = f"{FOUND}-f.rank{MATCHES}"   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
+SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
+WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 CHANGE = "UPDATE records SET content = ?, parts = ?, updated_at = ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
@@ -107,19 +105,37 @@ class RecordTable:
             values += [-1 if limit is None else limit, offset]
         return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER[order] + window, values))
 
-    def search(self, match: str, conditions: Conditions, limit: int | None, *, scored: bool) -> Iterator[Record]:
-        """Records that match an FTS5 query, best first, with their score or 0; the limit counts after all conditions."""
-        self.complete()
-        clauses, values = conditions.clauses()
-        return map(Record._make, self._connection.execute(
-            f"{SEARCH_SCORED if scored else SEARCH}{where(MATCH, *clauses)} ORDER BY f.rank{_window(limit)}", [match, *values]))
+    def search(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *, scored: bool) -> Iterator[Record]:
+        """Records that match an FTS5 expression, with their score or 0; `unwanted` is what it excludes, "" for nothing.
 
-    def latest(self, conditions: Conditions, unwanted: str, limit: int | None) -> Iterator[Record]:
-        """Records that the conditions let pass and that do not match an FTS5 query, newest first; "" matches none."""
+        First those whose content matches, best first; then those that match by parts of words too. The limit counts last.
+        """
         self.complete()
         clauses, values = conditions.clauses()
         if unwanted:
-            clauses, values = [*clauses, NO_MATCH], [*values, unwanted]
+            clauses, values = [WITHOUT.format(index="parts_fts"), *clauses], [unwanted, *values]
+        left, worst = limit, inf
+        for record in self._matches("records_fts", clauses, [match, *values], left, scored):
+            left, worst = left if left is None else left - 1, record.score
+            yield record
+        if left != 0:
+            clauses, values = [WITHOUT.format(index="records_fts"), *clauses], [match, *values]
+            for record in self._matches("parts_fts", clauses, [match, *values], left, scored):
+                yield record if record.score <= worst else record._replace(score=worst)
+
+    def _matches(self, index: str, clauses: list[str], values: list[Any], limit: int | None, scored: bool) -> Iterator[Record]:
+        """What one index finds, best first; the expression is the first of `values`."""
+        return map(Record._make, self._connection.execute(
+            f"{FOUND}{SCORE[scored]} FROM {index} AS f CROSS JOIN records AS r ON r.row = f.rowid"   # the words are found once
+            f"{where(f'{index} MATCH ?', *clauses)} ORDER BY f.rank{_window(limit)}", values))
+
+    def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
+        """Records that do not match an FTS5 expression ("" for all), newest first."""
+        self.complete()
+        clauses, values = conditions.clauses()
+        if unwanted:
+            clauses = [*clauses, WITHOUT.format(index="records_fts"), WITHOUT.format(index="parts_fts")]
+            values = [*values, unwanted, unwanted]
         return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values))
 
 

@@ -32,6 +32,7 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
         know_parts(connection)
         connection.execute("UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL")
         connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
+        connection.execute("INSERT INTO parts_fts(parts_fts) VALUES ('rebuild')")
         return {table: connection.execute(f"SELECT count(*) FROM main.{table}").get for table in KEYS}
 
 

@@ -116,4 +116,6 @@ def test_too_much_of_anything_is_refused() -> None:
     with pytest.raises(Refused, match="kinds, scopes and tags"):
         parse(" ".join(f"tag:{number}" for number in range(MAX_FILTERS + 1)))
     with pytest.raises(Refused, match="excludes"):
-        match_any(parse("kind:a " + " ".join(f"-{number}" for number in range(MAX_WORDS + 1))).excluded)
+        match_any(parse("kind:a " + " ".join(f"-{number}" for number in range(4 * MAX_WORDS))))
+    with pytest.raises(Refused, match="excludes"):
+        match_any(parse("kind:a -a" + "-a" * 4 * MAX_WORDS))
