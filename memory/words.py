@@ -32,7 +32,6 @@ _CJK = ("\u0e01-\u0e7f\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031
         "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff")
 _LETTER = re.compile(f"[{_CJK}]")
 _AROUND_LETTERS = re.compile(f"(?=[{_CJK}])|(?<=[{_CJK}])")
-_MARK = re.compile(f"[{_HUMP}{_DIGIT}]")
 _BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{_HUMP}{_DIGIT}]+")
 
 
@@ -68,7 +67,7 @@ def parts_of(content: str) -> str | None:
         return _apart(content)   # all of it, so that phrases are found whatever scripts they mix
     if (_ASCII_PLACES if content.isascii() else _PLACES).search(content) is None:
         return None
-    words = [word for near in _marked(content).split() if _MARK.search(near) for word in _BETWEEN.split(near)]
+    words = [word for near in _marked(content).split() if _HUMP in near or _DIGIT in near for word in _BETWEEN.split(near)]
     return f" {BREAK} ".join(apart for word in words if " " in (apart := _spaced(word))) or None
 
 
@@ -84,8 +83,7 @@ def in_letters(text: str) -> bool:
 
 def _apart(text: str) -> str:
     """All of a text, with spaces where words are taken apart."""
-    return " ".join(" ".join(map(_spaced, _BETWEEN.split(near))) if _MARK.search(near) else near
-                    for near in _marked(text).split())
+    return " ".join(" ".join(map(_spaced, _BETWEEN.split(near))) for near in _marked(text).split())
 
 
 def _marked(text: str) -> str:
