@@ -1,6 +1,5 @@
 """The table of records: rows to insert wait in memory until something reads the table, and until the commit at the latest."""
 from collections.abc import Iterator
-from math import inf
 from typing import Any, NamedTuple
 
 import apsw
@@ -114,14 +113,13 @@ class RecordTable:
         clauses, values = conditions.clauses()
         if unwanted:
             clauses, values = [WITHOUT.format(index="parts_fts"), *clauses], [unwanted, *values]
-        left, worst = limit, inf
+        left = limit
         for record in self._matches("records_fts", clauses, [match, *values], left, scored):
-            left, worst = left if left is None else left - 1, record.score
+            left = left if left is None else left - 1
             yield record
         if left != 0:
             clauses, values = [WITHOUT.format(index="records_fts"), *clauses], [match, *values]
-            for record in self._matches("parts_fts", clauses, [match, *values], left, scored):
-                yield record if record.score <= worst else record._replace(score=worst)
+            yield from self._matches("parts_fts", clauses, [match, *values], left, scored)
 
     def _matches(self, index: str, clauses: list[str], values: list[Any], limit: int | None, scored: bool) -> Iterator[Record]:
         """What one index finds, best first; the expression is the first of `values`."""
