@@ -11,6 +11,7 @@ from memory.words import BREAK, in_letters, taken_apart, tokens
 
 MAX_WORDS = 256   # FTS5 takes seconds for some thousands: its time grows with their square, and with each hit in a long text
 MAX_ITEMS = 4096  # different things between spaces; also where their words are not all wanted
+MAX_CHARS = 1 << 16   # of these together
 MAX_FILTERS = 64  # SQLite has a limit on the depth of a condition
 
 _ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')
@@ -59,10 +60,12 @@ class _Reading:
 
 
 def parse(text: str) -> Query:
-    """Reads a query. Raises Refused where it has more than MAX_ITEMS different items or MAX_FILTERS filters."""
+    """Reads a query. Raises Refused where it has more than MAX_ITEMS different items, MAX_CHARS in them or MAX_FILTERS."""
     items = dict.fromkeys(_ITEM.findall(text.encode(errors="replace").decode().translate(_NOTHING)))
     if len(items) > MAX_ITEMS:
         raise Refused(f"the query has {len(items)} different words; at most {MAX_ITEMS} are taken")
+    if (length := sum(map(len, items))) > MAX_CHARS:
+        raise Refused(f"the different words of the query have {length} characters; at most {MAX_CHARS} are taken")
     reading = _Reading()
     for item in items:
         _read(item, reading)
@@ -132,7 +135,7 @@ def match_all(query: Query) -> str:
     A quoted word of several tokens (`user-name`) is a phrase of them.
     """
     texts = [*query.words, *query.phrases, *query.prefixes]
-    count = len(tokens(" ".join(taken_apart(text) or text for text in texts)))
+    count = len(tokens(" ".join(taken_apart(text) or "" if in_letters(text) else text for text in texts)))
     if count > MAX_WORDS:
         raise Refused(f"the query has {count} words; at most {MAX_WORDS} are looked for, since a record must hold them all")
     wanted = " AND ".join([*map(_expression, query.words), *map(_expression, query.phrases),
@@ -143,7 +146,7 @@ def match_all(query: Query) -> str:
 def match_any(query: Query) -> str:
     """The FTS5 expression for records that have anything of what is excluded, "" for nothing. Raises Refused for too much."""
     expression = " OR ".join(query.excluded)
-    if len(expression) > MAX_WORDS and len(tokens(expression)) > 4 * MAX_WORDS:   # in which are our own operators
+    if len(expression) > MAX_WORDS and len(tokens(expression)) > 6 * MAX_WORDS:   # with parts and our own operators
         raise Refused(f"the query excludes too many words; exclude at most {MAX_WORDS}")
     return expression
 

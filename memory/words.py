@@ -8,6 +8,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 
 import apsw
 
@@ -27,7 +28,6 @@ def _class(chars: Iterable[int]) -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
-_UPPER = _class(char for char in range(0x2000) if chr(char).isupper())   # of the scripts that have cases, but for rare ones
 _CJK = ("\u0e01-\u0e7f\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
         "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff")
 _LETTER = re.compile(f"[{_CJK}]")
@@ -41,7 +41,13 @@ def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
 
 
 _ASCII_PLACES = _places("A-Z", "[a-z]", "[A-Za-z]")
-_PLACES = _places(_UPPER, rf"[^\W\d_{_UPPER}]", r"[^\W\d_]")
+
+
+@cache
+def _places_beyond_ascii() -> re.Pattern[str]:
+    """In the scripts that have cases, but for rare ones. Made by the first text that needs it."""
+    upper = _class(char for char in range(0x2000) if chr(char).isupper())
+    return _places(upper, rf"[^\W\d_{upper}]", r"[^\W\d_]")
 
 
 class _Tokenizer(threading.local):
@@ -65,7 +71,7 @@ def parts_of(content: str) -> str | None:
     """What is indexed of a content beside itself; None where there is nothing to take apart, as in most."""
     if in_letters(content):
         return _apart(content)   # all of it, so that phrases are found whatever scripts they mix
-    if (_ASCII_PLACES if content.isascii() else _PLACES).search(content) is None:
+    if (_ASCII_PLACES if content.isascii() else _places_beyond_ascii()).search(content) is None:
         return None
     words = [word for near in _marked(content).split() if _HUMP in near or _DIGIT in near for word in _BETWEEN.split(near)]
     return f" {BREAK} ".join(apart for word in words if " " in (apart := _spaced(word))) or None
@@ -73,7 +79,7 @@ def parts_of(content: str) -> str | None:
 
 def taken_apart(text: str) -> str | None:
     """All words of a query as `parts_of` has them; None where that is `text` itself."""
-    return None if parts_of(text) is None else _apart(text)
+    return _apart(text) if in_letters(text) or parts_of(text) is not None else None
 
 
 def in_letters(text: str) -> bool:
@@ -91,7 +97,7 @@ def _marked(text: str) -> str:
     if text.isascii():
         return _ASCII_PLACES.sub(_mark, text)
     text = unicodedata.normalize("NFKC", text)   # letters in half and full width, and of several code points, are the same
-    return _PLACES.sub(_mark, _AROUND_LETTERS.sub(" ", text))
+    return _places_beyond_ascii().sub(_mark, _AROUND_LETTERS.sub(" ", text))
 
 
 def _mark(place: re.Match[str]) -> str:

@@ -15,7 +15,8 @@ TOGETHER = 50    # queries to an example, since an example costs more than a que
 NEUTRAL = "after:0 "   # a filter that all pass: so a query of nothing but exclusions means the same with others and without
 
 TEXTS = st.text(max_size=12) | st.text('"*-:^(){}+ \x00aB1日ANDORT', max_size=20) | st.sampled_from(HOSTILE)
-QUERIES = st.lists(st.tuples(st.lists(TEXTS, max_size=4).map(" ".join), st.integers(0, 1 << 30)), min_size=TOGETHER, max_size=TOGETHER)
+QUERY = st.tuples(st.lists(TEXTS, max_size=4).map(" ".join), st.integers(0, 1 << 30))
+QUERIES = st.lists(QUERY, min_size=TOGETHER, max_size=TOGETHER)
 
 
 @pytest.fixture(scope="module")

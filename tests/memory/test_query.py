@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import Refused
-from memory.query import MAX_FILTERS, MAX_ITEMS, MAX_WORDS, Query, match_all, match_any, parse
+from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_WORDS, Query, match_all, match_any, parse
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,11 @@ def test_the_most_words_are_taken_and_one_more_is_refused(glue: str) -> None:
 def test_too_much_of_anything_is_refused() -> None:
     with pytest.raises(Refused, match="different words"):
         parse(" ".join(map(str, range(MAX_ITEMS + 1))))
+    with pytest.raises(Refused, match="characters"):
+        parse("a-" * MAX_CHARS)
     with pytest.raises(Refused, match="kinds, scopes and tags"):
         parse(" ".join(f"tag:{number}" for number in range(MAX_FILTERS + 1)))
     with pytest.raises(Refused, match="excludes"):
-        match_any(parse("kind:a " + " ".join(f"-{number}" for number in range(4 * MAX_WORDS))))
+        match_any(parse("kind:a " + " ".join(f"-{number}" for number in range(6 * MAX_WORDS))))
     with pytest.raises(Refused, match="excludes"):
-        match_any(parse("kind:a -a" + "-a" * 4 * MAX_WORDS))
+        match_any(parse("kind:a -a" + "-a" * 6 * MAX_WORDS))
