@@ -17,9 +17,10 @@ COMPILE := pip compile -q --universal --python-version 3.11 --generate-hashes --
 	--upgrade --custom-compile-command 'make lock' --group build
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
+QUERIES ?= 1000000
 ROOMS = $(sort $(dir $(wildcard $(addsuffix /*.py,memory bus blocks pipelines worker web cli))))
 
-.PHONY: help up test faults check lint types chromium bench lock clean
+.PHONY: help up test faults fuzz check lint types chromium bench lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 16
@@ -33,6 +34,9 @@ test: check chromium  ## all that CI runs: the checks, then every test, two file
 faults: .venv/.installed-dev  ## break everything that can break, the long forms of it too
 	$(BIN)/python -m pytest tests/faults -m "long or not long" --junitxml=build/faults.xml
 	$(BIN)/python -m tests.faults.figures build/faults.xml
+
+fuzz: .venv/.installed-dev  ## ask hostile and random queries, a million, or as many as `make fuzz QUERIES=...` says
+	$(BIN)/python -m pytest tests/memory/test_fuzz.py --timeout 0 --queries $(QUERIES)
 
 check: lint types  ## lint and types
 

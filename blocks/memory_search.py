@@ -1,4 +1,4 @@
-"""memory_search: finds records by the words of the text, best first (seed 000; `limit` is ours)."""
+"""memory_search: finds records by words, phrases and filters, best first (seed 000; `limit` and the syntax are ours)."""
 from blocks.contract import Call
 from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs, Tags
 from blocks.registry import block
@@ -7,7 +7,7 @@ from memory.operations.records_search import SearchInput, search
 
 
 class SearchArgs(ListingArgs):
-    """The filters `kind`, `scope` and `tags` (all of them) hold before `limit` counts."""
+    """The filters `kind`, `scope` and `tags` (all of them) hold beside those of the text, and before `limit` counts."""
 
     tags: Tags = ()
     """Only records with all of these tags: a JSON array in a string, an array, or a comma list."""

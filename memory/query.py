@@ -1,24 +1,166 @@
-"""The one builder of FTS5 queries: whatever a user types is words to find, never syntax."""
+"""The one reader of what a user searches for: words, and a little syntax (docs/search.md). Nothing typed is an error of syntax.
+
+What is malformed is words to find. FTS5's own operators are words too: whatever reaches FTS5 is quoted here.
+"""
 import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 from memory.errors import Refused
+from memory.words import BREAK, in_letters, taken_apart, tokens
 
 MAX_WORDS = 256   # FTS5 takes seconds for some thousands: its time grows with their square, and with each hit in a long text
-_WORD = re.compile(r"[^\W_]+|[^\x00-\x7f]")   # at least as many as unicode61 finds tokens
+MAX_ITEMS = 4096  # different things between spaces; also where their words are not all wanted
+MAX_CHARS = 1 << 16   # of these together
+MAX_FILTERS = 64  # SQLite has a limit on the depth of a condition
+
+_ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')
+_FILTER = re.compile(r'(kind|tag|scope|after|before):(?:"([^"]+)"|([^"].*))', re.DOTALL)
+_NOTHING = str.maketrans({"\x00": " ", BREAK: " "})
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d([Tt]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII)
+_UNIX_MS = re.compile(r"\d{1,18}", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def fts_query(text: str) -> str:
-    """Every word quoted, all of them wanted. "" where there is no word. Raises Refused where there are too many.
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for. A record that is found has all words, phrases and prefixes, and nothing of what is excluded."""
 
-    A quoted word of several tokens (`user-name`) is a phrase of them; one without any (`-`) is ignored by FTS5 among others.
-    """
-    words = dict.fromkeys(word for word in text.replace("\x00", " ").split() if _has_token(word))
-    query = " ".join('"' + word.replace('"', '""') + '"' for word in words)
-    if len(query) > MAX_WORDS and (count := len(_WORD.findall(query))) > MAX_WORDS:
-        raise Refused(f"the query has {count} words; at most {MAX_WORDS} are looked for, since a record must hold them all")
+    words: tuple[str, ...] = ()       # as typed, each once
+    phrases: tuple[str, ...] = ()     # the text between the quotes
+    prefixes: tuple[str, ...] = ()    # without their star
+    excluded: tuple[str, ...] = ()    # expressions of FTS5, quoted
+    kinds: tuple[str, ...] = ()       # one of them, where there are any
+    scopes: tuple[str, ...] = ()      # one of them, where there are any
+    tags: tuple[str, ...] = ()        # all of them
+    after_ms: int | None = None       # created at this moment or later, Unix ms
+    before_ms: int | None = None      # created before this moment, Unix ms
+
+    @property
+    def wants_words(self) -> bool:
+        """Whether there is anything to match; without it, a query with filters wants all that they let pass."""
+        return bool(self.words or self.phrases or self.prefixes)
+
+    @property
+    def filters(self) -> bool:
+        """Whether it names any filter."""
+        return bool(self.kinds or self.scopes or self.tags) or self.after_ms is not None or self.before_ms is not None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A query while it is read."""
+
+    found: dict[str, list[str]] = field(default_factory=dict)   # field of Query -> its values
+    after: list[int] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)
+
+    def add(self, name: str, value: str) -> None:
+        self.found.setdefault(name, []).append(value)
+
+
+def parse(text: str) -> Query:
+    """Reads a query. Raises Refused where it has more than MAX_ITEMS different items, MAX_CHARS in them or MAX_FILTERS."""
+    items = dict.fromkeys(_ITEM.findall(text.encode(errors="replace").decode().translate(_NOTHING)))
+    if len(items) > MAX_ITEMS:
+        raise Refused(f"the query has {len(items)} different words; at most {MAX_ITEMS} are taken")
+    if (length := sum(map(len, items))) > MAX_CHARS:
+        raise Refused(f"the different words of the query have {length} characters; at most {MAX_CHARS} are taken")
+    reading = _Reading()
+    for item in items:
+        _read(item, reading)
+    query = Query(**{name: tuple(dict.fromkeys(values)) for name, values in reading.found.items()},
+                  after_ms=max(reading.after, default=None), before_ms=min(reading.before, default=None))
+    if len(query.kinds) + len(query.scopes) + len(query.tags) > MAX_FILTERS:
+        raise Refused(f"the query names more than {MAX_FILTERS} kinds, scopes and tags; at most as many are taken")
+    if query.excluded and not query.wants_words and not query.filters:
+        return replace(query, words=tuple(item for item in items if tokens(item)), excluded=())
     return query
 
 
-def _has_token(word: str) -> bool:
-    """Whether unicode61 finds a token in it: letters and digits, and what is not ASCII is left to it."""
-    return any(char.isalnum() or char > "\x7f" for char in word)
+def _read(item: str, reading: _Reading) -> None:
+    """One item of a query, which is a word unless it is well formed as something else."""
+    if _filter(item, reading):
+        return
+    if not tokens(item):
+        return   # nothing that could be found: punctuation, an emoji
+    if item[0] == "-" and item[1] != "-" and not _FILTER.fullmatch(item, 1):
+        reading.add("excluded", _excluded(item[1:]))
+    else:
+        name, wanted = _form(item)
+        reading.add(name, wanted)
+
+
+def _form(item: str) -> tuple[str, str]:
+    """(field of Query, value) of what is wanted or excluded."""
+    if item[0] == item[-1] == '"' and item.count('"') == 2:
+        return "phrases", item[1:-1]
+    if item[-1] == "*" and (item[-2].isalnum() or item[-2] > "\x7f") and '"' not in item:
+        return "prefixes", item[:-1]
+    return "words", item
+
+
+def _filter(item: str, reading: _Reading) -> bool:
+    """Takes a filter, if the item is a well-formed one."""
+    match = _FILTER.fullmatch(item)
+    if match is None:
+        return False
+    name, value = match[1], match[2] or match[3]
+    if name not in ("after", "before"):
+        reading.add(name + "s", value)
+        return True
+    moment = _moment(value)
+    if moment is not None:
+        (reading.after if name == "after" else reading.before).append(moment)
+    return moment is not None
+
+
+def _moment(value: str) -> int | None:
+    """Unix ms of a date (its first moment, in UTC), of a date and time (in UTC unless it says otherwise), or of Unix ms."""
+    if _UNIX_MS.fullmatch(value):
+        return int(value)
+    if not _RFC_3339.fullmatch(value):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.upper())
+    except ValueError:
+        return None   # like the 30th of February
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return -(-since // timedelta(milliseconds=1))   # upwards: for whole milliseconds both comparisons stay what they were
+
+
+def match_all(query: Query) -> str:
+    """The FTS5 expression for records that have all that is wanted; "" where nothing is. Raises Refused for too many words.
+
+    A quoted word of several tokens (`user-name`) is a phrase of them.
+    """
+    texts = [*query.words, *query.phrases, *query.prefixes]
+    count = len(tokens(" ".join(taken_apart(text) or "" if in_letters(text) else text for text in texts)))
+    if count > MAX_WORDS:
+        raise Refused(f"the query has {count} words; at most {MAX_WORDS} are looked for, since a record must hold them all")
+    wanted = " AND ".join([*map(_expression, query.words), *map(_expression, query.phrases),
+                           *(_expression(prefix, " *") for prefix in query.prefixes)])
+    return f"({wanted}) NOT ({match_any(query)})" if wanted and query.excluded else wanted
+
+
+def match_any(query: Query) -> str:
+    """The FTS5 expression for records that have anything of what is excluded, "" for nothing. Raises Refused for too much."""
+    expression = " OR ".join(query.excluded)
+    if len(expression) > MAX_WORDS and len(tokens(expression)) > 6 * MAX_WORDS:   # with parts and our own operators
+        raise Refused(f"the query excludes too many words; exclude at most {MAX_WORDS}")
+    return expression
+
+
+def _excluded(item: str) -> str:
+    name, unwanted = _form(item)
+    return _expression(unwanted, " *" if name == "prefixes" else "")
+
+
+def _expression(text: str, star: str = "") -> str:
+    """A phrase of FTS5, or two: of the text as it is, and of its parts."""
+    parts = taken_apart(text)
+    whole = '"' + text.replace('"', '""') + '"' + star
+    if parts is None:
+        return whole
+    apart = '"' + parts.replace('"', '""') + '"' + star
+    return apart if in_letters(text) else f"({whole} OR {apart})"

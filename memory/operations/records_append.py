@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 from memory.operation import operation
 from memory.operations.records_write import WriteInput, write
-from memory.sqlite.records import Filters
+from memory.sqlite.filters import Filters
 from memory.sqlite.store import Transaction
 
 
@@ -25,6 +25,5 @@ def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
         found = tx.records.oldest(addition.filters)
     if found is None:
         return write(tx, addition.new), False
-    row, guid, content = found
-    tx.records.replace_content(row, content, content + addition.separator + addition.new.content, addition.new.now_ms)
-    return guid, True
+    tx.records.replace_content(found, found.content + addition.separator + addition.new.content, addition.new.now_ms)
+    return found.guid, True

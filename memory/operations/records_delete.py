@@ -21,6 +21,5 @@ def delete(tx: Transaction, unwanted: DeleteInput) -> int:
     found = tx.records.by_guid(unwanted.guid)
     if found is None:
         return 0
-    row, _, content = found
-    tx.records.delete(row, content)
+    tx.records.delete(found)
     return 1

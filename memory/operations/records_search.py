@@ -1,16 +1,20 @@
-"""records.search: finds records by their words, best first; filters come before any limit."""
+"""records.search: finds records by their words, best first; filters come before any limit (docs/search.md)."""
 from dataclasses import dataclass, field
 
 from memory.operation import operation
 from memory.operations.records_read import within
-from memory.query import fts_query
+from memory.query import Query, match_all, match_any, parse
 from memory.record import Record
+from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class SearchInput:
-    """What to find. All words must be there; every tag of `tags` too. A result of more than `max_bytes` is refused."""
+    """What to find. All words must be there; every tag of `tags` too. A result of more than `max_bytes` is refused.
+
+    Filters in the query and these hold together.
+    """
 
     query: str
     max_bytes: int
@@ -22,8 +26,17 @@ class SearchInput:
 
 @operation("records.search", access="search", mutates=False)
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
-    """The matching records by FTS5 relevance, each with its score where it is wanted. Raises ResultTooLarge."""
-    query = fts_query(wanted.query)
-    if not query:
-        return []
-    return within(wanted.max_bytes, tx.records.search(query, wanted.filters, wanted.tags, wanted.limit, scored=wanted.scored))
+    """The matching records by FTS5 relevance, each with its score where it is wanted. Raises ResultTooLarge.
+
+    A query of filters alone finds all that they let pass, newest first; one without anything, nothing.
+    """
+    query = parse(wanted.query)
+    match, unwanted, conditions = match_all(query), match_any(query), conditions_of(query, wanted)
+    if match:
+        return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, wanted.limit, scored=wanted.scored))
+    return within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit)) if query.filters else []
+
+
+def conditions_of(query: Query, wanted: SearchInput) -> Conditions:
+    """The filters of a query and those given beside it."""
+    return Conditions(wanted.filters, query.kinds, query.scopes, (*wanted.tags, *query.tags), query.after_ms, query.before_ms)

@@ -6,11 +6,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from memory.errors import StoreBroken, StoreBusy, StoreDamaged
 from memory.sqlite.damage import STEPS, check, condemned_where_damaged, keep_log, needs_check
+from memory.words import parts_of
 
 APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
 
@@ -125,5 +127,13 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         raise StoreBroken(f"{path} was written by a newer Memrelay (schema {version}); run that one")
     for number in range(version + 1, len(migrations()) + 1):
         with connection:
+            know_parts(connection)
             connection.execute(migrations()[number - 1])
             connection.pragma("user_version", number)
+
+
+def know_parts(connection: apsw.Connection) -> None:
+    """Gives SQL the function `parts_of`: what is indexed of a content beside itself."""
+    def parts(*content: Any) -> str | None:
+        return parts_of(str(content[0]))
+    connection.create_scalar_function("parts_of", parts, 1, deterministic=True)

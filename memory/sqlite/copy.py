@@ -90,9 +90,10 @@ def _compare(connection: apsw.Connection) -> tuple[int, int, list[str]]:
 
 
 def _index_faults(connection: apsw.Connection) -> list[str]:
-    """The full-text index against the text that it is of: the one check that SQLite does not make by itself."""
+    """The full-text indexes against the text that they are of: the one check that SQLite does not make by itself."""
     try:
-        connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+        for index, in connection.execute("SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%fts5%'").fetchall():
+            connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
     except apsw.CorruptError:
         return ["the full-text index is not that of the records"]
     return []

@@ -1,26 +1,33 @@
 """The table of records: rows to insert wait in memory until something reads the table, and until the commit at the latest."""
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
 from memory.record import Record
 from memory.sqlite.checksum import beginning, checksum, content_checksum
+from memory.sqlite.filters import Conditions, Filters, where
 from memory.sqlite.fulltext import FullTextIndex
 from memory.sqlite.rows import RowInsert
+from memory.words import parts_of
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
-INSERT = RowInsert(f"records(row, {COLUMNS}, crc)", 10)
+INSERT = RowInsert(f"records(row, {COLUMNS}, crc, parts)", 11)
 SELECT = f"SELECT {COLUMNS}, 0.0 FROM records AS r"
 FOUND = f"SELECT {', '.join('r.' + name for name in COLUMNS.split(', '))}, "
-MATCHES = " FROM records_fts AS f JOIN records AS r ON r.row = f.rowid"
-SEARCH = f"{FOUND}0.0{MATCHES}"
-SEARCH_SCORED = f"{FOUND}-f.rank{MATCHES}"   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
-CHANGE = "UPDATE records SET content = ?, updated_at = ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
+SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
+WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
+CHANGE = "UPDATE records SET content = ?, parts = ?, updated_at = ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
-HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
 
-Filters = dict[str, str]   # column (kind, scope, source) -> the value it must have
+
+class Place(NamedTuple):
+    """Where a record is, and what of it is indexed."""
+
+    row: int
+    guid: str
+    content: str
+    parts: str | None
 
 
 class RecordTable:
@@ -45,7 +52,8 @@ class RecordTable:
         self._last_row += 1
         guid, scope, kind, content, source, tags, created_at, updated_at = record
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
-        self._waiting.append((self._last_row, guid, scope, kind, content, source, tags, created_at, updated_at, crc))
+        self._waiting.append((self._last_row, guid, scope, kind, content, source, tags, created_at, updated_at, crc,
+                              parts_of(content)))
 
     def flush(self) -> None:
         """Puts the rows that wait into the table."""
@@ -58,26 +66,27 @@ class RecordTable:
         self.flush()
         self._index.catch_up(self._last_row)
 
-    def by_guid(self, guid: str) -> tuple[int, str, str] | None:
-        """(row, guid, content) of one record."""
+    def by_guid(self, guid: str) -> Place | None:
+        """One record."""
         return self.oldest({"guid": guid})
 
-    def oldest(self, filters: Filters) -> tuple[int, str, str] | None:
-        """(row, guid, content) of the first record that has the values of `filters`."""
+    def oldest(self, filters: Filters) -> Place | None:
+        """The first record that has the values of `filters`."""
         self.flush()
-        where, values = _where(filters)
-        found = self._connection.execute(f"SELECT row, guid, content FROM records AS r{where} ORDER BY row LIMIT 1", values)
-        return found.fetchone()
+        clauses, values = Conditions(filters).clauses()
+        found = self._connection.execute(
+            f"SELECT row, guid, content, parts FROM records AS r{where(*clauses)} ORDER BY row LIMIT 1", values)
+        return next(map(Place._make, found), None)
 
-    def replace_content(self, row: int, old: str, new: str, now_ms: int) -> None:
+    def replace_content(self, place: Place, new: str, now_ms: int) -> None:
         """Gives a record another content."""
-        self._index.changed(row, old)
-        self._connection.execute(CHANGE, (new, now_ms, content_checksum(new), row))
+        self._index.changed(place.row, place.content, place.parts)
+        self._connection.execute(CHANGE, (new, parts_of(new), now_ms, content_checksum(new), place.row))
 
-    def delete(self, row: int, content: str) -> None:
-        """Deletes the record at `row`, whose content is `content`."""
-        self._index.gone(row, content)
-        self._connection.execute("DELETE FROM records WHERE row = ?", (row,))
+    def delete(self, place: Place) -> None:
+        """Deletes a record."""
+        self._index.gone(place.row, place.content, place.parts)
+        self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
 
     def delete_kind(self, kind: str) -> int:
         """Deletes all records of a kind and returns how many they were."""
@@ -89,28 +98,44 @@ class RecordTable:
     def select(self, filters: Filters, order: str, limit: int | None, offset: int) -> Iterator[Record]:
         """Records with the values of `filters`, oldest first for `order` "asc", newest first for "desc"."""
         self.flush()
-        where, values = _where(filters)
+        clauses, values = Conditions(filters).clauses()
         window = " LIMIT ? OFFSET ?" if limit is not None or offset else ""
         if window:
             values += [-1 if limit is None else limit, offset]
-        return map(Record._make, self._connection.execute(SELECT + where + ORDER[order] + window, values))
+        return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER[order] + window, values))
 
-    def search(self, query: str, filters: Filters, tags: tuple[str, ...], limit: int | None,
-               *, scored: bool) -> Iterator[Record]:
-        """Records that match an FTS5 query, best first, with their score or 0; the limit counts after all filters."""
+    def search(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *, scored: bool) -> Iterator[Record]:
+        """Records that match an FTS5 expression, with their score or 0; `unwanted` is what it excludes, "" for nothing.
+
+        First those whose content matches, best first; then those that match by parts of words too. The limit counts last.
+        """
         self.complete()
-        where, values = _where(filters, "WHERE records_fts MATCH ?", [query])
-        for tag in tags:
-            where += " AND " + HAS_TAG
-            values.append(tag)
-        window = "" if limit is None else f" LIMIT {limit:d}"
+        clauses, values = conditions.clauses()
+        if unwanted:
+            clauses, values = [WITHOUT.format(index="parts_fts"), *clauses], [unwanted, *values]
+        left = limit
+        for record in self._matches("records_fts", clauses, [match, *values], left, scored):
+            left = left if left is None else left - 1
+            yield record
+        if left != 0:
+            clauses, values = [WITHOUT.format(index="records_fts"), *clauses], [match, *values]
+            yield from self._matches("parts_fts", clauses, [match, *values], left, scored)
+
+    def _matches(self, index: str, clauses: list[str], values: list[Any], limit: int | None, scored: bool) -> Iterator[Record]:
+        """What one index finds, best first; the expression is the first of `values`."""
         return map(Record._make, self._connection.execute(
-            f"{SEARCH_SCORED if scored else SEARCH}{where} ORDER BY f.rank{window}", values))
+            f"{FOUND}{SCORE[scored]} FROM {index} AS f CROSS JOIN records AS r ON r.row = f.rowid"   # the words are found once
+            f"{where(f'{index} MATCH ?', *clauses)} ORDER BY f.rank{_window(limit)}", values))
+
+    def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
+        """Records that do not match an FTS5 expression ("" for all), newest first."""
+        self.complete()
+        clauses, values = conditions.clauses()
+        if unwanted:
+            clauses = [*clauses, WITHOUT.format(index="records_fts"), WITHOUT.format(index="parts_fts")]
+            values = [*values, unwanted, unwanted]
+        return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values))
 
 
-def _where(filters: Filters, first: str = "", values: list[Any] | None = None) -> tuple[str, list[Any]]:
-    """The WHERE clause and its values; the keys are column names of our own, never a user's."""
-    clauses = [first] if first else []
-    for name in filters:
-        clauses.append(f"{'AND' if clauses else 'WHERE'} r.{name} = ?")
-    return " " + " ".join(clauses) if clauses else "", [*(values or []), *filters.values()]
+def _window(limit: int | None) -> str:
+    return "" if limit is None else f" LIMIT {limit:d}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import apsw
 
-from memory.sqlite.connection import open_store_file, translated
+from memory.sqlite.connection import know_parts, open_store_file, translated
 
 KEYS = {"records": "row", "inbox": "n", "pending": "rowid", "attempts": "", "producer_ids": ""}   # by which rows are found
 UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.NoMemError)
@@ -29,13 +29,17 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
                 _copy_as_far_as_it_goes(connection, table, columns[table])
             if key:
                 _mend(connection, table, key)
+        know_parts(connection)
+        connection.execute("UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL")
         connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
+        connection.execute("INSERT INTO parts_fts(parts_fts) VALUES ('rebuild')")
         return {table: connection.execute(f"SELECT count(*) FROM main.{table}").get for table in KEYS}
 
 
 def _columns(connection: apsw.Connection, table: str) -> str:
-    """Those that the damaged store has; an older one has fewer."""
-    return ", ".join(name for name, in connection.execute("SELECT name FROM pragma_table_info(?, 'damaged')", (table,)))
+    """Those that the damaged store has; an older one has fewer. What follows from others is made anew."""
+    names = connection.execute("SELECT name FROM pragma_table_info(?, 'damaged') WHERE name <> 'parts'", (table,))
+    return ", ".join(name for name, in names)
 
 
 def _mend(connection: apsw.Connection, table: str, key: str) -> None:

@@ -76,6 +76,7 @@ def assert_sound(house: House, uid: str, alias: str = "memories") -> None:
         connection.set_busy_timeout(5000)
         assert connection.pragma("integrity_check") == "ok"
         connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+        connection.execute("INSERT INTO parts_fts(parts_fts, rank) VALUES ('integrity-check', 1)")
     finally:
         connection.close()
 

@@ -77,5 +77,6 @@ def assert_sound(path: str | Path) -> None:
     try:
         assert connection.pragma("integrity_check") == "ok"
         connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+        connection.execute("INSERT INTO parts_fts(parts_fts, rank) VALUES ('integrity-check', 1)")
     finally:
         connection.close()

@@ -1,45 +1,123 @@
-"""Queries for FTS5: each word quoted, none too many."""
+"""Queries: what is typed is words and a little syntax, and what is malformed is words."""
+
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import Refused
-from memory.query import MAX_WORDS, fts_query
+from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_WORDS, Query, match_all, match_any, parse
 
 
 @pytest.mark.parametrize(
     ("text", "query"),
     [
-        ("", ""),
-        (" \t\n\x00 ", ""),
-        ("- * ( ) ^ : \" '", ""),
-        ("blue sky", '"blue" "sky"'),
-        ('he said "tea"', '"he" "said" """tea"""'),
-        ("user-name", '"user-name"'),
-        ("a OR b", '"a" "OR" "b"'),
-        ("tea tea", '"tea"'),
-        ("a\x00b", '"a" "b"'),
-        ("—", '"—"'),
+        ("", Query()),
+        (" \t\n\x00 ", Query()),
+        ("- * ( ) ^ : \" ' -* ** \"\" -\"\" — 😀 ;", Query()),
+        ("blue sky blue", Query(words=("blue", "sky"))),
+        ("a OR b AND NOT NEAR(c", Query(words=("a", "OR", "b", "AND", "NOT", "NEAR(c"))),
+        ("a\x00b", Query(words=("a", "b"))),
+        ('the "green tea" now', Query(words=("the", "now"), phrases=("green tea",))),
+        ('"tea""milk"sugar', Query(words=("sugar",), phrases=("tea", "milk"))),
+        ('said"tea"', Query(words=('said"tea"',))),
+        ('he said "tea', Query(words=("he", "said", '"tea'))),
+        ("te* tea", Query(words=("tea",), prefixes=("te",))),
+        ("te*a **te c++* \"te* a-b*", Query(words=("te*a", "**te", "c++*", '"te*'), prefixes=("a-b",))),
+        ('tea -milk -"brown sugar" -su*', Query(words=("tea",), excluded=('"milk"', '"brown sugar"', '"su" *'))),
+        ("tea --flag well-known", Query(words=("tea", "--flag", "well-known"))),
+        ("-milk", Query(words=("-milk",))),
+        ('-milk -"brown sugar"', Query(words=("-milk", '-"brown sugar"'))),
+        ("kind:note -milk", Query(kinds=("note",), excluded=('"milk"',))),
+        ("kind:a kind:b scope:x/y tag:1 tag:2", Query(kinds=("a", "b"), scopes=("x/y",), tags=("1", "2"))),
+        ('tag:"two words" scope:a:b', Query(tags=("two words",), scopes=("a:b",))),
+        ('kind: tag:"" scope:"x -kind:note', Query(words=("kind:", 'tag:""', 'scope:"x', "-kind:note"))),
+        ("Kind:note source:x http://a.b/c 10:30", Query(words=("Kind:note", "source:x", "http://a.b/c", "10:30"))),
+        ("after:soon before:2026-02-30", Query(words=("after:soon", "before:2026-02-30"))),
+        ("after:5 after:7 before:9 before:8", Query(after_ms=7, before_ms=8)),
+        ("userName -fooBar", Query(words=("userName",), excluded=('("fooBar" OR "foo Bar")',))),
     ],
 )
-def test_a_text_becomes_quoted_words(text: str, query: str) -> None:
-    assert fts_query(text) == query
+def test_a_text_is_read(text: str, query: Query) -> None:
+    assert parse(text) == query
 
 
-@given(st.text())
-def test_quotes_are_always_balanced_and_nothing_stands_outside(text: str) -> None:
-    query = fts_query(text)
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("2026-01-31T12:30Z", datetime(2026, 1, 31, 12, 30, tzinfo=UTC)),
+        ("2026-01-31T12:30:15", datetime(2026, 1, 31, 12, 30, 15, tzinfo=UTC)),
+        ("2026-01-31t12:30:15.250+02:00", datetime(2026, 1, 31, 10, 30, 15, 250_000, tzinfo=UTC)),
+        ("2026-01-31T12:30:15.2491z", datetime(2026, 1, 31, 12, 30, 15, 250_000, tzinfo=UTC)),
+        ("1769817600000", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("0", datetime(1970, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_a_moment_is_a_date_a_time_or_unix_ms(text: str, moment: datetime) -> None:
+    unix_ms = round(moment.timestamp() * 1000)
 
-    assert query.count('"') % 2 == 0
-    assert set("".join(query.split('"')[::2])) <= {" "}
+    assert parse(f"after:{text} before:{text}") == Query(after_ms=unix_ms, before_ms=unix_ms)
+
+
+@pytest.mark.parametrize("text", ["2026", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "1" * 18])
+def test_moments_out_of_all_proportion_are_moments(text: str) -> None:
+    assert parse(f"after:{text}").after_ms is not None
+
+
+@pytest.mark.parametrize("text", ["-5", "20260131T12", "2026-1-1", "2026-W01-1", "2026-01-31T25:00", "٣", "1" * 19])
+def test_what_is_no_moment_is_a_word(text: str) -> None:
+    query = parse(f"after:{text}")
+
+    assert query.words
+    assert query.after_ms is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("", ""),
+        ("kind:note -tea", ""),
+        ("blue sky", '"blue" AND "sky"'),
+        ('"blue sky" te* 5"x', '"5""x" AND "blue sky" AND "te" *'),
+        ("tea -milk -su*", '("tea") NOT ("milk" OR "su" *)'),
+        ("user-name", '"user-name"'),
+        ("userName", '("userName" OR "user Name")'),
+        ("userN*", '("userN" * OR "user N" *)'),
+        ("日本", '"日 本"'),
+        ('"hello 日本"', '"hello 日 本"'),
+    ],
+)
+def test_what_is_wanted_becomes_quoted_phrases(text: str, expression: str) -> None:
+    assert match_all(parse(text)) == expression
+
+
+@given(st.text() | st.text('"*^:(){}-+ANDORT \x00日aB1'))
+def test_quotes_are_always_balanced_and_only_operators_of_ours_stand_outside(text: str) -> None:
+    expression = match_all(parse(text))
+
+    assert expression.count('"') % 2 == 0
+    assert set(" ".join(expression.split('"')[::2]).replace("(", " ").replace(")", " ").split()) <= {"AND", "OR", "NOT", "*"}
 
 
 @pytest.mark.parametrize("glue", [" ", "-", "—"])
 def test_the_most_words_are_taken_and_one_more_is_refused(glue: str) -> None:
-    most = MAX_WORDS if glue != "—" else MAX_WORDS // 2
-    words = [f"w{number}" for number in range(most + 1)]
+    words = ["w" * (number + 1) for number in range(MAX_WORDS + 1)]
 
-    assert fts_query(glue.join(words[:-1]))
+    assert match_all(parse(glue.join(words[:-1])))
     with pytest.raises(Refused, match="words"):
-        fts_query(glue.join(words))
+        match_all(parse(glue.join(words)))
+
+
+def test_too_much_of_anything_is_refused() -> None:
+    with pytest.raises(Refused, match="different words"):
+        parse(" ".join(map(str, range(MAX_ITEMS + 1))))
+    with pytest.raises(Refused, match="characters"):
+        parse("a-" * MAX_CHARS)
+    with pytest.raises(Refused, match="kinds, scopes and tags"):
+        parse(" ".join(f"tag:{number}" for number in range(MAX_FILTERS + 1)))
+    with pytest.raises(Refused, match="excludes"):
+        match_any(parse("kind:a " + " ".join(f"-{number}" for number in range(6 * MAX_WORDS))))
+    with pytest.raises(Refused, match="excludes"):
+        match_any(parse("kind:a -a" + "-a" * 6 * MAX_WORDS))

@@ -41,7 +41,7 @@ def make_library(root: Path) -> Store:
         ("tea\x00green", ["green tea"]),
         ("tea — green 😀", ["green tea"]),
         ("te", []),
-        ("te*", []),
+        ("te*", ["green tea", 'he said "tea"']),
         ("^green", ["green tea"]),
         ("-coffee", []),
         ("tea AND green", []),

@@ -1,0 +1,40 @@
+"""Which records may be found, as SQL: every condition holds before any limit counts."""
+from dataclasses import dataclass, field
+from typing import Any
+
+HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
+
+Filters = dict[str, str]   # column (kind, scope, source, guid) -> the value it must have
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a record must be; all of it."""
+
+    equal: Filters = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()    # one of them, where there are any
+    scopes: tuple[str, ...] = ()   # one of them, where there are any
+    tags: tuple[str, ...] = ()     # all of them
+    after_ms: int | None = None    # created at this moment or later, Unix ms
+    before_ms: int | None = None   # created before this moment, Unix ms
+
+    def clauses(self) -> tuple[list[str], list[Any]]:
+        """SQL over the table of records as `r`, and the values in it. Names in it are our own, never a user's."""
+        clauses = [f"r.{name} = ?" for name in self.equal]
+        values: list[Any] = [*self.equal.values()]
+        for name, wanted in (("kind", self.kinds), ("scope", self.scopes)):
+            if wanted:
+                clauses.append(f"r.{name} IN ({', '.join('?' * len(wanted))})")
+                values += wanted
+        clauses += [HAS_TAG] * len(self.tags)
+        values += self.tags
+        for clause, moment in (("r.created_at >= ?", self.after_ms), ("r.created_at < ?", self.before_ms)):
+            if moment is not None:
+                clauses.append(clause)
+                values.append(moment)
+        return clauses, values
+
+
+def where(*clauses: str) -> str:
+    """The WHERE clause, "" where there is nothing to hold."""
+    return " WHERE " + " AND ".join(clauses) if clauses else ""

@@ -1,0 +1,115 @@
+"""What a text's words are to the full-text index, and what more of it is indexed so that its parts are found too.
+
+unicode61 leaves `userName` whole, and a sentence in Chinese. So such a record has a second text to find, its `parts`: there
+identifiers are taken apart where the case changes or a digit meets a letter, and Chinese, Japanese, Korean and Thai letter by
+letter. What unicode61 takes apart by itself, `user_name` and `user-name` and an e-mail address, needs none.
+"""
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+
+import apsw
+
+BREAK = "\U0010fffd"   # a token between the parts of two words, so that no phrase is found across them; of private use
+MOST_HUMPS, MOST_DIGITS = 16, 4   # places to take an identifier apart; what has more is a hash or a key
+_HUMP, _DIGIT = "\x01", "\x02"    # marks of such places; unicode61 takes neither for a part of a word
+
+
+def _class(chars: Iterable[int]) -> str:
+    """The inside of a pattern's [...]."""
+    ranges: list[list[int]] = []
+    for char in chars:
+        if ranges and ranges[-1][1] == char - 1:
+            ranges[-1][1] = char
+        else:
+            ranges.append([char, char])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+_CJK = ("\u0e01-\u0e7f\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+        "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff")
+_LETTER = re.compile(f"[{_CJK}]")
+_AROUND_LETTERS = re.compile(f"(?=[{_CJK}])|(?<=[{_CJK}])")
+_BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{_HUMP}{_DIGIT}]+")
+
+
+def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
+    """Finds where a word is taken apart. It begins with what is rare in plain text, which makes it cost 10 ns a character."""
+    return re.compile(rf"[0-9{upper}](?:(?<={lower}.)|(?<=[0-9])(?={letter})|(?<=[{upper}].)(?:(?<=[0-9])|(?={lower})))")
+
+
+_ASCII_PLACES = _places("A-Z", "[a-z]", "[A-Za-z]")
+
+
+@cache
+def _places_beyond_ascii() -> re.Pattern[str]:
+    """In the scripts that have cases, but for rare ones. Made by the first text that needs it."""
+    upper = _class(char for char in range(0x2000) if chr(char).isupper())
+    return _places(upper, rf"[^\W\d_{upper}]", r"[^\W\d_]")
+
+
+class _Tokenizer(threading.local):
+    """SQLite's own, so that nothing differs; one a thread, since it keeps a buffer."""
+
+    def __init__(self) -> None:
+        self.split = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
+
+
+_tokenizer = _Tokenizer()
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text as the index has them, in order: folded, without accents. A microsecond for a sentence."""
+    found = _tokenizer.split(text.encode(errors="replace"), apsw.FTS5_TOKENIZE_DOCUMENT, None,
+                             include_offsets=False, include_colocated=False)
+    return found   # type: ignore[return-value]
+
+
+def parts_of(content: str) -> str | None:
+    """What is indexed of a content beside itself; None where there is nothing to take apart, as in most."""
+    if in_letters(content):
+        return _apart(content)   # all of it, so that phrases are found whatever scripts they mix
+    if (_ASCII_PLACES if content.isascii() else _places_beyond_ascii()).search(content) is None:
+        return None
+    words = [word for near in _marked(content).split() if _HUMP in near or _DIGIT in near for word in _BETWEEN.split(near)]
+    return f" {BREAK} ".join(apart for word in words if " " in (apart := _spaced(word))) or None
+
+
+def taken_apart(text: str) -> str | None:
+    """All words of a query as `parts_of` has them; None where that is `text` itself."""
+    return _apart(text) if in_letters(text) or parts_of(text) is not None else None
+
+
+def in_letters(text: str) -> bool:
+    """Whether some of it is Chinese, Japanese, Korean or Thai: then all records that hold it have it in their parts."""
+    return not text.isascii() and _LETTER.search(text) is not None
+
+
+def _apart(text: str) -> str:
+    """All of a text, with spaces where words are taken apart."""
+    return " ".join(" ".join(map(_spaced, _BETWEEN.split(near))) for near in _marked(text).split())
+
+
+def _marked(text: str) -> str:
+    """The text with a mark where a word is taken apart, and spaces around letters that are words."""
+    if text.isascii():
+        return _ASCII_PLACES.sub(_mark, text)
+    text = unicodedata.normalize("NFKC", text)   # letters in half and full width, and of several code points, are the same
+    return _places_beyond_ascii().sub(_mark, _AROUND_LETTERS.sub(" ", text))
+
+
+def _mark(place: re.Match[str]) -> str:
+    text, at, char = place.string, place.start(), place[0]
+    before, after = text[at - 1:at], text[at + 1:at + 2]
+    if char.isdecimal():
+        return (_DIGIT if before.isalpha() else "") + char + (_DIGIT if after.isalpha() else "")
+    plural = after == "s" and before.isupper() and not text[at + 2:at + 3].isalnum()   # of URLs
+    return char if plural or not before.isalpha() else _HUMP + char
+
+
+def _spaced(word: str) -> str:
+    """A word with spaces for its marks, or without them where they are too many."""
+    space = " " if word.count(_HUMP) <= MOST_HUMPS and word.count(_DIGIT) <= MOST_DIGITS else ""
+    return word.replace(_HUMP, space).replace(_DIGIT, space)

@@ -1,0 +1,72 @@
+"""Hostile queries raise nothing but Refused, and read nothing across a store or a filter. `make fuzz` asks a million."""
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory.errors import Refused
+from memory.query import parse
+from memory.sqlite.store import Store
+from tests.memory.fuzzing import HOSTILE, MODES, found, make_filter, make_hostile_store, passes, splice
+
+TOGETHER = 50    # queries to an example, since an example costs more than a query
+NEUTRAL = "after:0 "   # a filter that all pass: so a query of nothing but exclusions means the same with others and without
+
+TEXTS = st.text(max_size=12) | st.text('"*-:^(){}+ \x00aB1日ANDORT', max_size=20) | st.sampled_from(HOSTILE)
+QUERY = st.tuples(st.lists(TEXTS, max_size=4).map(" ".join), st.integers(0, 1 << 30))
+QUERIES = st.lists(QUERY, min_size=TOGETHER, max_size=TOGETHER)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Store]]:
+    root = tmp_path_factory.mktemp("stores")
+    made = make_hostile_store(root, "one"), make_hostile_store(root, "two")
+    yield made
+    for store in made:
+        store.close()
+
+
+def hold(store: Store, other: Store, mode: str, text: str, chance: Random) -> None:
+    """One query, with filters and without: what is found is what the oracle lets pass of what is there."""
+    try:
+        wanted, query = make_filter(chance, text), parse(text)
+        everything = found(store, NEUTRAL + text, mode)
+        filtered = found(store, f"{wanted.text} {NEUTRAL}{text}", mode, filters=wanted.filters, tags=wanted.tags)
+        plain = found(store, text, mode)
+        limited = found(store, text, mode, limit=3)
+        elsewhere = found(other, text, mode)
+    except Refused:
+        return
+    assert filtered == [record for record in everything if wanted.passes(record)], (text, wanted)
+    assert all(passes(query, record) for record in plain), text
+    assert limited == plain[:3], text
+    assert all(record.guid.startswith("one-") for record in plain), text
+    assert all(record.guid.startswith("two-") for record in elsewhere), text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_hostile_text_alone(stores: tuple[Store, Store], mode: str) -> None:
+    for text in HOSTILE:
+        hold(*stores, mode, text, Random(repr(text)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hostile_texts_together(stores: tuple[Store, Store], mode: str, queries: int) -> None:
+    chance = Random(queries)
+
+    for _ in range(queries // 2):
+        hold(*stores, mode, splice(chance), chance)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_any_text(stores: tuple[Store, Store], mode: str, queries: int) -> None:
+    @settings(max_examples=max(1, queries // 2 // TOGETHER), deadline=None, database=None,
+              suppress_health_check=list(HealthCheck))
+    @given(QUERIES)
+    def asked(drawn: list[tuple[str, int]]) -> None:
+        for text, seed in drawn:
+            hold(*stores, mode, text, Random(seed))
+
+    asked()

@@ -1,0 +1,92 @@
+"""The indexed parts of words in the life of a file: made when an older one is opened, checked, and made anew by a salvage."""
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memory.memory_id import path_of
+from memory.salvage import salvage_store
+from memory.sqlite.connection import APPLICATION_ID, migrations
+from memory.sqlite.copy import inspect
+from memory.sqlite.store import Store
+from tests.memory.builders import MEMORY_ID, assert_sound, contents, find, make_store, write_all
+
+CONTENTS = ["plain words", "userName", "日本語"]
+
+
+def older_file(root: Path) -> Path:
+    """As the version before made it, which knew no parts."""
+    path = path_of(root, MEMORY_ID)
+    path.parent.mkdir(parents=True)
+    connection = apsw.Connection(str(path))
+    for number, migration in enumerate(migrations()[:4], 1):
+        connection.execute(migration)
+        connection.pragma("user_version", number)
+    connection.pragma("application_id", APPLICATION_ID)
+    for content in CONTENTS:
+        connection.execute("INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
+                           "VALUES (?, 's', 'k', ?, 'x', 1, 1)", (content, content))
+    connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
+    connection.close()
+    return path
+
+
+def changed(path: Path, sql: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(sql)
+    connection.close()
+
+
+def found(store: Store) -> list[list[str]]:
+    return [contents(find(store, query)) for query in ("words", "name", "本")]
+
+
+def test_an_older_file_is_searched_by_parts_too_once_it_was_opened(tmp_path: Path) -> None:
+    path = older_file(tmp_path)
+
+    store = make_store(tmp_path)
+
+    assert found(store) == [[content] for content in CONTENTS]
+    store.close()
+    assert_sound(path)
+
+
+def test_an_older_file_can_be_inspected_as_it_is(tmp_path: Path) -> None:
+    assert inspect(older_file(tmp_path)).faults == []
+
+
+@pytest.mark.parametrize("sql", [
+    "UPDATE records SET parts = 'other thing' WHERE parts = 'user Name'",
+    "UPDATE records SET parts = NULL WHERE parts = 'user Name'",
+    "INSERT INTO parts_fts(parts_fts, rowid, content, parts) VALUES ('delete', 2, 'userName', 'user Name')",
+])
+def test_parts_that_are_not_those_of_the_index_are_found(tmp_path: Path, sql: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *CONTENTS)
+    store.close()
+    changed(Path(store.path), sql)
+
+    assert inspect(Path(store.path)).faults == ["the full-text index is not that of the records"]
+
+
+def test_a_salvage_makes_parts_anew(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *CONTENTS)
+    store.close()
+    changed(Path(store.path), "UPDATE records SET parts = 'other thing'")
+
+    salvage_store(Path(store.path), empty=False)
+
+    store = make_store(tmp_path)
+    assert found(store) == [[content] for content in CONTENTS]
+    assert find(store, "other") == []
+    store.close()
+    assert_sound(store.path)
+
+
+def test_a_salvage_of_an_older_file_makes_parts(tmp_path: Path) -> None:
+    path = older_file(tmp_path)
+
+    salvage_store(path, empty=False)
+
+    assert found(make_store(tmp_path)) == [[content] for content in CONTENTS]

@@ -1,0 +1,77 @@
+"""Words as the index has them, and the parts of words that are indexed beside them."""
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.words import BREAK, in_letters, parts_of, taken_apart, tokens
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+WORDY = st.text("aBé日のไ้가9_-. ﾊﾞ", max_size=30)
+index = apsw.Connection(":memory:")
+index.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize = 'unicode61 remove_diacritics 2')")
+index.execute("CREATE VIRTUAL TABLE v USING fts5vocab(t, instance)")
+
+
+@settings(deadline=None)  # a machine may be busy
+@given(TEXTS)
+def test_words_are_those_of_the_index(text: str) -> None:
+    index.execute("DELETE FROM t")
+    index.execute("INSERT INTO t(x) VALUES (?)", (text,))
+
+    assert tokens(text) == [term for term, in index.execute("SELECT term FROM v ORDER BY offset")]
+
+
+def test_every_character_is_a_part_of_the_same_words_as_in_the_index() -> None:
+    everything = " ".join(f"a{chr(code)}b" for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+
+    index.execute("DELETE FROM t")
+    index.execute("INSERT INTO t(x) VALUES (?)", (everything,))
+
+    assert tokens(everything) == [term for term, in index.execute("SELECT term FROM v ORDER BY offset")]
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("", None),
+        ("The meeting of 2026 is in ROOM 12, at user_name's; ask ada@example.com or v 1.2.3", None),
+        ("Größe ÉCOLE Ёлка “naïve” café... Dvořák", None),
+        ("userName", ["user", "name"]),
+        ("HTTPServer2", ["http", "server", "2"]),
+        ("v1.2.3", ["v", "1", "2", "3"]),
+        ("user_firstName", ["user", "first", "name"]),
+        ("the userName of fooBar", ["user", "name", BREAK, "foo", "bar"]),
+        ("GPT4 IDs and URLs", ["gpt", "4"]),
+        ("éléphantRose ПриветМир", ["elephant", "rose", BREAK, "привет", "мир"]),
+        ("3f9c2a7d1b 01a200a0-9980-7000-8018-9f7019b48c30", None),
+        ("日", ["日"]),
+        ("日本語とPythonで、書く now", ["日", "本", "語", "と", "python", "で", "書", "く", "now"]),
+        ("น้ำ", ["น", "า"]),
+        ("안녕 하세요", ["안", "녕", "하", "세", "요"]),
+        ("ｶﾞｷ", ["ガ", "キ"]),
+    ],
+)
+def test_a_content_has_parts_where_the_index_leaves_it_whole(content: str, parts: list[str] | None) -> None:
+    found = parts_of(content)
+
+    assert found == parts if parts is None else tokens(found or "") == [part.casefold() for part in parts]
+
+
+@settings(deadline=None)  # a machine may be busy
+@given(TEXTS | WORDY)
+def test_a_query_is_taken_apart_as_a_content_is(text: str) -> None:
+    content, query = parts_of(text), taken_apart(text)
+
+    assert (content is None) == (query is None)
+    if content is not None and query is not None:
+        assert [part for part in tokens(content) if part not in [*tokens(query), BREAK]] == []
+    assert not in_letters(text) or content is not None
+
+
+def test_hostile_contents_cost_little() -> None:
+    for content in ("aB" * 500_000, "a1" * 500_000, "日" * 500_000, "A" * 1_000_000, "Aa.-@" * 200_000, "1" * 1_000_000):
+        parts = parts_of(content)
+
+        assert len(parts or "") <= 3 * len(content)
