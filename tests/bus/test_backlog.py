@@ -1,5 +1,6 @@
 """What waits in an input bounds what is appended to it, at no round trip of its own, and only for as long as it waits."""
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -90,10 +91,11 @@ def test_the_server_is_asked_seldom_and_in_the_write_of_an_append(server: Embedd
         for entry in entries("seldom", 300):
             await ingress.append(entry)
 
-    before = calls(client)
+    before, began = calls(client), time.monotonic()
     run(server.socket_path, about)
+    most = (time.monotonic() - began) / FRESH_S + 2   # of 300 appends, which take longer on a loaded machine
 
-    assert 1 <= calls(client) - before <= 30
+    assert 1 <= calls(client) - before <= most
 
 
 def calls(client: Client) -> int:
