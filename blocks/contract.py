@@ -31,6 +31,7 @@ class Agent:
     name: str        # publishes as
     username: str
     publishes: bool
+    swarm: str = ""  # that it listens to; "" for none
 
 
 @dataclass(frozen=True, slots=True)

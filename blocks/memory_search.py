@@ -1,9 +1,16 @@
-"""memory_search: finds records by words, phrases and filters, best first (seed 000; `limit` and the syntax are ours)."""
+"""memory_search: finds records by words, phrases and filters, best first (seed 000; its syntax, limit and modes are ours)."""
+from typing import Annotated
+
+from pydantic import AfterValidator
+
 from blocks.contract import Call
 from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs, Tags
 from blocks.registry import block
 from bus.message import Message
-from memory.operations.records_search import SearchInput, search
+from memory.operations.records_search import DEFAULT_LANGUAGE, Mode, SearchInput, search
+from memory.recall.languages import check_language
+
+Language = Annotated[str, AfterValidator(check_language)]
 
 
 class SearchArgs(ListingArgs):
@@ -12,14 +19,19 @@ class SearchArgs(ListingArgs):
     tags: Tags = ()
     """Only records with all of these tags: a JSON array in a string, an array, or a comma list."""
     limit: Count | None = None
-    """How many records at most; by default all that are found."""
+    """How many records at most; by default all that are found, or the best ten where the mode is `hybrid`."""
+    mode: Mode = "fts"
+    """`fts` finds records that hold all words, as they are. `hybrid` finds those that hold any of them in any form, ranked by
+    how much of the query they, their neighbours and their thread hold; nothing, where the store knows too little of it."""
+    language: Language = DEFAULT_LANGUAGE
+    """Whose stems and stop words `hybrid` goes by; `none` for neither."""
 
 
 @block("memory_search", SearchArgs)
 def memory_search(call: Call, args: SearchArgs) -> Message:
-    """Answers with an array of records by FTS5 relevance, or with the template's text; [] where nothing was asked."""
+    """Answers with an array of records by relevance, or with the template's text; [] where nothing was asked."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit,
-                         scored="score" in args.output_template)
+                         scored="score" in args.output_template, mode=args.mode, language=args.language)
     return args.answer(call, search(call.tx, wanted))

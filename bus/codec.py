@@ -4,7 +4,7 @@ from zlib import crc32
 import msgspec
 
 from bus.errors import MalformedMessage, MessageTooLong
-from bus.message import PLAIN, Message, Part
+from bus.message import PLAIN, Message, to_part
 
 # The `mid` of a message: the id of the input that led to it, its place among all that it led to, a digest of the envelope.
 # The digest tells our own copy from a message that carries our mid on with other words. It guards against accident, not
@@ -24,7 +24,6 @@ class _Envelope(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 _to_json = msgspec.json.Encoder().encode
 _to_envelope = msgspec.json.Decoder(_Envelope).decode
-_to_part = msgspec.json.Decoder(Part).decode
 
 
 def decode(data: bytes, max_bytes: int) -> Message:
@@ -38,9 +37,9 @@ def decode(data: bytes, max_bytes: int) -> Message:
         args = envelope.args
         if not args:
             raise MalformedMessage(f"the envelope has no `args`; {SHAPE}")
-        part = _to_part(args[0])
+        part = to_part(args[0])
         for other in args[1:]:
-            _to_part(other)
+            to_part(other)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"the message is no envelope: {error}; {SHAPE}") from error
     return Message(envelope.sender, envelope.id, part.text or "", part.type or PLAIN, part.timestamp, args)

@@ -4,6 +4,7 @@ msgspec's structs, since three messages are made for each that comes in: they ar
 and cost a fifth of a frozen dataclass.
 """
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.json import Decoder
 
 PLAIN, JSON = "text/plain", "application/json"
 SECONDS_BELOW = 100_000_000_000   # as ms this is March 1973: a smaller timestamp is in seconds
@@ -18,6 +19,9 @@ class Part(Struct, frozen=True, gc=False):
     text: str | None = ""
     timestamp: Timestamp = UNSET
     type: str | None = PLAIN
+
+
+to_part = Decoder(Part).decode
 
 
 class Message(Struct, frozen=True):
@@ -38,6 +42,13 @@ class Message(Struct, frozen=True):
             return int(value * 1000 if value < SECONDS_BELOW else value)
         except (TypeError, ValueError, OverflowError):
             return None
+
+    @property
+    def speaker(self) -> str:
+        """Who says it: the user that the first part names, else the sender."""
+        first = self.args[0]
+        username = (first if isinstance(first, Part) else to_part(first)).username
+        return username if isinstance(username, str) and username else self.sender
 
     def under(self, sender: str) -> "Message":
         """The same message, said by another."""

@@ -35,7 +35,7 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     _check_timer(spec, args, calls, place, report)
     name = spec.published_name
     return CheckedAgent(
-        agent=Agent(uid, spec.agent_alias, name, spec.wf_username or name, spec.publishes),
+        agent=Agent(uid, spec.agent_alias, name, spec.wf_username or name, spec.publishes, spec.agent_rec_swarm),
         rec_swarm=spec.agent_rec_swarm,
         send_swarm=spec.agent_send_swarm,
         accepts=spec.accepts,

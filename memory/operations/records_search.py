@@ -1,5 +1,6 @@
 """records.search: finds records by their words, best first; filters come before any limit (docs/search.md)."""
 from dataclasses import dataclass, field
+from typing import Literal
 
 from memory.operation import operation
 from memory.operations.records_read import within
@@ -8,12 +9,17 @@ from memory.record import Record
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
+Mode = Literal["fts", "hybrid"]
+BEST = 10   # how many records a ranked search answers with, unless it is told
+DEFAULT_LANGUAGE = "english"
+
 
 @dataclass(frozen=True, slots=True)
 class SearchInput:
     """What to find. All words must be there; every tag of `tags` too. A result of more than `max_bytes` is refused.
 
-    Filters in the query and these hold together.
+    Filters in the query and these hold together. Where `mode` is "hybrid" any of the words will do, in any form of theirs,
+    and records are ranked by them, by their neighbours and by their thread; see docs/search.md.
     """
 
     query: str
@@ -22,6 +28,8 @@ class SearchInput:
     tags: tuple[str, ...] = ()
     limit: int | None = None
     scored: bool = True   # whether the scores are wanted; they cost as much again
+    mode: Mode = "fts"
+    language: str = DEFAULT_LANGUAGE   # of stems and stop words, where the mode is not "fts"; "none" for neither
 
 
 @operation("records.search", access="search", mutates=False)
@@ -31,7 +39,11 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     A query of filters alone finds all that they let pass, newest first; one without anything, nothing.
     """
     query = parse(wanted.query)
-    match, unwanted, conditions = match_all(query), match_any(query), conditions_of(query, wanted)
+    conditions = conditions_of(query, wanted)
+    if wanted.mode != "fts" and query.wants_words:
+        found = tx.ranker.search(query, conditions, BEST if wanted.limit is None else wanted.limit, wanted.language)
+        return within(wanted.max_bytes, tx.records.at_rows(found.rows()))
+    match, unwanted = match_all(query), match_any(query)
     if match:
         return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, wanted.limit, scored=wanted.scored))
     return within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit)) if query.filters else []

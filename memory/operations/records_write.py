@@ -17,11 +17,17 @@ class WriteInput(NamedTuple):
     source: str
     tags: tuple[str, ...]
     now_ms: int
+    thread: str = ""          # the conversation that it is a turn of, if any
+    seq: int | None = None    # its place there; by default after all that are there
 
 
 @operation("records.write", access="write", mutates=True)
 def write(tx: Transaction, new: WriteInput) -> str:
     """Stores the record and returns its guid."""
     tags = orjson.dumps(new.tags).decode() if new.tags else "[]"
-    tx.records.insert((new.guid, new.scope, new.kind, new.content, new.source, tags, new.now_ms, new.now_ms))
+    record = (new.guid, new.scope, new.kind, new.content, new.source, tags, new.now_ms, new.now_ms)
+    if new.thread:
+        tx.records.insert_turn(record, new.thread, new.seq)
+    else:
+        tx.records.insert(record)
     return new.guid

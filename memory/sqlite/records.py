@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from memory.record import Record
+from memory.sqlite.changes import Changes
 from memory.sqlite.checksum import beginning, checksum, content_checksum
 from memory.sqlite.filters import Conditions, Filters, where
 from memory.sqlite.fulltext import FullTextIndex
@@ -13,11 +14,15 @@ from memory.words import parts_of
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
 INSERT = RowInsert(f"records(row, {COLUMNS}, crc, parts)", 11)
+INSERT_TURNS = RowInsert(f"records(row, {COLUMNS}, crc, parts, thread, seq)", 13)
+LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
+MOST_SEQ = 2**63 - 1
 SELECT = f"SELECT {COLUMNS}, 0.0 FROM records AS r"
 FOUND = f"SELECT {', '.join('r.' + name for name in COLUMNS.split(', '))}, "
 SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
 WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 CHANGE = "UPDATE records SET content = ?, parts = ?, updated_at = ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
+AT_ROW = f"SELECT {COLUMNS} FROM records WHERE row = ?"
 ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
 
@@ -37,6 +42,9 @@ class RecordTable:
         """A table in its committed state."""
         self._connection = connection
         self._waiting: list[tuple[Any, ...]] = []
+        self._turns: list[tuple[Any, ...]] = []   # that wait as well
+        self._last_seqs: dict[str, int] = {}      # of the threads that this transaction has added to
+        self.changes: Changes | None = None       # told of what is edited and deleted, where somebody wants to know
         self._index = FullTextIndex(connection)
         self._last_row = 0
         self.reset()
@@ -44,6 +52,8 @@ class RecordTable:
     def reset(self) -> None:
         """Forgets what waited: after a rollback, and at the beginning."""
         self._waiting.clear()
+        self._turns.clear()
+        self._last_seqs.clear()
         self._last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
         self._index.reset(self._last_row)
 
@@ -55,16 +65,35 @@ class RecordTable:
         self._waiting.append((self._last_row, guid, scope, kind, content, source, tags, created_at, updated_at, crc,
                               parts_of(content)))
 
+    @property
+    def last_row(self) -> int:
+        """The highest row."""
+        return self._last_row
+
+    def insert_turn(self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None) -> None:
+        """A new record in a thread, at the place `seq`, or after all that are there."""
+        last = self._last_seqs.get(thread)
+        if last is None:   # then none of this thread waits
+            last = self._connection.execute(LAST_SEQ, (thread,)).get
+        seq = min(last + 1, MOST_SEQ) if seq is None else seq
+        self._last_seqs[thread] = max(last, seq)
+        self.insert(record)
+        self._turns.append((*self._waiting.pop(), thread, seq))
+
     def flush(self) -> None:
         """Puts the rows that wait into the table."""
         if self._waiting:
             INSERT.run(self._connection, self._waiting)
             self._waiting.clear()
+        if self._turns:
+            INSERT_TURNS.run(self._connection, self._turns)
+            self._turns.clear()
 
     def complete(self) -> None:
         """Table and index as the commit wants them."""
         self.flush()
         self._index.catch_up(self._last_row)
+        self._last_seqs.clear()
 
     def by_guid(self, guid: str) -> Place | None:
         """One record."""
@@ -81,17 +110,23 @@ class RecordTable:
     def replace_content(self, place: Place, new: str, now_ms: int) -> None:
         """Gives a record another content."""
         self._index.changed(place.row, place.content, place.parts)
+        if self.changes is not None:
+            self.changes.add(place.row)
         self._connection.execute(CHANGE, (new, parts_of(new), now_ms, content_checksum(new), place.row))
 
     def delete(self, place: Place) -> None:
         """Deletes a record."""
         self._index.gone(place.row, place.content, place.parts)
+        if self.changes is not None:
+            self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
 
     def delete_kind(self, kind: str) -> int:
         """Deletes all records of a kind and returns how many they were."""
         self.complete()
         self._index.gone_kind(kind)
+        if self.changes is not None:
+            self.changes.add_all()
         self._connection.execute("DELETE FROM records WHERE kind = ?", (kind,))
         return self._connection.changes()
 
@@ -103,6 +138,13 @@ class RecordTable:
         if window:
             values += [-1 if limit is None else limit, offset]
         return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER[order] + window, values))
+
+    def at_rows(self, scores: dict[int, float]) -> Iterator[Record]:
+        """The records at these rows, in the order of `scores`, each with its own."""
+        self.flush()
+        for row, score in scores.items():
+            for values in self._connection.execute(AT_ROW, (row,)):
+                yield Record._make((*values, score))
 
     def search(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *, scored: bool) -> Iterator[Record]:
         """Records that match an FTS5 expression, with their score or 0; `unwanted` is what it excludes, "" for nothing.

@@ -3,6 +3,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory.errors import StoreBroken, StoreDamaged, StoreFenced
 from memory.sqlite.commits import CommitCount, lost_commits
@@ -11,6 +12,9 @@ from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, str
 from memory.sqlite.inbox import Inbox
 from memory.sqlite.pending import PendingTable
 from memory.sqlite.records import RecordTable
+
+if TYPE_CHECKING:
+    from memory.recall.ranker import Ranker
 
 
 class Store:
@@ -21,6 +25,7 @@ class Store:
         self.memory_id, self.path, self._epoch = memory_id, str(path), epoch
         self._connection = open_store_file(path)
         self._open = False
+        self._ranker: Ranker | None = None   # from the first search that ranks
         self._inode = path.stat().st_ino
         try:
             with translated(self.path), condemned_where_damaged(path):
@@ -42,6 +47,7 @@ class Store:
 
     def take_over(self, epoch: int) -> None:
         """Belongs to the owner of that epoch from now on, and no more to an earlier one. Raises StoreFenced and StoreBusy."""
+        self._forget_ranker()
         self.begin(epoch)
         try:
             with translated(self.path):
@@ -83,6 +89,8 @@ class Store:
             self._connection.execute("COMMIT")
         self.commits.committed()
         self._open = False
+        if self._ranker is not None:
+            self._ranker.committed()
 
     def rollback(self) -> None:
         """Undoes the open transaction, if there is one."""
@@ -91,6 +99,8 @@ class Store:
         self._open = False
         self.records.reset()
         self.inbox.reset()
+        if self._ranker is not None:
+            self._ranker.undone()
 
     @contextmanager
     def transaction(self, epoch: int | None = None) -> Iterator["Store"]:
@@ -124,12 +134,27 @@ class Store:
         self._leave()
         return condemn(Path(self.path), reason)
 
+    @property
+    def ranker(self) -> "Ranker":
+        """What ranks its records, made at the first search that asks for it. Heavy: a worker that never does stays small."""
+        if self._ranker is None:
+            from memory.recall.ranker import Ranker  # numpy and the stemmer take 20 MB of a worker's 70
+            self._ranker = Ranker(self._connection, self.records)
+        return self._ranker
+
+    def _forget_ranker(self) -> None:
+        if self._ranker is not None:
+            self._ranker.close()
+            self._ranker = None
+
     def _leave(self) -> None:
+        self._forget_ranker()
         keep_log(self._connection, True)
         self._connection.close(True)
 
     def close(self) -> None:
         """Checkpoints and closes the file; an open transaction is undone."""
+        self._forget_ranker()
         self._connection.close()
 
 

@@ -14,10 +14,10 @@ def words(*agents: dict[str, object]) -> list[str]:
 
 def test_the_samples_tell_their_commands_in_the_order_of_the_bundle() -> None:
     told = {name: [command.word for command in commands_of(check((SAMPLES / name).read_bytes()).accepted())]
-            for name in ("memory_test.json", "webhook_inbox.json")}
+            for name in ("memory_test.json", "webhook_inbox.json", "conversation.json")}
 
     assert told == {"memory_test.json": ["/write", "/read", "/search", "/delete", "/append"],
-                    "webhook_inbox.json": ["/inbox", "/find"]}
+                    "webhook_inbox.json": ["/inbox", "/find"], "conversation.json": ["/recall"]}
 
 
 def test_flags_do_not_hide_a_command_and_it_is_told_once() -> None:

@@ -1,0 +1,120 @@
+"""How long a search with `mode: hybrid` takes in stores of 10,000, 100,000 and 1,000,000 records, and what it keeps in memory.
+
+    .venv/bin/python benchmarks/recall_latency.py [--records 100000] [--turns] [--keep FOLDER]
+
+Texts are made: 4 to 44 words of a vocabulary of 50,000, drawn as in natural text (the n-th word a n-th as often as the first),
+so that the first is in four of five records. The words of queries are drawn the same way, or from the 20 most common alone.
+"""
+import argparse
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from memory.operations.records_search import SearchInput, search
+from memory.operations.records_write import WriteInput, write
+from memory.sqlite.store import Store
+
+SIZES = (10_000, 100_000, 1_000_000)
+VOCABULARY, QUERIES, BATCH, TURNS_A_THREAD = 50_000, 200, 500, 200
+SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+
+
+def word(number: int) -> str:
+    """A word of three syllables, another for each number."""
+    return "".join(SYLLABLES[number // len(SYLLABLES) ** place % len(SYLLABLES)] for place in range(3))
+
+
+class Texts:
+    """Makes texts, the same ones each time."""
+
+    def __init__(self) -> None:
+        self._chance = np.random.default_rng(1)
+        self._words = np.array([word(number) for number in range(VOCABULARY)])
+        weights = 1 / np.arange(1, VOCABULARY + 1)
+        self._weights = weights / weights.sum()
+
+    def of(self, length: int, most: int = VOCABULARY) -> str:
+        """So many words, of the `most` most common."""
+        weights = self._weights[:most] / self._weights[:most].sum()
+        return " ".join(self._words[self._chance.choice(most, length, p=weights)])
+
+    def many(self, count: int) -> Iterator[str]:
+        """Texts of records."""
+        lengths = self._chance.integers(4, 45, count)
+        words = self._words[self._chance.choice(VOCABULARY, int(lengths.sum()), p=self._weights)]
+        return map(" ".join, np.split(words, np.cumsum(lengths)[:-1]))
+
+
+def fill(store: Store, records: int, *, turns: bool) -> float:
+    """Writes the records; records a second, the making of their texts not counted."""
+    texts, took = Texts(), 0.0
+    for first in range(0, records, BATCH):
+        batch = [WriteInput(f"guid-{first + i:08}", "bench", f"kind{i % 4}", text, f"speaker{i % 2}", (f"tag{i % 8}",), 1,
+                            f"thread{(first + i) // TURNS_A_THREAD}" if turns else "")
+                 for i, text in enumerate(texts.many(BATCH))]
+        began = time.perf_counter()
+        with store.transaction() as tx:
+            for new in batch:
+                write(tx, new)
+        took += time.perf_counter() - began
+    return records / took
+
+
+def measure(store: Store, texts: list[str], **filters: object) -> tuple[float, float, float]:
+    """(p50, p95, longest) of the queries, ms."""
+    took = []
+    for text in texts:
+        began = time.perf_counter()
+        with store.transaction() as tx:
+            search(tx, SearchInput(text, 1 << 30, mode="hybrid", **filters))   # type: ignore[arg-type]
+        took.append((time.perf_counter() - began) * 1000)
+    return tuple(np.percentile(took, [50, 95, 100]))   # type: ignore[return-value]
+
+
+def memory_mb() -> int:
+    """The most that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def run(records: int, folder: Path, *, turns: bool) -> None:
+    """One size: a table row for each kind of query."""
+    path = folder / f"{records}{'-turns' if turns else ''}.db"
+    made = not path.exists()
+    store = Store("bench/recall", path)
+    if made:
+        print(f"{records:>9,} records  written at {fill(store, records, turns=turns):,.0f}/s, {memory_mb()} MB")
+    texts, (first, _, _) = Texts(), measure(store, ["bada"])
+    usual = [texts.of(5) for _ in range(QUERIES)]
+    for name, queries, filters in (
+        ("five words", usual, {}),
+        ("five common words", [texts.of(5, 20) for _ in range(QUERIES)], {}),
+        ("the commonest word", [word(0)] * 20, {}),
+        ("kind and tag", usual, {"filters": {"kind": "kind1"}, "tags": ("tag1",)}),
+    ):
+        p50, p95, longest = measure(store, queries, **filters)
+        print(f"{records:>9,} {name:20} p50 {p50:7.1f}  p95 {p95:7.1f}  longest {longest:7.1f} ms")
+    print(f"{records:>9,} first search {first:7.0f} ms, {memory_mb()} MB\n")
+    store.close()
+
+
+def main() -> None:
+    """All sizes, or the one that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, action="append")
+    parser.add_argument("--turns", action="store_true", help=f"in threads of {TURNS_A_THREAD}")
+    parser.add_argument("--keep", type=Path, help="a folder for the stores, so that they are made once")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for records in asked.records or SIZES:
+            run(records, asked.keep or Path(folder), turns=asked.turns)
+
+
+if __name__ == "__main__":
+    main()

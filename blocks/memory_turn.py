@@ -1,0 +1,57 @@
+"""memory_turn: keeps a conversation: every message that it hears is stored as a turn of a thread."""
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from blocks.contract import Call
+from blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Tags
+from blocks.registry import block
+from bus.message import Message
+from memory.operations.records_write import WriteInput, write
+
+TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+TOKENS = ("pipeline", "swarm", "from", "username", "date")
+MOST_CHARACTERS = 512   # of a thread's name, which stands in an index
+
+
+def _tokens(thread: str) -> str:
+    for token in TOKEN.findall(thread):
+        if token not in TOKENS:
+            raise ValueError(f"there is no {{{{{token}}}}}; known are {', '.join(f'{{{{{name}}}}}' for name in TOKENS)}")
+    return thread
+
+
+class TurnArgs(MemoryArgs):
+    """A turn has the message's text and time, and as its `source` who said it: the message's username, else its `from`."""
+
+    thread: Annotated[str, AfterValidator(_tokens)] = ""
+    """The conversation; by default one for each swarm. `{{pipeline}}`, `{{swarm}}`, `{{from}}`, `{{username}}` and
+    `{{date}}` (the message's day, UTC) may stand in it: `{{swarm}} {{date}}` begins a thread each day."""
+    scope: str = ""
+    """The turns' scope; by default the memory_id."""
+    kind: str = "turn"
+    """The turns' kind."""
+    tags: Tags = ()
+    """Tags of the turns: a JSON array in a string, an array, or a comma list."""
+
+
+@block("memory_turn", TurnArgs)
+def memory_turn(call: Call, args: TurnArgs) -> Message | None:
+    """Says nothing, so that it may listen to everything that is said; what has no text is not kept."""
+    if not args.memory_id:
+        return call.error(NO_MEMORY_ID)
+    if call.text:
+        said_ms = min(max(call.message.timestamp_ms or call.now_ms, 0), call.now_ms)   # nothing is said in the future
+        write(call.tx, WriteInput(call.new_guid(), args.scope or args.memory_id, args.kind, call.text, call.message.speaker,
+                                  args.tags, said_ms, thread(call, args.thread, said_ms)))
+    return None
+
+
+def thread(call: Call, template: str, said_ms: int) -> str:
+    """The conversation that a message belongs to."""
+    heard_on = call.agent.swarm or call.agent.alias
+    values = {"pipeline": call.agent.pipeline, "swarm": heard_on, "from": call.message.sender, "username": call.message.speaker,
+              "date": f"{datetime.fromtimestamp(said_ms / 1000, UTC):%Y-%m-%d}"}
+    return TOKEN.sub(lambda token: values[token[1]], template or "{{pipeline}}/{{swarm}}")[:MOST_CHARACTERS]

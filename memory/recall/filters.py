@@ -1,0 +1,67 @@
+"""Which records pass a search's filters: sets of rows, kept from search to search and brought up to date with the layout."""
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.recall.layout import Layout
+from memory.sqlite.filters import Conditions
+from memory.sqlite.outline import Since, rows_with
+from memory.sqlite.vocabulary import Rows
+
+KEPT = 16   # sets of a store; 8 bytes a record that passes
+Clause = tuple[str, tuple[Any, ...]]   # a condition on `records AS r`, and the values in it
+
+
+class Filters:
+    """Sets of rows by condition; for one store."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """None yet."""
+        self._connection = connection
+        self._rows: OrderedDict[Clause, Rows] = OrderedDict()
+
+    def mask(self, conditions: Conditions, layout: Layout) -> NDArray[np.bool_] | None:
+        """Whether each place meets the conditions; None where there are none."""
+        together = None
+        for clause in _clauses(conditions):
+            mask = np.zeros(len(layout), bool)
+            mask[layout.places(self._of(clause))] = True
+            together = mask if together is None else together & mask
+        return together
+
+    def change(self, since: Since) -> None:
+        """Rows came after `since.row`, and its others were changed or deleted."""
+        changed = np.asarray(since.changed, np.int64)
+        for clause, rows in self._rows.items():
+            kept = rows[(rows <= since.row) & ~np.isin(rows, changed)]
+            added = rows_with(self._connection, *clause, since)
+            self._rows[clause] = np.sort(np.concatenate([kept, added]))
+
+    def nbytes(self) -> int:
+        """What they take in memory."""
+        return sum(rows.nbytes for rows in self._rows.values())
+
+    def _of(self, clause: Clause) -> Rows:
+        if clause not in self._rows:
+            self._rows[clause] = rows_with(self._connection, *clause, Since())
+            if len(self._rows) > KEPT:
+                self._rows.popitem(last=False)
+        self._rows.move_to_end(clause)
+        return self._rows[clause]
+
+
+def _clauses(conditions: Conditions) -> Iterator[Clause]:
+    """Each condition by itself, since searches seldom have the same ones together."""
+    parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
+    parts += [Conditions(tags=(tag,)) for tag in conditions.tags]
+    rest = replace(conditions, equal={}, tags=())
+    parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in ("kinds", "scopes", "after_ms", "before_ms")]
+    for part in parts:
+        clauses, values = part.clauses()
+        if clauses:
+            yield " AND ".join(clauses), tuple(values)

@@ -1,0 +1,143 @@
+"""The ranker of one store: its layout, kept in step with what is written, and the arms that search it."""
+from dataclasses import dataclass
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.query import Query, match_all, match_any
+from memory.recall.filters import Filters
+from memory.recall.granularities import Granularities
+from memory.recall.layout import Layout, Places
+from memory.recall.pool import POOL
+from memory.recall.scene import Floats, Found, Scene
+from memory.recall.stems import Stems
+from memory.recall.text_arm import text_arm
+from memory.sqlite.changes import Changes
+from memory.sqlite.filters import Conditions
+from memory.sqlite.outline import Since, read_outline
+from memory.sqlite.records import RecordTable
+from memory.sqlite.vocabulary import Vocabulary
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What a search found, best first, and all that it was decided by."""
+
+    places: Places
+    scores: Floats           # of all places
+    arms: tuple[Found, ...]
+    scene: Scene
+
+    def rows(self) -> dict[int, float]:
+        """Row -> score, best first."""
+        rows, scores = self.scene.layout.row[self.places], self.scores[self.places]
+        return dict(zip(rows.tolist(), scores.tolist(), strict=True))
+
+
+class Ranker:
+    """Works inside the store's open transaction, and sees what it has written. What a rollback undid is read anew."""
+
+    def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
+        """Nothing is read before the first search."""
+        self._connection, self._records = connection, records
+        self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
+        self._stems: dict[str, Stems] = {}
+        self._layout: Layout | None = None
+        self._granularities = Granularities(Layout.empty())
+        self._changes = records.changes = Changes()
+        self._known = 0            # the highest row that the layout has heard of
+        self._committed = -1       # the highest row that is committed, as far as is known
+        self._uncommitted = False  # whether the layout has what is not
+
+    def search(self, query: Query, conditions: Conditions, limit: int, language: str) -> Ranked:
+        """The best `limit` records of those that meet all conditions."""
+        self._records.complete()
+        self._vocabulary.open()
+        layout = self._current()
+        scene = Scene(layout, self._granularities, self._vocabulary, self._allowed(query, conditions, layout))
+        POOL.used(self)
+        arms = (text_arm(scene, query, self._stems_of(language), language),)
+        scores = arms[0].score
+        return Ranked(_best(scores, scene, limit), scores, arms, scene)
+
+    def committed(self) -> None:
+        """The transaction was committed."""
+        self._committed, self._uncommitted, self._changes.uncommitted = self._records.last_row, False, False
+
+    def undone(self) -> None:
+        """The transaction was rolled back."""
+        if self._uncommitted:
+            self.drop()
+        self._changes.uncommitted = False
+        self._committed = self._records.last_row
+        self._known = min(self._known, self._committed)   # rows above may be given to other records
+
+    def drop(self) -> None:
+        """Gives back what is kept; the next search reads it again."""
+        self._layout, self._uncommitted = None, False
+        self._filters = Filters(self._connection)
+        self._vocabulary.changed()
+
+    def close(self) -> None:
+        """The store is closed."""
+        self._records.changes = None
+        POOL.forget(self)
+
+    def nbytes(self) -> int:
+        """What is kept."""
+        return (self._layout.nbytes if self._layout is not None else 0) + self._filters.nbytes()
+
+    def _current(self) -> Layout:
+        """The layout as of now."""
+        last = self._records.last_row
+        if self._layout is not None and not self._changes and last == self._known:
+            return self._layout
+        self._vocabulary.changed()
+        self._uncommitted |= self._changes.uncommitted or last > self._committed
+        if self._layout is None or self._changes.everything:
+            self._filters = Filters(self._connection)
+            layout, since = Layout.empty(), Since()
+        else:
+            layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
+            self._filters.change(since)
+        self._layout = layout.changed(np.asarray(since.changed, np.int64), read_outline(self._connection, since))
+        self._granularities = Granularities(self._layout)
+        self._known = last
+        self._changes.clear()
+        return self._layout
+
+    def _allowed(self, query: Query, conditions: Conditions, layout: Layout) -> Mask | None:
+        """What passes the filters, has all phrases and nothing of what is excluded."""
+        allowed = self._filters.mask(conditions, layout)
+        for phrase in query.phrases:
+            allowed = _and(allowed, self._holding(match_all(Query(phrases=(phrase,))), layout))
+        if query.excluded:
+            allowed = _and(allowed, ~self._holding(match_any(query), layout))
+        return allowed
+
+    def _holding(self, expression: str, layout: Layout) -> Mask:
+        mask = np.zeros(len(layout), bool)
+        mask[layout.places(self._vocabulary.matching(expression))] = True
+        return mask
+
+    def _stems_of(self, language: str) -> Stems:
+        if language not in self._stems:
+            self._stems[language] = Stems(language)
+        return self._stems[language]
+
+
+def _and(one: Mask | None, other: Mask) -> Mask:
+    return other if one is None else one & other
+
+
+def _best(scores: Floats, scene: Scene, limit: int) -> Places:
+    """Those with a score that are allowed, best first, of equal ones the oldest; `limit` at most."""
+    wanted = scores > 0
+    places = np.flatnonzero(wanted if scene.allowed is None else wanted & scene.allowed)
+    if len(places) > limit > 0:
+        least = np.partition(scores[places], -limit)[-limit]
+        places = places[scores[places] >= least]
+    return places[np.lexsort((scene.layout.row[places], -scores[places]))][:limit]

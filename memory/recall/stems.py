@@ -1,0 +1,35 @@
+"""Stems: words of one stem are found for each other. Made when a query is read: the index has the words as they are."""
+import Stemmer
+
+from memory.sqlite.vocabulary import Vocabulary
+
+MOST_WORDS = 4096    # that are looked at for those of one stem
+VOWELS = "aeiouy"
+
+
+class Stems:
+    """Stems of one language; for one thread. "none" leaves words as they are."""
+
+    def __init__(self, language: str) -> None:
+        """One of memory/recall/languages.py."""
+        self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
+
+    def stem(self, word: str) -> str:
+        """The stem of a word of the index, which is in lower case and without accents. What has a digit is no word."""
+        return word if self._stemmer is None or not word.isalpha() else self._stemmer.stemWord(word)
+
+    def spellings(self, word: str, vocabulary: Vocabulary) -> dict[str, int]:
+        """The store's words that have the stem of `word`, itself among them, each with the number of its records.
+
+        They are looked for among the first 4,096 that begin with the stem, without the vowel that it may end in.
+        """
+        stem = self.stem(word)
+        prefix = stem[:-1] if stem[-1:] in VOWELS else stem
+        found: dict[str, int] = {}
+        if self._stemmer is not None and len(prefix) > 1 and word.isalpha():
+            words = vocabulary.beginning(prefix, MOST_WORDS)
+            stems = self._stemmer.stemWords(list(words))
+            found = {one: words[one] for one, its in zip(words, stems, strict=True) if its == stem}
+        if word not in found and (count := vocabulary.count(word)):
+            found[word] = count
+        return found

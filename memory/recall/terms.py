@@ -1,0 +1,91 @@
+"""What a query looks for, term by term: a stem with its spellings, a phrase, a beginning, two letters of Chinese."""
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+
+import numpy as np
+
+from memory.query import Query, match_all
+from memory.recall.stems import Stems
+from memory.recall.stopwords import without_stop_words
+from memory.sqlite.vocabulary import Postings, Rows, Vocabulary
+from memory.words import in_letters, taken_apart, tokens
+
+MOST_TERMS = 256   # of a query; what comes after is not looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Something to look for: the spellings of a stem, or what an expression of FTS5 finds."""
+
+    text: str                  # as it is shown
+    records: int               # that hold it, about: one that holds two spellings is counted twice
+    spellings: tuple[str, ...] = ()
+    found: Rows | None = field(default=None, compare=False)   # by an expression
+
+    def postings(self, vocabulary: Vocabulary, *, counted: bool = True) -> Postings:
+        """Its records. Where the counts are not wanted, or it is an expression, each holds it once: that is half the work."""
+        if self.found is None and counted:
+            return _together([vocabulary.postings(one) for one in self.spellings])
+        rows = self.found
+        if rows is None:
+            rows = vocabulary.matching(" OR ".join(f'"{one}"' for one in self.spellings))
+        return Postings(rows, np.ones(len(rows), np.float32))
+
+
+def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) -> list[Term]:
+    """What the query looks for, each once, also what no record holds. Stop words are left out, unless they are all there is."""
+    found: dict[str, Term] = {}
+    expressions = dict(islice(_expressions(query), MOST_TERMS))
+    for expression, text in expressions.items():
+        rows = vocabulary.matching(expression)
+        found[expression] = Term(text, len(rows), found=rows)
+    words = without_stop_words(tuple(dict.fromkeys(_words(query))), language, others=bool(expressions))
+    for word in words[:MOST_TERMS - len(expressions)]:
+        stem = stems.stem(word)
+        if stem not in found:
+            spellings = stems.spellings(word, vocabulary)
+            found[stem] = Term(word, sum(spellings.values()), tuple(spellings))
+    return list(found.values())
+
+
+def _words(query: Query) -> Iterator[str]:
+    """Single words, as the index has them."""
+    for text in (*query.words, *query.phrases):
+        words = tokens(text)
+        if not in_letters(text) and (len(words) > 1 or taken_apart(text) is None):
+            yield from words
+
+
+def _expressions(query: Query) -> Iterator[tuple[str, str]]:
+    """(expression, text): phrases of several words, beginnings, identifiers with their parts, and letters that are words."""
+    for text in query.phrases:
+        if len(tokens(text)) > 1 and not in_letters(text):
+            yield match_all(Query(phrases=(text,))), f'"{text}"'
+    for text in query.prefixes:
+        yield match_all(Query(prefixes=(text,))), f"{text}*"
+    for text in (*query.words, *query.phrases):
+        if in_letters(text):
+            yield from _letters(text)
+        elif taken_apart(text) is not None:
+            yield match_all(Query(words=(text,))), text
+
+
+def _letters(text: str) -> Iterator[tuple[str, str]]:
+    """Chinese has no spaces: two letters side by side say more than one, and seldom less than a word."""
+    apart = [tokens(piece) for piece in (taken_apart(text) or text).split()]
+    letters = [piece[0] for piece in apart if piece]
+    for pair in pairwise(letters) if len(letters) > 1 else [letters]:
+        phrase = " ".join(pair)
+        yield f'"{phrase}"', "".join(pair)
+
+
+def _together(parts: list[Postings]) -> Postings:
+    """The spellings of a stem as one: a record's counts are added."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = np.concatenate([part.rows for part in parts])
+    order = np.argsort(rows, kind="stable")
+    rows, counts = rows[order], np.concatenate([part.counts for part in parts])[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    return Postings(rows[first], np.add.reduceat(counts, first) if len(first) else counts)

@@ -1,0 +1,92 @@
+"""The words of a store: which records hold one and how often, and which words begin alike. Read from the full-text indexes.
+
+Nothing else is kept for it: fts5vocab counts a word's records at 30 ns each and lists its occurrences at 100. Parts of words
+(memory/words.py) are words too; of a record that has a word in its content, its parts say nothing more about it.
+"""
+from collections import Counter
+from typing import NamedTuple
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+INDEXES = ("records_fts", "parts_fts")
+TABLES = """
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places USING fts5vocab('main', 'records_fts', 'instance');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_counts USING fts5vocab('main', 'parts_fts', 'col');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_places USING fts5vocab('main', 'parts_fts', 'instance');
+"""
+BEGINNING = "SELECT term, doc FROM temp.word_counts WHERE term >= ?1 AND term < ?2 LIMIT ?3"
+PARTS_BEGINNING = "SELECT term, doc FROM temp.part_counts WHERE term >= ?1 AND term < ?2 AND col = 'parts' LIMIT ?3"
+COUNT = "SELECT doc FROM temp.word_counts WHERE term = ?"
+PARTS_COUNT = "SELECT doc FROM temp.part_counts WHERE term = ? AND col = 'parts'"
+PLACES = "SELECT group_concat(doc) FROM temp.word_places WHERE term = ?"
+PARTS_PLACES = "SELECT group_concat(doc) FROM temp.part_places WHERE term = ? AND col = 'parts'"
+MOST_KEPT = 2000   # answers
+LAST = "\U0010ffff"   # no word goes on with it
+
+
+class Postings(NamedTuple):
+    """The records that hold a word, ascending, and how often each does."""
+
+    rows: Rows
+    counts: NDArray[np.float32]
+
+
+class Vocabulary:
+    """Reads the words of one store inside its open transaction; the index must be in step with the records."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """`open` comes first in each transaction."""
+        self._connection = connection
+        self._beginnings: dict[str, dict[str, int]] = {}
+        self._counts: dict[str, int] = {}
+
+    def open(self) -> None:
+        """Sees to the tables through which it reads: they are temporary, and a rollback takes them with it."""
+        self._connection.execute(TABLES)
+        if len(self._beginnings) + len(self._counts) > MOST_KEPT:
+            self.changed()
+
+    def changed(self) -> None:
+        """Records were written since it was asked: it counts again."""
+        self._beginnings.clear()
+        self._counts.clear()
+
+    def beginning(self, prefix: str, most: int) -> dict[str, int]:
+        """Words that begin like this, each with the number of its records; the first `most` of them by the alphabet."""
+        if prefix not in self._beginnings:
+            found = Counter[str]()
+            for sql in (BEGINNING, PARTS_BEGINNING):
+                found.update(dict(self._connection.execute(sql, (prefix, prefix + LAST, most))))
+            self._beginnings[prefix] = found
+        return self._beginnings[prefix]
+
+    def count(self, word: str) -> int:
+        """How many records hold the word, about: one that has it in its content and in its parts is counted twice."""
+        if word not in self._counts:
+            self._counts[word] = sum(self._connection.execute(sql, (word,)).get or 0 for sql in (COUNT, PARTS_COUNT))
+        return self._counts[word]
+
+    def postings(self, word: str) -> Postings:
+        """The records that hold the word."""
+        found = numbers(self._connection.execute(PLACES, (word,)).get)
+        if parts := self._connection.execute(PARTS_PLACES, (word,)).get:
+            more = numbers(parts)
+            found = np.sort(np.concatenate([found, more[~np.isin(more, found)]]), kind="stable")
+        first = np.flatnonzero(np.diff(found, prepend=-1))   # a record comes once for each time that it holds the word
+        return Postings(found[first], np.diff(first, append=len(found)).astype(np.float32))
+
+    def matching(self, expression: str) -> Rows:
+        """The records that an FTS5 expression finds, ascending."""
+        found = [numbers(self._connection.execute(
+            f"SELECT group_concat(rowid) FROM {index} WHERE {index} MATCH ?", (expression,)).get) for index in INDEXES]
+        both = np.sort(np.concatenate(found), kind="stable") if len(found[1]) else found[0]
+        return both[np.flatnonzero(np.diff(both, prepend=-1))]
+
+
+def numbers(text: str | None) -> Rows:
+    """What group_concat made of integers."""
+    return np.fromstring(text or "", dtype=np.int64, sep=",")

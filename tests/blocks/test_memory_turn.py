@@ -1,0 +1,107 @@
+"""memory_turn: a conversation, message by message: who said what, when, and after what."""
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from pydantic import ValidationError
+
+from memory.sqlite.store import Store
+from tests.blocks.calls import MEMORY_ID, NOW, UID, answer, args_of, make_call, make_message
+from tests.memory.builders import make_store, read_all
+
+
+def hear(store: Store, text: str | None, *, part: dict[str, Any] | None = None, now_ms: int = NOW, **args: Any) -> Any:
+    with store.transaction() as tx:
+        call = make_call(make_message(text, **(part or {})), tx, now_ms=now_ms)
+        return answer("memory_turn", call, **({"memory_id": MEMORY_ID} | args))
+
+
+def turns(store: Store) -> list[tuple[Any, ...]]:
+    return apsw.Connection(store.path).execute("SELECT thread, seq, source, content FROM records ORDER BY row").fetchall()
+
+
+def test_what_is_heard_is_kept_in_order_with_its_speaker(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    for speaker, text in (("Ann", "one"), ("Bob", "two"), ("Ann", "three")):
+        assert hear(store, text, part={"username": speaker}) is None
+
+    assert turns(store) == [(f"{UID}/keeper", 0, "Ann", "one"), (f"{UID}/keeper", 1, "Bob", "two"),
+                            (f"{UID}/keeper", 2, "Ann", "three")]
+
+
+def test_a_turn_has_the_messages_time_but_none_to_come(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    for timestamp in (NOW - 9, (NOW - 5000) / 1000, NOW + 9, -7, "no time", 1e300):
+        hear(store, "tea", part={"timestamp": timestamp})
+
+    assert [one.created_at for one in read_all(store)] == [NOW - 9, NOW - 5000, NOW, 0, NOW, NOW]
+
+
+def test_without_a_username_the_sender_speaks(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    hear(store, "tea", part={"username": None})
+    hear(store, "tea", part={"username": ""})
+
+    assert [one.source for one in read_all(store)] == ["User", "User"]
+
+
+def test_the_defaults_are_a_turns(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    hear(store, "tea")
+    hear(store, "tea", scope="s", kind="k", tags=["a"])
+
+    assert [(one.scope, one.kind, one.tags) for one in read_all(store)] == [(MEMORY_ID, "turn", "[]"), ("s", "k", '["a"]')]
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_what_has_no_text_is_not_kept(tmp_path: Path, text: str | None) -> None:
+    store = make_store(tmp_path)
+
+    assert hear(store, text) is None
+    assert read_all(store) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "thread"),
+    [
+        ("talk", "talk"),
+        ("{{swarm}} of {{ username }}", "keeper of Ann"),
+        ("{{date}}", "2023-11-14"),
+        ("{{pipeline}}/{{from}}", f"{UID}/User"),
+        ("x" * 600, "x" * 512),
+    ],
+)
+def test_a_thread_may_depend_on_the_message(tmp_path: Path, template: str, thread: str) -> None:
+    store = make_store(tmp_path)
+
+    hear(store, "tea", thread=template)
+
+    assert turns(store)[0][0] == thread
+
+
+def test_an_unknown_token_is_refused_at_deploy() -> None:
+    with pytest.raises(ValidationError, match=r"there is no \{\{user\}\}; known are"):
+        args_of("memory_turn", memory_id=MEMORY_ID, thread="{{user}}")
+
+
+def test_a_memory_id_is_needed() -> None:
+    said = answer("memory_turn", make_call(make_message("tea")))
+
+    assert said is not None
+    assert "memory_id is missing" in said["args"][0]["text"]
+
+
+def test_a_name_that_is_hostile_is_kept_as_it_is(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    names = ["'; DROP TABLE records", 'a"b', "{{date}}", "a\x00b", "名前"]
+
+    for name in names:
+        hear(store, "tea", part={"username": name}, thread="{{username}}")
+
+    assert [one.source for one in read_all(store)] == names
+    assert [thread for thread, *_ in turns(store)] == names

@@ -1,0 +1,227 @@
+"""records.search with mode hybrid: any word in any form, in its surroundings; nothing for nonsense; filters before limits."""
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.errors import Refused
+from memory.operations.records_append import AppendInput, append
+from memory.operations.records_search import SearchInput, search
+from memory.operations.records_write import write
+from memory.recall import pool
+from memory.recall.languages import LANGUAGES
+from memory.recall.stems import Stems
+from memory.recall.stopwords import STOP_WORDS
+from memory.sqlite.store import Store
+from memory.words import tokens
+from tests.memory.builders import NOW, PLENTY, fresh_store, make_record, make_store, write_all
+
+LIBRARY = ("the blue sky is running away", "I ran to the hills", "userName of the 東京都 tower", "Ein schönes Haus",
+           "he said \"tea\" and user-name", "café v1.2.3 at 3pm")
+
+
+def found(store: Store, text: str, **changes: Any) -> list[str]:
+    with store.transaction() as tx:
+        return [one.content for one in search(tx, SearchInput(text, PLENTY, mode="hybrid", **changes))]
+
+
+def converse(store: Store, *turns: tuple[str, str], thread: str = "t") -> None:
+    with store.transaction() as tx:
+        for speaker, text in turns:
+            write(tx, make_record(text, source=speaker, thread=thread))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("runs", LIBRARY[0]),
+        ("What about skies?", LIBRARY[0]),
+        ('"blue sky"', LIBRARY[0]),
+        ("hil*", LIBRARY[1]),
+        ("the ran", LIBRARY[1]),
+        ("京都", LIBRARY[2]),
+        ("username", LIBRARY[2]),
+        ("userName", LIBRARY[2]),
+        ("schone hauser", LIBRARY[3]),
+        ("user_name tea", LIBRARY[4]),
+        ("v1.2.3", LIBRARY[5]),
+        ("CAFÉ", LIBRARY[5]),
+    ],
+)
+def test_it_is_found_by_any_word_in_any_form(tmp_path: Path, query: str, expected: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *LIBRARY)
+
+    assert found(store, query, language="german" if "haus" in query else "english")[:2].count(expected) == 1
+
+
+@pytest.mark.parametrize("query", ["", "?!", "zzxq", "blorp zzxq sky qwrt", '"sky blue"', "sky -blue", "sky kind:none"])
+def test_nothing_is_found_for_nonsense_or_by_what_is_excluded(tmp_path: Path, query: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *LIBRARY)
+
+    assert found(store, query) == []
+
+
+def test_stop_words_are_looked_for_where_they_are_all_there_is(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "to be or not to be", "tea")
+
+    assert found(store, "not to be") == ["to be or not to be"]
+
+
+def test_a_turn_is_found_by_what_was_said_before_and_after(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    converse(store, ("Ann", "What is the name of your puppy?"), ("Bob", "Rex"))
+    converse(store, ("Bob", "Rain again"), ("Ann", "Sigh"), thread="weather")
+
+    assert set(found(store, "puppy name")) == {"What is the name of your puppy?", "Rex"}
+
+
+def test_a_late_turn_stands_where_its_seq_says(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        for seq in (10, 20, 30, 40, 50, 60):
+            write(tx, make_record(f"n{seq}", thread="t", seq=seq))
+    found(store, "puppy")
+    with store.transaction() as tx:
+        write(tx, make_record("puppy", thread="t", seq=15))
+
+    assert found(store, "puppy")[:1] == ["puppy"]
+    assert set(found(store, "puppy")[:4]) == {"puppy", "n10", "n20", "n30"}
+
+
+def test_who_is_named_comes_first_where_several_speak(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    converse(store, ("Bob", "I like tea"), ("Ann", "I like tea"))
+
+    with store.transaction() as tx:
+        first, *_ = search(tx, SearchInput("Does Ann like tea", PLENTY, mode="hybrid"))
+
+    assert first.source == "Ann"
+
+
+def test_the_best_ten_are_found_unless_a_limit_says_otherwise(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["tea"] * 30)
+
+    assert [len(found(store, "tea", limit=limit)) for limit in (None, 0, 12, 1000)] == [10, 0, 12, 30]
+
+
+def test_scores_are_between_0_and_1_and_fall(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "tea " * 100, "green tea", "a longer text about tea and other things")
+
+    with store.transaction() as tx:
+        scores = [one.score for one in search(tx, SearchInput("green tea", PLENTY, mode="hybrid"))]
+
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score < 1 for score in scores)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    records=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.sets(st.sampled_from("pq")),
+                               st.integers(0, 3)), max_size=25),
+    wanted=st.tuples(st.sampled_from(("", "a")), st.sampled_from(("", "x")), st.sets(st.sampled_from("pq")),
+                     st.integers(0, 4), st.integers(0, 4)),
+    limit=st.integers(1, 30),
+)
+def test_filters_are_those_of_an_oracle_and_lose_nothing_to_the_limit(
+    records: list[tuple[str, str, set[str], int]], wanted: tuple[str, str, set[str], int, int], limit: int
+) -> None:
+    kind, scope, tags, after, before = wanted
+    with fresh_store() as store:
+        expected = []
+        for number, (its_kind, its_scope, its_tags, moment) in enumerate(records):
+            write_all(store, f"tea n{number}", kind=its_kind, scope=its_scope, tags=tuple(its_tags), now_ms=NOW + moment)
+            if kind in ("", its_kind) and scope in ("", its_scope) and tags <= its_tags and after <= moment < before:
+                expected.append(f"tea n{number}")
+            if number % 5 == 0:
+                found(store, "tea", filters={"kind": "a"}, tags=("p",))
+        equal = {name: value for name, value in (("kind", kind), ("scope", scope)) if value}
+
+        result = found(store, f"tea after:{NOW + after} before:{NOW + before}", filters=equal, tags=tuple(tags), limit=limit)
+
+        assert set(result) <= set(expected)
+        assert len(result) == min(limit, len(expected))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text(max_size=60) | st.lists(st.sampled_from(
+    [*'"*-:() ', "the", "kind:", "東京", "e\u0301", "\x00", "'", "a1B2", "NOT"]), max_size=12).map("".join))
+def test_no_text_is_an_error(text: str) -> None:
+    with fresh_store() as store:
+        write_all(store, *LIBRARY)
+
+        assert len(found(store, text)) <= len(LIBRARY)
+
+
+def test_a_text_as_long_as_a_message_is_an_answer_or_refused(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *LIBRARY)
+
+    assert found(store, " ".join(f"x{number}" for number in range(4000))) == []
+    with pytest.raises(Refused):
+        found(store, " ".join(f"x{number}" for number in range(5000)))
+
+
+def test_most_rows_gone_is_no_matter(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["sky"] * 300)
+    write_all(store, *["rain"] * 300, kind="gone")
+    write_all(store, "tea and rain")
+    found(store, "tea")
+    with store.transaction() as tx:
+        tx.records.delete_kind("gone")
+        tx.records.delete_kind("observation")
+        write(tx, make_record("tea again"))
+
+    assert found(store, "tea rain") == ["tea again"]
+
+
+def test_what_is_kept_in_memory_is_bounded_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = [make_store(tmp_path, f"instances/{name}/m") for name in ("one", "two")]
+    for store in stores:
+        write_all(store, "tea")
+    monkeypatch.setattr(pool, "BUDGET", 50)
+
+    for _ in range(2):
+        assert [found(store, "tea") for store in stores] == [["tea"], ["tea"]]
+    assert [store.ranker.nbytes() > 0 for store in stores] == [False, True]
+
+
+def test_another_owner_s_writes_are_found_after_a_takeover(tmp_path: Path) -> None:
+    first, second = make_store(tmp_path), make_store(tmp_path)
+    write_all(first, "green tea")
+    second.take_over(6)
+    assert found(first, "tea") == ["green tea"]
+    with second.transaction() as tx:
+        append(tx, AppendInput(make_record("milk"), "", {"kind": "observation"}, " "))
+    first.take_over(7)
+
+    assert found(first, "milk") == ["green tea milk"]
+
+
+def test_the_languages_are_the_stemmers_and_stop_words_are_as_the_index_has_them() -> None:
+    for language in LANGUAGES:
+        assert Stems(language).stem("tea")
+    assert set(STOP_WORDS) < set(LANGUAGES)
+    assert all(tokens(word) == [word] for words in STOP_WORDS.values() for word in words)
+
+
+def test_a_turn_comes_after_those_that_are_there(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    converse(store, ("Ann", "one"), ("Bob", "two"))
+    with store.transaction() as tx:
+        write(tx, make_record("nine", thread="t", seq=9))
+        write(tx, make_record("ten", thread="t"))
+        write(tx, make_record("other", thread="u"))
+    converse(store, ("Ann", "eleven"))
+
+    places = apsw.Connection(store.path).execute("SELECT content, thread, seq FROM records ORDER BY row").fetchall()
+    assert places == [
+        ("one", "t", 0), ("two", "t", 1), ("nine", "t", 9), ("ten", "t", 10), ("other", "u", 0), ("eleven", "t", 11)]

@@ -1,0 +1,185 @@
+"""mode hybrid against an oracle: BM25 of turn, window and segment, after late arrivals, edits, deletions and rollbacks."""
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.operations.records_append import AppendInput, append
+from memory.operations.records_delete import DeleteInput, delete
+from memory.operations.records_search import SearchInput, search
+from memory.operations.records_write import write
+from memory.sqlite.store import Store
+from tests.memory.builders import PLENTY, fresh_store, make_record
+
+WORDS = ("tea", "cup", "sky", "blue", "rain", "oak")
+
+
+@dataclass
+class Known:
+    """A record, as the oracle knows it."""
+
+    row: int
+    guid: str
+    content: str
+    thread: str
+    seq: int
+    kind: str
+
+
+def score(query: list[str], of: Known, records: list[Known]) -> float:
+    """The formula of docs/search.md, word by word."""
+    if not of.thread:
+        return bm25(query, [one.content for one in records], of.content, records)
+    texts = [(turn(one, records), window(one, records), segment(one, records)) for one in records if one.thread]
+    segments = sorted(dict(segment(one, records) for one in records if one.thread).items())
+    mine = (turn(of, records), window(of, records), segment(of, records))
+    raw = bm25(query, [one.content for one in records], mine[0], records)
+    raw += bm25(query, [one[1] for one in texts], mine[1], records)
+    raw += bm25(query, [text for _, text in segments], mine[2][1], records)
+    return raw / 3
+
+
+def bm25(query: list[str], population: list[str], text: str, records: list[Known]) -> float:
+    mean = max(sum(len(one.split()) for one in population) / len(population), 1)
+    total = 0.0
+    for word in query:
+        holding = sum(word in one.content.split() for one in records)
+        worth = math.log(1 + (len(records) - holding + 0.5) / (holding + 0.5))
+        count = text.split().count(word)
+        total += worth * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * len(text.split()) / mean)) if count else 0
+    return total
+
+
+def coverage(query: list[str], records: list[Known]) -> float:
+    holding = [sum(word in one.content.split() for one in records) for word in query]
+    weights = [math.log(1 + 1 / (count / max(len(records), 1000) + 0.0005)) for count in holding]
+    return sum(weight for weight, count in zip(weights, holding, strict=True) if count) / sum(weights)
+
+
+def thread_of(one: Known, records: list[Known]) -> list[Known]:
+    return sorted((other for other in records if other.thread == one.thread), key=lambda other: (other.seq, other.row))
+
+
+def turn(one: Known, records: list[Known]) -> str:
+    return one.content
+
+
+def window(one: Known, records: list[Known]) -> str:
+    turns = thread_of(one, records)
+    at = turns.index(one)
+    return " ".join(other.content for other in turns[max(at - 2, 0):at + 3])
+
+
+def segment(one: Known, records: list[Known]) -> tuple[tuple[str, int], str]:
+    turns = thread_of(one, records)
+    pieces = -(-len(turns) // 15)
+    numbers = [at * pieces // len(turns) for at in range(len(turns))]
+    mine = numbers[turns.index(one)]
+    return (one.thread, mine), " ".join(other.content for other, number in zip(turns, numbers, strict=True) if number == mine)
+
+
+@dataclass
+class World:
+    """A store, and what should be in it."""
+
+    store: Store
+    records: list[Known]
+    rows: int = 0
+
+    def change_all(self, tx: Store, steps: list[tuple[Any, ...]]) -> None:
+        for step in steps:
+            self.change(tx, step)
+
+    def change(self, tx: Store, step: tuple[Any, ...]) -> None:
+        name, number, content, thread, seq = step
+        if name == "write":
+            self.write(tx, content, thread, seq)
+        elif self.records and name == "append":
+            one = self.records[number % len(self.records)]
+            append(tx, AppendInput(make_record(content), one.guid, {}, " "))
+            one.content += " " + content
+        elif self.records and name == "delete":
+            one = self.records.pop(number % len(self.records))
+            delete(tx, DeleteInput(one.guid))
+        elif name == "delete kind":
+            delete(tx, DeleteInput(kind="b"))
+            self.records[:] = [one for one in self.records if one.kind != "b"]
+
+    def write(self, tx: Store, content: str, thread: str, seq: int | None) -> None:
+        kind = "ab"[self.rows % 2]
+        guid = write(tx, make_record(content, thread=thread, seq=seq, kind=kind))
+        turns = [one.seq for one in self.records if one.thread == thread]
+        self.rows += 1
+        place = (max(turns, default=-1) + 1) if seq is None else seq
+        self.records.append(Known(self.rows, guid, content, thread, place, kind))
+
+    def check(self, tx: Store, words: list[str], kind: str) -> None:
+        """Scores are those of the oracle, and so is the order. Without words nothing is searched."""
+        if not words:
+            return
+        filters = {"kind": kind} if kind else {}
+        found = search(tx, SearchInput(" ".join(words), PLENTY, filters, mode="hybrid", language="none", limit=1000))
+        expected = defaultdict(float)
+        for one in self.records if coverage(words, self.records) >= 0.4 else ():
+            raw = score(words, one, self.records)
+            if raw > 0 and kind in ("", one.kind):
+                expected[one.guid] = raw / (raw + 8)
+        assert {one.guid: one.score for one in found} == pytest.approx(expected, abs=1e-4)
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+steps = st.tuples(st.sampled_from(("write", "write", "write", "append", "delete", "delete kind")), st.integers(0, 99), texts,
+                  st.sampled_from(("", "t", "t", "u")), st.none() | st.integers(-3, 30))
+batches = st.lists(st.tuples(st.lists(steps, max_size=12), st.booleans()), min_size=1, max_size=6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(batches=batches, words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True),
+       kind=st.sampled_from(("", "a")), turns=st.integers(0, 40))
+def test_every_state_is_ranked_as_the_formula_says(
+    batches: list[tuple[list[tuple[Any, ...]], bool]], words: list[str], kind: str, turns: int
+) -> None:
+    with fresh_store() as store:
+        world = World(store, [])
+        with store.transaction() as tx:
+            for number in range(turns):
+                world.write(tx, WORDS[number * 7 % 5] + " " + WORDS[number % 4], "t", None)
+        for batch, searched_inside in batches:
+            with store.transaction() as tx:
+                world.change_all(tx, batch)
+                world.check(tx, words if searched_inside else [], kind)
+            with store.transaction() as tx:
+                world.check(tx, words, kind)
+
+
+class GaveUp(Exception):
+    """What a failing message raises."""
+
+
+@settings(max_examples=20, deadline=None)
+@given(lost=st.lists(steps, min_size=1, max_size=8), kept=st.lists(steps, max_size=8), searched_inside=st.booleans())
+def test_what_was_rolled_back_is_not_found(
+    lost: list[tuple[Any, ...]], kept: list[tuple[Any, ...]], searched_inside: bool
+) -> None:
+    with fresh_store() as store:
+        world = World(store, [])
+        with store.transaction() as tx:
+            for number in range(6):
+                world.write(tx, WORDS[number], "t" if number % 2 else "", None)
+            world.check(tx, ["tea"], "")
+        before = [Known(**vars(one)) for one in world.records]
+        with pytest.raises(GaveUp), store.transaction() as tx:
+            world.change_all(tx, lost)
+            if searched_inside:
+                world.check(tx, ["tea", "sky"], "a")
+            raise GaveUp
+        world.records = before
+        with store.transaction() as tx:
+            world.check(tx, ["tea", "sky"], "a")
+            world.change_all(tx, kept)
+            world.check(tx, ["tea", "sky"], "")
