@@ -1,8 +1,11 @@
 """What serves, made from the settings: the part of the composition root that only serving commands load."""
+from functools import partial
+
 from bus.address import Address
 from bus.backlog import IngressLimits
 from cli.composition import bus_name
 from cli.settings import Settings, read_secret
+from memory.embedding.embedder import EmbeddingOptions
 from web.parts import WebOptions
 from web.service import WebServer
 from worker.limits import WorkerLimits
@@ -17,6 +20,13 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         producer_id_days=settings.worker.producer_id_days, grace_s=settings.worker.grace_s,
         lease_s=settings.worker.lease_s, retries=settings.worker.retries)
     return Worker(WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits))
+
+
+def embedding_options(settings: Settings) -> EmbeddingOptions:
+    """Which embedder; its key is read when it is wanted, so that no start fails for the lack of it."""
+    wanted = settings.embedding
+    return EmbeddingOptions(wanted.model, wanted.threads, wanted.url, wanted.name,
+                            partial(read_secret, wanted.key) if wanted.key else None, wanted.private, wanted.timeout_s)
 
 
 def make_web(settings: Settings, address: Address) -> WebServer:

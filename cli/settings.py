@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
@@ -20,6 +21,7 @@ PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
 CHECKOUT_FILE = Path(__file__).resolve().parent.parent / "config.yaml"
 
+EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["console", "json"]
 
@@ -53,8 +55,23 @@ def _bus_url(url: str) -> str:
     return url
 
 
+def _endpoint_url(url: str) -> str:
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query):
+        raise ValueError("must be empty, or what stands before /embeddings, like https://api.example.com/v1, without a key")
+    return url
+
+
+def _reference(reference: str) -> str:
+    if reference and not reference.startswith(("env:", "file:")):  # never repeats it: it may be the secret itself
+        raise ValueError("must be empty, env:NAME or file:PATH: the key itself stands there")
+    return reference
+
+
 FilePath = Annotated[Path, PlainValidator(_path)]
 OptionalPath = Annotated[Path | None, PlainValidator(_path_or_none)]
+EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
+Reference = Annotated[str, AfterValidator(_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_bus_url), Field(repr=False)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -104,6 +121,16 @@ class WebSettings(_Section):
     listener_backlog: Count = 1_000
 
 
+class EmbeddingSettings(_Section):
+    model: EmbeddingModel = "local"
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
+    url: EndpointUrl = ""
+    name: str = ""
+    key: Reference = ""
+    private: bool = False
+    timeout_s: Count = 10
+
+
 class LogSettings(_Section):
     level: LogLevel = "info"
     format: LogFormat = "console"
@@ -118,6 +145,7 @@ class Settings(BaseModel):
     bus: BusSettings = Field(default_factory=BusSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+    embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 
 

@@ -11,6 +11,9 @@ MemoryFault
 ├── BadBackup           a folder that is no whole backup
 ├── StoreBroken         the file cannot be used; the text says which and what to do
 │   └── StoreDamaged    it was a store, and something has changed or lost a part of it
+├── EmbeddingFault      no vectors can be made; the text says why and what to do
+│   ├── EmbeddingLater  not for now: the same again later may succeed
+│   └── TextRefused     not of these texts
 └── NotAsExpected       another bundle is in service than the change was meant for; nothing was changed
 """
 
@@ -58,6 +61,18 @@ class StoreBusy(MemoryFault):
 
 class StoreBroken(MemoryFault):
     """The store file is damaged, newer than this program, or no store at all."""
+
+
+class EmbeddingFault(MemoryFault):
+    """The embedder is not there, is not what it should be, or refuses."""
+
+
+class EmbeddingLater(EmbeddingFault):
+    """The embedder does not answer, or is asked too much: try again later."""
+
+
+class TextRefused(EmbeddingFault):
+    """The embedder does not take these texts, or one of them."""
 
 
 class NotAsExpected(MemoryFault):

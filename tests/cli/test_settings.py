@@ -63,7 +63,7 @@ def test_other_programs_variables_are_let_be(config: Path) -> None:
         ("memory: {root: 7}", "memory.root: must be a path"),
         ("memory: 7", "memory: must hold settings, each on a line of its own"),
         ("log: {level: loud}", "log.level: must be 'debug', 'info', 'warning', 'error' or 'critical'"),
-        ("- memory", "must hold sections (memory, bus, worker, web, log), each with its settings"),
+        ("- memory", "must hold sections (memory, bus, worker, web, embedding, log), each with its settings"),
         ("memory: {\n", "line 2: not YAML: expected the node content, but found '<stream end>'"),
     ],
 )
@@ -114,6 +114,23 @@ def test_a_bus_url_that_is_none_is_refused_without_repeating_it(config: Path, ur
     (fault,) = faults_of(config, {})
 
     assert "bus.url: must be empty, unix:///path or redis://" in fault
+    assert "secret" not in fault
+
+
+@pytest.mark.parametrize(
+    ("written", "rule"),
+    [
+        ("key: sk-secret", "embedding.key: must be empty, env:NAME or file:PATH"),
+        ("url: 'https://secret@host/v1'", "embedding.url: must be empty, or what stands before /embeddings"),
+        ("url: 'ftp://secret'", "embedding.url: must be empty, or what stands before /embeddings"),
+    ],
+)
+def test_a_key_in_the_settings_is_refused_without_repeating_it(config: Path, written: str, rule: str) -> None:
+    config.write_text(f"embedding: {{{written}}}")
+
+    (fault,) = faults_of(config, {})
+
+    assert rule in fault
     assert "secret" not in fault
 
 

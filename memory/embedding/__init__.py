@@ -1,0 +1,1 @@
+"""Embedders: from texts to vectors. Loaded when the first is wanted, never at start."""

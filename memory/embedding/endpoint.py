@@ -1,0 +1,106 @@
+"""Any server that speaks OpenAI's `/v1/embeddings`: texts leave the machine, if the server is another one."""
+import hashlib
+from collections.abc import Sequence
+from contextlib import closing
+from http.client import HTTPException, HTTPResponse
+from itertools import chain
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memory.embedding.outgoing import connection_to
+from memory.embedding.unit import unit_rows
+from memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
+
+TOGETHER = 64               # texts in a request
+MOST_CHARACTERS = 8000      # of a text, so that it has no more tokens than the usual 8191; what lies beyond does not count
+MOST_BYTES = 32 << 20       # of an answer
+LATER = {408, 409, 425, 429}
+REFUSED_TEXT = {400, 413, 422}
+
+
+class Endpoint:
+    """A request is a connection of its own, to an address that was looked at."""
+
+    calibration = Calibration()
+    waits = True
+
+    def __init__(self, options: EmbeddingOptions) -> None:
+        """Asks the server for one vector, to learn their dimension. Raises as `embed` does."""
+        self._options, self._url = options, urlsplit(options.url.rstrip("/") + "/embeddings")
+        if self._url.scheme not in ("http", "https") or not self._url.hostname or not options.name:
+            raise EmbeddingFault("the embedder `endpoint` needs `embedding.url`, like https://api.example.com/v1, and "
+                                 "`embedding.name`, by which the server knows the model")
+        dimension = self._ask(["."]).shape[1]
+        self.fingerprint = Fingerprint(options.name, dimension, hashlib.sha256(options.name.encode()).hexdigest())
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As Embedder has it."""
+        parts = [self._ask(texts[at:at + TOGETHER]) for at in range(0, len(texts), TOGETHER)]
+        if any(part.shape[1] != self.fingerprint.dimension for part in parts):
+            raise EmbeddingFault(f"{self._url.hostname} gives vectors of another dimension than before; was the model changed?")
+        return np.concatenate([np.empty((0, self.fingerprint.dimension), np.float32), *parts])
+
+    def _ask(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        body = orjson.dumps({"model": self._options.name, "input": [text[:MOST_CHARACTERS] or " " for text in texts],
+                             "encoding_format": "float"})
+        status, reason, answer = self._post(body)
+        if status in LATER or status >= 500:
+            raise EmbeddingLater(f"{self._url.hostname} answers {status} {reason}")
+        if status in REFUSED_TEXT:
+            raise TextRefused(f"{self._url.hostname} answers {status} {reason}: it does not take these texts")
+        if status != 200:
+            raise EmbeddingFault(f"{self._url.hostname} answers {status} {reason}: look at `embedding.url`, `name` and `key`")
+        try:
+            return unit_rows(_vectors(orjson.loads(answer), len(texts)))
+        except (ValueError, TypeError, LookupError) as error:
+            raise EmbeddingFault(f"{self._url.hostname} does not answer as /v1/embeddings does: {error!r}"[:300]) from error
+
+    def _post(self, body: bytes) -> tuple[int, str, bytes]:
+        """(status, reason, body)."""
+        options = self._options
+        try:
+            with closing(connection_to(self._url, private=options.private, timeout_s=options.timeout_s)) as connection:
+                connection.request("POST", self._url.path, body, self._headers())
+                return _read(connection.getresponse())
+        except (OSError, HTTPException) as error:
+            raise EmbeddingLater(f"{self._url.hostname} does not answer: {type(error).__name__}") from error
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json"}
+        try:
+            key = self._options.read_key() if self._options.read_key else ""
+        except LookupError as error:
+            raise EmbeddingFault(f"the key of the embedder: {error.args[0]}") from error
+        if not key.isascii() or not key.isprintable():
+            raise EmbeddingFault("the key of the embedder is no key: it has characters that no header takes")
+        return headers | ({"Authorization": f"Bearer {key}"} if key else {})
+
+
+def _read(response: HTTPResponse) -> tuple[int, str, bytes]:
+    answer = response.read(MOST_BYTES + 1)
+    if len(answer) > MOST_BYTES:
+        raise EmbeddingFault(f"the answer of the embedder has more than {MOST_BYTES} bytes")
+    return response.status, response.reason, answer
+
+
+def _vectors(answer: Any, count: int) -> NDArray[np.float32]:
+    """The rows, in the order of the texts. Raises ValueError, TypeError or LookupError where they are none."""
+    rows = {int(one["index"]): one["embedding"] for one in answer["data"]}
+    if sorted(rows) != list(range(count)) or len({len(row) for row in rows.values()}) != 1 or not rows[0]:
+        raise ValueError("not a vector for each text")
+    flat = np.fromiter(chain.from_iterable(rows[at] for at in range(count)), np.float64)
+    with np.errstate(over="ignore"):
+        matrix: NDArray[np.float32] = flat.reshape(count, -1).astype(np.float32)
+    if not np.isfinite(matrix).all():
+        raise ValueError("not finite")
+    return matrix
+
+
+def load(options: EmbeddingOptions) -> Endpoint:
+    """The embedder."""
+    return Endpoint(options)

@@ -1,0 +1,157 @@
+"""An OpenAI-compatible endpoint: what may pass by itself, what may not, and what never leaves."""
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from memory.embedding.embedder import EmbeddingOptions
+from memory.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
+from memory.embedding.outgoing import is_public
+from memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
+from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    with embedding_server() as running:
+        yield running
+
+
+def endpoint(url: str, *, private: bool = True, key: str = KEY, timeout_s: float = 5, name: str = "letters") -> Endpoint:
+    options = EmbeddingOptions("endpoint", 1, url, name, lambda: key, private=private, timeout_s=timeout_s)
+    return Endpoint(options)
+
+
+def test_texts_leave_in_batches_with_the_key(server: EmbeddingServer) -> None:
+    embedder = endpoint(server.url)
+
+    matrix = embedder.embed(["abc"] * (2 * TOGETHER + 1))
+
+    assert [len(texts) for texts in server.asked] == [1, TOGETHER, TOGETHER, 1]
+    assert matrix.shape == (2 * TOGETHER + 1, 26)
+
+
+def test_rows_are_in_the_order_of_the_texts_whatever_the_answers_order(server: EmbeddingServer) -> None:
+    rows = endpoint(server.url).embed(["aaa", "bbb", "ccc"])
+
+    assert rows[:, :3].round().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+def test_a_long_text_is_cut_and_an_empty_one_filled(server: EmbeddingServer) -> None:
+    endpoint(server.url).embed(["a" * 100_000, ""])
+
+    assert server.asked[-1] == ["a" * MOST_CHARACTERS, " "]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_a_server_that_cannot_now_may_be_asked_again(server: EmbeddingServer, status: int) -> None:
+    embedder = endpoint(server.url)
+    server.instead = [(status, b"")]
+
+    with pytest.raises(EmbeddingLater, match=str(status)):
+        embedder.embed(["tea"])
+
+    assert embedder.embed(["tea"]).shape == (1, 26)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, b"", EmbeddingFault),
+        (404, b"", EmbeddingFault),
+        (302, b"", EmbeddingFault),
+        (400, b"", TextRefused),
+        (413, b"", TextRefused),
+        (200, b"not json", EmbeddingFault),
+        (200, b"[]", EmbeddingFault),
+        (200, b'{"data": []}', EmbeddingFault),
+        (200, b'{"data": [{"index": 0, "embedding": []}]}', EmbeddingFault),
+        (200, b'{"data": [{"index": 0, "embedding": ["x"]}]}', EmbeddingFault),
+        (200, b'{"data": [{"index": 0, "embedding": [1e300]}]}', EmbeddingFault),
+        (200, b'{"data": [{"index": 1, "embedding": [1.0]}]}', EmbeddingFault),
+        (200, b'{"data": [{"index": 0, "embedding": [1.0]}]}', EmbeddingFault),   # another dimension than before
+    ],
+)
+def test_what_does_not_pass_by_itself_is_no_reason_to_wait(
+    server: EmbeddingServer, status: int, body: bytes, kind: type[EmbeddingFault]) -> None:
+    embedder = endpoint(server.url)
+    server.instead = [(status, body)]
+
+    with pytest.raises(EmbeddingFault) as raised:
+        embedder.embed(["tea"])
+
+    assert type(raised.value) is kind
+
+
+def test_a_wrong_key_is_told_without_the_key(server: EmbeddingServer) -> None:
+    with pytest.raises(EmbeddingFault) as raised:
+        endpoint(server.url, key="sk-wrong-secret")
+
+    assert "401" in str(raised.value)
+    assert "sk-wrong-secret" not in repr(raised.value)
+
+
+@pytest.mark.parametrize("key", ["a\r\nX-Evil: 1", "schlüssel"])
+def test_a_key_that_no_header_takes_is_refused_without_repeating_it(server: EmbeddingServer, key: str) -> None:
+    with pytest.raises(EmbeddingFault, match="is no key") as raised:
+        endpoint(server.url, key=key)
+
+    assert key not in str(raised.value)
+
+
+def test_a_key_that_is_not_there_is_named_by_its_reference() -> None:
+    def missing() -> str:
+        raise LookupError("env:THE_KEY is not set")
+
+    with pytest.raises(EmbeddingFault, match="env:THE_KEY is not set"), embedding_server() as server:
+        Endpoint(EmbeddingOptions("endpoint", url=server.url, name="letters", read_key=missing, private=True))
+
+
+def test_the_options_do_not_show_the_key() -> None:
+    assert "read_key" not in repr(EmbeddingOptions("endpoint", read_key=lambda: KEY))
+
+
+def test_an_address_that_is_not_public_is_refused_before_anything_is_sent(server: EmbeddingServer) -> None:
+    with pytest.raises(EmbeddingFault, match=r"127\.0\.0\.1, which is not public: set `embedding\.private`"):
+        endpoint(server.url, private=False)
+
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True), ("2606:4700::1111", True), ("127.0.0.1", False), ("10.0.0.1", False), ("169.254.169.254", False),
+        ("100.64.0.1", False), ("0.0.0.0", False), ("224.0.0.1", False), ("::1", False), ("fe80::1%eth0", False),
+        ("fd00::1", False), ("::ffff:127.0.0.1", False), ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False),
+        ("64:ff9b::808:808", True),
+    ],
+)
+def test_public_addresses_are_told_from_others(address: str, public: bool) -> None:
+    assert is_public(address) is public
+
+
+def test_a_server_that_is_not_there_may_come(server: EmbeddingServer) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        with pytest.raises(EmbeddingLater, match="cannot be reached"):
+            endpoint(f"http://127.0.0.1:{nobody.getsockname()[1]}/v1")
+
+
+def test_a_server_that_hangs_is_given_up(server: EmbeddingServer) -> None:
+    server.delay_s = 1.0
+
+    with pytest.raises(EmbeddingLater, match="does not answer"):
+        endpoint(server.url, timeout_s=0.2)
+
+
+def test_a_server_without_tls_is_no_https(server: EmbeddingServer) -> None:
+    with pytest.raises(EmbeddingLater, match="no secure connection"):
+        endpoint(urlsplit(server.url)._replace(scheme="https").geturl(), timeout_s=5)
+
+
+@pytest.mark.parametrize(("url", "name"), [("", "letters"), ("ftp://x/v1", "letters"), ("http://x/v1", "")])
+def test_an_endpoint_without_url_or_name_says_which_settings(url: str, name: str) -> None:
+    with pytest.raises(EmbeddingFault, match=r"needs `embedding\.url`"):
+        endpoint(url, name=name)

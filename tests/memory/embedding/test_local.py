@@ -1,0 +1,71 @@
+"""The built-in model: that it is the one that was meant, and finds what is meant."""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory.embedding.embedder import EmbeddingOptions
+from memory.embedding.loading import LazyEmbedder, load
+from memory.errors import EmbeddingFault
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+HEAVY = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
+
+
+def test_a_question_is_nearest_to_its_answer() -> None:
+    embedder = load(EmbeddingOptions("local"))
+    said = embedder.embed(["Ada said: we meet at three in the afternoon", "Bob said: my cat sleeps all day", "The tea is cold"])
+
+    (question,) = embedder.embed(["what time is the appointment?"])
+
+    assert (said @ question).argmax() == 0
+
+
+def test_the_vectors_are_those_of_the_model() -> None:
+    """Against what Sentence Transformers publishes for its first example, within the error of int8 weights."""
+    first, second, third = load(EmbeddingOptions("local")).embed(
+        ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."])
+
+    assert first @ second == pytest.approx(0.6660, abs=0.02)
+    assert first @ third == pytest.approx(0.1046, abs=0.02)
+    assert second @ third == pytest.approx(0.1411, abs=0.02)
+
+
+def test_nothing_heavy_is_loaded_before_it_is_wanted() -> None:
+    program = ("import sys, memory.embedding.loading, cli.services\n"
+               f"print(sorted({HEAVY!r} & set(sys.modules)))")
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+def test_an_embedder_is_loaded_once() -> None:
+    lazy = LazyEmbedder(EmbeddingOptions("wordllama"))
+
+    before, first, second = lazy.loaded, lazy.get(), lazy.get()
+
+    assert before is None
+    assert first is second is lazy.loaded
+
+
+def test_where_none_is_configured_the_setting_is_named() -> None:
+    lazy = LazyEmbedder(EmbeddingOptions("none"))
+
+    with pytest.raises(EmbeddingFault, match=r"set `embedding\.model`"):
+        lazy.get()
+
+    assert not lazy.configured
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_remedy() -> None:
+    program = ("import sys; sys.modules['onnxruntime'] = None\n"
+               "from memory.embedding.loading import *\n"
+               "try: load(EmbeddingOptions('local'))\n"
+               "except EmbeddingFault as fault: print(fault)")
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert "lacks the package onnxruntime" in done.stdout
+    assert ".[local]" in done.stdout

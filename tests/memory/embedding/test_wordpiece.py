@@ -1,0 +1,93 @@
+"""Our WordPiece gives what the `tokenizers` library gives, over all of Unicode."""
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from memory.embedding import wordpiece
+from memory.embedding.wordpiece import MOST_CHARACTERS, WordPiece, words
+
+PIECES = WordPiece()
+
+
+@cache
+def theirs() -> Tokenizer:
+    """The same model, without the tokens that a text would reach by spelling them."""
+    vocabulary = Path(wordpiece.__file__).with_name("vocab.txt")
+    model = models.WordPiece.from_file(str(vocabulary), unk_token="[UNK]", max_input_chars_per_word=100)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def same(text: str) -> bool:
+    return PIECES.encode(text, 1 << 20)[1:-1] == theirs().encode(text, add_special_tokens=False).ids
+
+
+@cache
+def of_another_unicode() -> frozenset[str]:
+    """Characters that came, or changed their category, after the library's tables were made; ours are Python's."""
+    blocks = [[f"a{chr(code)}b" for code in range(first, first + 256)] for first in range(0, 0x110000, 256)
+              if not 0xD800 <= first < 0xE000]
+    suspect = (text for block in blocks if not same(" ".join(block)) for text in block)
+    return frozenset(text[1] for text in suspect if not same(text))
+
+
+def test_only_what_is_younger_than_the_librarys_unicode_is_read_otherwise() -> None:
+    others = of_another_unicode()
+
+    assert len(others) < 1500
+    assert min(others) > "\u0590"   # nothing of Latin, Greek or Cyrillic
+
+
+@given(st.text())
+def test_any_text_has_the_librarys_pieces(text: str) -> None:
+    known = "".join(char for char in text if char not in of_another_unicode())
+
+    assert same(known)
+
+
+WORDS = ["unaffable", "Zürich", "naïve", "İstanbul", "user_name", "v1.2.3", "北京", "ǅ", "ﬁ", "\u1e9b\u0323", "#hash", "😀",
+         "x" * 101]
+
+
+@given(st.lists(st.sampled_from([*WORDS, "\u0000", "\u200b", "\u00a0", "\t", "[CLS]", "##ing", "\ufffd", "é\u0301"])))
+def test_words_of_all_kinds_have_the_librarys_pieces(parts: list[str]) -> None:
+    assert same("".join(parts))
+    assert same(" ".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The meeting's at 3PM!", ["the", "meeting", "'", "s", "at", "3pm", "!"]),
+        ("Ünïcödé", ["unicode"]),
+        ("東京tower", ["東", "京", "tower"]),
+        ("", []),
+    ],
+)
+def test_a_text_falls_into_words(text: str, found: list[str]) -> None:
+    assert words(text) == found
+
+
+def test_a_text_that_spells_a_token_of_the_model_is_text() -> None:
+    begin, *spelt, end = PIECES.encode("[CLS] [SEP]", 256)
+
+    assert begin not in spelt
+    assert end not in spelt
+
+
+def test_a_long_text_keeps_its_beginning() -> None:
+    short, long = PIECES.encode("tea " * 254, 256), PIECES.encode("tea " * 1_000_000, 256)
+
+    assert short == long
+    assert len(long) == 256
+
+
+def test_what_lies_far_beyond_is_not_looked_at() -> None:
+    assert words("a" * 10 * MOST_CHARACTERS) == ["a" * MOST_CHARACTERS]

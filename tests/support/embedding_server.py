@@ -1,0 +1,82 @@
+"""A server that speaks `/v1/embeddings`: its vectors count the letters of a text. It can be told to answer otherwise."""
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+KEY = "sk-test-7f3a"
+
+
+class EmbeddingServer(ThreadingHTTPServer):
+    """Listens on loopback, on a port that is free."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        """Answers as it should."""
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[list[str]] = []         # the texts of each request that was well made
+        self.instead: list[tuple[int, bytes]] = []   # (status, body) for the next requests, in place of what is right
+        self.refused = ""                        # a text with this in it is refused with 400
+        self.letters = LETTERS                   # as many dimensions
+        self.delay_s = 0.0
+
+    @property
+    def url(self) -> str:
+        """What `embedding.url` is to be."""
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def vector(self, text: str) -> list[float]:
+        """How often each letter is in the text."""
+        counts = Counter(text.lower())
+        return [float(counts[letter]) for letter in self.letters]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: EmbeddingServer
+
+    def do_POST(self) -> None:
+        """One request."""
+        wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        time.sleep(self.server.delay_s)
+        status, body = self._answer(wanted)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _answer(self, wanted: dict[str, Any]) -> tuple[int, bytes]:
+        if self.path != "/v1/embeddings" or wanted["model"] != "letters":
+            return 404, b"{}"
+        if self.headers["Authorization"] != f"Bearer {KEY}":
+            return 401, b"{}"
+        if self.server.instead:
+            return self.server.instead.pop(0)
+        texts: list[str] = wanted["input"]
+        if "" in texts or (self.server.refused and any(self.server.refused in text for text in texts)):
+            return 400, b"{}"
+        self.server.asked.append(texts)
+        data = [{"object": "embedding", "index": at, "embedding": self.server.vector(text)} for at, text in enumerate(texts)]
+        return 200, json.dumps({"object": "list", "data": data[::-1], "model": "letters"}).encode()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def embedding_server() -> Iterator[EmbeddingServer]:
+    """It answers until the end of the context."""
+    server = EmbeddingServer()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
