@@ -58,7 +58,7 @@ class LazyEmbedder:
 def load(options: EmbeddingOptions) -> Embedder:
     """A new embedder, from the file that has its model's name. Raises EmbeddingFault."""
     model = options.model
-    try:   # here and not at the top, for a worker that embeds nothing does without the libraries and their 200 MB
+    try:   # here and not at the top, for a worker that embeds nothing does without the libraries and their 220 MB
         return cast(Embedder, importlib.import_module(f"memory.embedding.{model}").load(options))
     except ModuleNotFoundError as missing:
         raise EmbeddingFault(f"the embedder `{model}` lacks the package {missing.name}, which `.venv/bin/pip install -e "

@@ -23,7 +23,7 @@ SEVERE = 3          # onnxruntime's level, below which it prints nothing
 
 
 class LocalEmbedder:
-    """Some 100 texts of a sentence or two a second and core, some 160 MB; 5 ms for a query."""
+    """Some 100 texts of a sentence or two a second and core, some 220 MB; 5 ms for a query."""
 
     fingerprint = Fingerprint(NAME, DIMENSION, hashlib.sha256(f"{WEIGHTS} {VOCABULARY}".encode()).hexdigest())
     calibration = Calibration()

@@ -1,4 +1,4 @@
-"""WordLlama: the mean of a text's word vectors. A hundred times as fast as the built-in model, and coarser.
+"""WordLlama: the mean of a text's word vectors. Sixty times as fast as the built-in model, and coarser.
 
 Only the files of the package `wordllama` are used. Importing it would set up logging for the whole process, and it fetches what
 it lacks.
@@ -22,7 +22,7 @@ MOST_CHARACTERS = 1 << 15   # of a text; what lies beyond does not count
 
 
 class WordLlama:
-    """Of 256 dimensions; some 60 MB."""
+    """Of 256 dimensions; some 45 MB, and 6,000 texts a second and core."""
 
     calibration = Calibration()
     waits = False
