@@ -104,6 +104,11 @@ class BlockArgs(BaseModel):
         return ""
 
     @property
+    def embeds(self) -> bool:
+        """Whether the block wants vectors of what is in its store."""
+        return False
+
+    @property
     def selector(self) -> Selector | None:
         """Which texts the block wants; None for all."""
         return None

@@ -19,7 +19,9 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         message_bytes=settings.bus.max_message_bytes, log_length=settings.bus.log_length,
         producer_id_days=settings.worker.producer_id_days, grace_s=settings.worker.grace_s,
         lease_s=settings.worker.lease_s, retries=settings.worker.retries)
-    return Worker(WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits))
+    options = WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits,
+                            embedding_options(settings))
+    return Worker(options)
 
 
 def embedding_options(settings: Settings) -> EmbeddingOptions:

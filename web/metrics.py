@@ -79,6 +79,8 @@ def _of_pipelines(pipelines: list[dict[str, Any]]) -> Iterator[Metric]:
         ("retried", CounterMetricFamily("memrelay_inputs_retried", "Inputs that were put off, to be tried again later.",
                                         labels=BY_PIPELINE)),
         ("waiting", GaugeMetricFamily("memrelay_inputs_waiting", "Inputs that wait to be tried again.", labels=BY_PIPELINE)),
+        ("vectors_todo", GaugeMetricFamily("memrelay_vectors_todo", "Records whose vector is still to be made.",
+                                           labels=BY_PIPELINE)),
         ("lag", GaugeMetricFamily("memrelay_input_lag", "Inputs that are not done yet.", labels=BY_PIPELINE)),
         ("oldest_s", GaugeMetricFamily("memrelay_input_oldest_seconds", "Age of the oldest of them.", labels=BY_PIPELINE)),
         ("dead_letters", GaugeMetricFamily("memrelay_dead_letters", "Messages that were given up.", labels=BY_PIPELINE)),

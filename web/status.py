@@ -18,7 +18,8 @@ DURABILITIES = {
 }
 # What an owner tells of a pipeline (worker/report.py), and what stands for it where there is none.
 UNTOLD: dict[str, Any] = {"rate": 0.0, "in": 0, "done": 0, "dead": 0, "paused": "", "handler_s": 0.0, "duplicates": 0,
-                          "retried": 0, "waiting": 0, "pauses": 0, "wal_bytes": 0, "outbox_bytes": 0}
+                          "retried": 0, "waiting": 0, "pauses": 0, "wal_bytes": 0, "outbox_bytes": 0, "vectors_todo": 0,
+                          "vectors_fault": ""}
 NOT_PERSISTENT = "NOT PERSISTENT: what waits on the bus is lost when the server ends; turn its append-only file on"
 
 

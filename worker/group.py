@@ -26,7 +26,8 @@ from worker.slot import Slot
 from worker.surroundings import Surroundings
 from worker.tenure import Tenure
 from worker.upkeep import close_stores
-from worker.waiting import wait
+from worker.vectors import VectorMaker
+from worker.waiting import beside, wait
 
 log = structlog.get_logger()
 
@@ -46,6 +47,7 @@ class Group:
         self._recovery = Recovery(self.stores, self._patience, shared)
         self._todo: deque[Work] = deque()   # continuations and what a full batch left over: before new entries
         self._continuations = Continuations(self._todo, self._patience, shared)
+        self.vectors = VectorMaker(plans, self.stores, thread, shared)
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
         self._sent: list[asyncio.Future[Any]] = []
         self._unconfirmed: list[Outcome] = []
@@ -65,7 +67,8 @@ class Group:
             await self._recover(tenure)
             for slot in self.slots.values():
                 slot.open()
-            await self._serve()
+            async with beside(self.vectors.run()):
+                await self._serve()
         except (StoreBusy, StoreBroken) as error:
             if not self._patience.over:
                 raise
@@ -136,6 +139,7 @@ class Group:
         public = self._says_in_public or self._recovery.lasts or self._continuations.may_say_in_public
         appends = await self._fan_out.appends(outcomes) if public else []
         self._send(outcomes, commits_to_tell(self.plans, result.marks), appends)
+        self.vectors.wake()
 
     async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:
         """What a batch comes to, committed."""

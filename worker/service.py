@@ -10,11 +10,13 @@ import structlog
 from bus.address import Address
 from bus.errors import BusError, Fenced
 from memory.catalog import Catalog
+from memory.embedding.embedder import EmbeddingOptions
 from memory.errors import StoreBusy, StoreFenced
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
 from worker.batch import Checkpoint
+from worker.embedding import EmbeddingThread
 from worker.errors import first_of
 from worker.limits import WorkerLimits
 from worker.ownership import Place
@@ -40,6 +42,7 @@ class WorkerOptions:
     threads: int = 2
     open_files: int = 256
     limits: WorkerLimits = field(default_factory=WorkerLimits)
+    embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
 
 
 class Worker:
@@ -68,7 +71,9 @@ class Worker:
             for thread in threads:
                 stack.push_async_callback(thread.close)
             watch = await stack.enter_async_context(Watch(options.memory_root, threads))
-            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally(), watch)
+            embedding = EmbeddingThread(options.embedding)
+            stack.callback(embedding.close)
+            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally(), watch, embedding)
             await self._serve(threads, shared, Memory(place))
 
     async def _serve(self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory) -> None:

@@ -3,6 +3,7 @@ from dataclasses import dataclass
 
 from memory.catalog import Catalog
 from worker.batch import Checkpoint
+from worker.embedding import EmbeddingThread
 from worker.limits import WorkerLimits
 from worker.plans import PlanShelf
 from worker.tally import Tally
@@ -19,3 +20,4 @@ class Surroundings:
     checkpoint: Checkpoint
     tally: Tally
     watch: Watch
+    embedding: EmbeddingThread

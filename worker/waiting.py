@@ -1,5 +1,8 @@
-"""Waiting for an event, for some time."""
+"""Waiting for an event, for some time; and doing something beside something else."""
 import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
 
 
 async def wait(event: asyncio.Event, seconds: float | None) -> bool:
@@ -9,3 +12,14 @@ async def wait(event: asyncio.Event, seconds: float | None) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """The work runs until the context ends; it must raise nothing."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -12,6 +12,7 @@ from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, str
 from memory.sqlite.inbox import Inbox
 from memory.sqlite.pending import PendingTable
 from memory.sqlite.records import RecordTable
+from memory.sqlite.vectors import VectorTable
 
 if TYPE_CHECKING:
     from memory.recall.ranker import Ranker
@@ -33,6 +34,7 @@ class Store:
                 self.inbox = Inbox(self._connection)
                 self.pending = PendingTable(self._connection)
                 self.commits = CommitCount(self._connection)
+                self.vectors = VectorTable(self._connection)
         except StoreBroken:
             self._leave()
             raise

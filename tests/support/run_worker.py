@@ -1,9 +1,9 @@
 """usage: python -m tests.support.run_worker CONFIG. A worker in a process of its own, which can end itself at a step.
 
-CONFIG is JSON: `socket` and `root`; and where wanted `bundles` to deploy first, `limits`, a file `steps` for the names of
-the steps that it passes, and which of them is its last: it kills itself with SIGKILL at the step number `die_at`, or at the
-first one that is named `die_on`; with another `signal` where wanted. With `armed` false it counts from a SIGUSR1 on, and says
-`armed` then.
+CONFIG is JSON: `socket` and `root`; and where wanted `bundles` to deploy first, `limits`, `embedding`, a file `steps` for the
+names of the steps that it passes, and which of them is its last: it kills itself with SIGKILL at the step number `die_at`, or
+at the first one that is named `die_on`; with another `signal` where wanted. With `armed` false it counts from a SIGUSR1 on,
+and says `armed` then.
 """
 import asyncio
 import ctypes
@@ -22,6 +22,7 @@ from bus.address import Address
 from cli.logs import configure_logging
 from cli.signals import told_to_end
 from memory.catalog import Catalog
+from memory.embedding.embedder import EmbeddingOptions
 from pipelines.check import check
 from tests.support.blocks import register_test_blocks
 from worker.limits import WorkerLimits
@@ -68,7 +69,8 @@ async def serve(config: dict[str, Any]) -> None:
     register_test_blocks()
     root = Path(config["root"])
     await deploy(root, *config.get("bundles", ()))
-    options = WorkerOptions(Address(path=config["socket"]), root, limits=WorkerLimits(**config.get("limits", {})))
+    options = WorkerOptions(Address(path=config["socket"]), root, limits=WorkerLimits(**config.get("limits", {})),
+                            embedding=_embedding(**config.get("embedding", {})))
     steps = Steps(config) if "steps" in config else None
     worker = Worker(options, steps) if steps else Worker(options)
     if steps:
@@ -77,6 +79,10 @@ async def serve(config: dict[str, Any]) -> None:
     await worker.run()
     for task in beside:
         task.cancel()
+
+
+def _embedding(key: str = "", **options: Any) -> EmbeddingOptions:
+    return EmbeddingOptions(read_key=lambda: key, **options)
 
 
 async def _stop(worker: Worker, told: asyncio.Event) -> None:

@@ -1,0 +1,129 @@
+"""Vectors are made in the background: for the stores that want them, without holding anybody up, over every kind of end."""
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
+from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
+from tests.support.house import House
+from tests.support.told import await_told
+from tests.support.waiting import wait_for
+
+
+def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
+    """The five commands, and a block that wants vectors of their store."""
+    return make_bundle(uid, *make_commands(), make_agent("embeds", "test_embeds", {"memory_id": STORE}, hears="nobody"), **keys)
+
+
+def options(server: EmbeddingServer, **others: Any) -> dict[str, Any]:
+    return {"model": "endpoint", "url": server.url, "name": "letters", "key": KEY, "private": True} | others
+
+
+@contextmanager
+def embedding_house(uid: str, **config: Any) -> Iterator[tuple[House, EmbeddingServer]]:
+    """A worker that serves the bundle, with an endpoint that counts letters."""
+    with embedding_server() as server, House() as house:
+        house.start_stepping_worker(bundles=[make_embedding_bundle(uid)], embedding=options(server), **config)
+        yield house, server
+
+
+def vectors(house: House, uid: str) -> int:
+    (count,) = house.rows(uid, "SELECT (SELECT count(*) FROM vectors_0) + (SELECT count(*) FROM vectors_1)")[0]
+    return int(count)
+
+
+def await_vectors(house: House, uid: str, count: int) -> None:
+    wait_for(lambda: house.store_file(uid).exists() and vectors(house, uid) == count, f"{count} vectors are there", 20)
+
+
+def test_what_is_written_is_embedded_soon_and_edits_and_deletions_with_it() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        for text in ("tea", "coffee"):
+            house.client.answer(uid, f"/write {text}")
+        await_vectors(house, uid, 2)
+
+        first, = house.rows(uid, "SELECT guid FROM records WHERE row = 1")[0]
+        house.client.answer(uid, f"/delete {first}")
+
+        await_vectors(house, uid, 1)
+        assert sorted(text for texts in server.asked[1:] for text in texts) == ["coffee", "tea"]
+
+
+def test_a_store_that_nobody_wants_vectors_of_gets_none() -> None:
+    wanted, unwanted = make_uid(), make_uid()
+    with embedding_house(wanted) as (house, server):
+        house.deploy(make_bundle(unwanted))
+        house.client.answer(unwanted, "/write secret")
+        house.client.answer(wanted, "/write tea")
+
+        await_vectors(house, wanted, 1)
+
+        assert vectors(house, unwanted) == 0
+        assert not any("secret" in text for texts in server.asked for text in texts)
+
+
+def test_what_was_stored_before_vectors_were_wanted_gets_them() -> None:
+    uid = make_uid()
+    with embedding_server() as server, House() as house:
+        before = house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+        house.client.enter_together(uid, [f"/write {number}" for number in range(300)])
+        house.client.await_quiet(uid)
+        before.stop()
+
+        house.start_worker(bundles=[make_embedding_bundle(uid)], embedding=options(server))
+
+        await_vectors(house, uid, 300)
+
+
+def test_writes_do_not_wait_for_an_endpoint_that_hangs() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        server.delay_s = 2.0
+        house.client.answer(uid, "/write first")
+        await_told(house, uid, lambda told: told["vectors_todo"] == 1, "its vector is awaited")
+
+        house.client.enter_together(uid, [f"/write {number}" for number in range(500)])
+        house.client.await_quiet(uid, within_s=2.0)
+
+        assert vectors(house, uid) == 0
+        server.delay_s = 0.0
+        await_vectors(house, uid, 501)
+
+
+def test_a_fault_of_the_embedder_is_told_and_passes() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        server.instead = [(503, b"")] * 2
+        house.client.answer(uid, "/write tea")
+
+        await_told(house, uid, lambda told: "503" in told["vectors_fault"], "the fault is told")
+
+        await_vectors(house, uid, 1)
+        await_told(house, uid, lambda told: not told["vectors_fault"], "it has passed")
+
+
+@pytest.mark.parametrize("step", ["vectors made", "vectors kept"])
+def test_a_worker_killed_while_it_embeds_leaves_nothing_behind(step: str) -> None:
+    uid = make_uid()
+    with embedding_house(uid, die_on=step) as (house, server):
+        house.client.enter_together(uid, [f"/write {number}" for number in range(50)])
+        wait_for(lambda: not house.workers[-1].lives, "it has killed itself")
+
+        house.start_worker(embedding=options(server))
+        house.client.await_quiet(uid)
+
+        await_vectors(house, uid, 50)
+        assert len(house.contents(uid)) == 50
+
+
+def test_without_an_embedder_nothing_is_made_and_nothing_is_wrong() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_embedding_bundle(uid)], embedding={"model": "none"})
+
+        house.client.answer(uid, "/write tea")
+
+        assert house.rows(uid, "SELECT * FROM vector_sets") == []

@@ -1,0 +1,37 @@
+"""The one thread in which a worker makes vectors, beside its work."""
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from memory.embedding.embedder import EmbeddingOptions
+from memory.embedding.loading import LazyEmbedder
+
+Result = TypeVar("Result")
+LOWEST = 19   # as `nice` counts
+
+
+class EmbeddingThread:
+    """What it computes waits for whatever else the processor has to do: messages go first."""
+
+    def __init__(self, options: EmbeddingOptions) -> None:
+        """Neither the thread nor the embedder is there before the first work."""
+        self.embedder = LazyEmbedder(options)
+        self._executor = ThreadPoolExecutor(1, "embedding", initializer=_step_back)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Runs work in the thread, after what was asked before."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def close(self) -> None:
+        """Ends after what is under way; what waits is not begun."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _step_back() -> None:
+    """Linux schedules threads one by one; elsewhere this would be the whole process."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST)

@@ -1,0 +1,144 @@
+"""Makes the vectors of a group's stores, in the background: writes never wait for it, nor it for more than a few of them."""
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from memory.embedding.embedder import Embedder
+from memory.errors import EmbeddingFault, EmbeddingLater, MemoryFault, StoreBroken, StoreBusy, StoreFenced
+from memory.sqlite.connection import translated
+from memory.sqlite.store import Store
+from memory.stores import OpenStores
+from memory.threads import DatabaseThread
+from memory.vectoring import NOTHING, Look, Task, keep, look, make, next_task, other_model, remake
+from pipelines.plan import Plan
+from worker.surroundings import Surroundings
+
+log = structlog.get_logger()
+Result = TypeVar("Result")
+GATHER_S = 0.25                         # for what is written meanwhile: fewer commits, and it is found soon enough
+FEWEST, MOST = 8, 512                   # texts at once
+GOAL_S = 0.3                            # which they should take
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0   # before a fault is tried again
+
+
+class VectorMaker:
+    """For one group. Its steps run in the group's database thread between two batches; the embedding itself does not."""
+
+    def __init__(self, plans: Sequence[Plan], stores: Sequence[str], thread: DatabaseThread, shared: Surroundings) -> None:
+        """Nothing is looked at before `run`."""
+        self._wanted = {name for plan in plans for name in plan.embedded_stores}
+        self._stores, self._thread, self._shared = tuple(stores), thread, shared
+        self._embedding = shared.embedding
+        self._woken = asyncio.Event()
+        self._remake: set[str] = set()         # stores whose vectors are to be made anew
+        self._backlogs: dict[str, int] = {}    # of the stores that have vectors
+        self._together, self._pause_s = FEWEST, FIRST_PAUSE_S
+        self._others = ""   # that a store's vectors are of another embedder
+        self.fault = ""     # why none are made
+
+    def wake(self) -> None:
+        """Something was written."""
+        self._woken.set()
+
+    def remake(self) -> None:
+        """All vectors are to be made anew, by the embedder of today."""
+        self._remake.update(self._stores)
+        self._woken.set()
+
+    def backlog(self, stores: Iterable[str]) -> int:
+        """How many records of these stores have no vector yet."""
+        return sum(self._backlogs.get(name, 0) for name in stores)
+
+    async def run(self) -> None:
+        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
+        try:
+            while True:
+                self._woken.clear()
+                if await self._round():
+                    continue
+                if not self._concerned:
+                    return
+                await self._woken.wait()
+                await asyncio.sleep(GATHER_S)
+        except StoreFenced:
+            log.warning("vectors_left", stores=self._stores)
+
+    @property
+    def _concerned(self) -> bool:
+        """Whether any store has vectors, or is to have some."""
+        return bool(self._wanted or self._backlogs)
+
+    async def _round(self) -> bool:
+        """A step for each store. Whether there may be more to do."""
+        try:
+            self._others = ""
+            more = [await self._step(name) for name in self._stores]
+        except (EmbeddingFault, StoreBusy, StoreBroken) as fault:
+            await self._pause(fault)
+            return True
+        self._pause_s = FIRST_PAUSE_S
+        self._tell(self._others)
+        return any(more)
+
+    async def _step(self, name: str) -> bool:
+        """What comes next in one store. Whether there may be more."""
+        wanted = name in self._wanted and self._embedding.embedder.configured
+        found = await self._thread.run(partial(_look, name=name, wanted=wanted))
+        if wanted or found.fingerprint:
+            self._backlogs[name] = found.backlog
+        if not found.todo and name not in self._remake:
+            return False
+        embedder = await self._embedding.run(self._embedding.embedder.get)
+        if name in self._remake:
+            await self._in_store(name, partial(remake, embedder=embedder))
+            self._remake.discard(name)
+            self._shared.checkpoint("vectors begun anew")
+        task = await self._in_store(name, partial(next_task, embedder=embedder, wanted=wanted, most=self._together))
+        if task is not None:
+            await self._do(name, task, embedder)
+        elif found.fingerprint != str(embedder.fingerprint):
+            self._others = str(other_model(found.fingerprint, embedder))
+        return task is not None
+
+    async def _do(self, name: str, task: Task, embedder: Embedder) -> None:
+        """Outside of the database thread, then in a short transaction."""
+        if task.one is None:
+            return
+        began = time.monotonic()
+        made = await self._embedding.run(partial(make, embedder, task.texts))
+        took_s = time.monotonic() - began
+        self._together = max(FEWEST, min(MOST, int(len(made) * min(2.0, GOAL_S / max(took_s, 1e-3)))))
+        self._shared.checkpoint("vectors made")
+        await self._in_store(name, partial(keep, one=task.one, made=made))
+        self._shared.checkpoint("vectors kept")
+
+    async def _in_store(self, name: str, work: Callable[[Store], Result]) -> Result:
+        return await self._thread.run(partial(_with_store, name=name, work=work))
+
+    async def _pause(self, fault: MemoryFault) -> None:
+        """What may pass by itself is tried again soon, and then ever later."""
+        self._tell(str(fault))
+        lasting = isinstance(fault, EmbeddingFault) and not isinstance(fault, EmbeddingLater)
+        await asyncio.sleep(LONGEST_PAUSE_S if lasting else self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _tell(self, fault: str) -> None:
+        if fault and fault != self.fault:
+            log.warning("vectors_wait", reason=fault, stores=self._stores)
+        self.fault = fault
+
+
+def _look(stores: OpenStores, name: str, wanted: bool) -> Look:
+    """A store that nothing was written to yet is not made for this."""
+    if not stores.exists(name):
+        return NOTHING
+    return _with_store(stores, name, partial(look, wanted=wanted))
+
+
+def _with_store(stores: OpenStores, name: str, work: Callable[[Store], Result]) -> Result:
+    with translated(name):
+        return work(stores.get(name))
