@@ -20,7 +20,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         producer_id_days=settings.worker.producer_id_days, grace_s=settings.worker.grace_s,
         lease_s=settings.worker.lease_s, retries=settings.worker.retries)
     options = WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits,
-                            embedding_options(settings))
+                            embedding_options(settings), settings.embedding.matrix_mib << 20)
     return Worker(options)
 
 

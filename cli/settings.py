@@ -129,6 +129,7 @@ class EmbeddingSettings(_Section):
     key: Reference = ""
     private: bool = False
     timeout_s: Count = 10
+    matrix_mib: Count = 256
 
 
 class LogSettings(_Section):

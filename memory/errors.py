@@ -14,6 +14,7 @@ MemoryFault
 ├── EmbeddingFault      no vectors can be made; the text says why and what to do
 │   ├── EmbeddingLater  not for now: the same again later may succeed
 │   └── TextRefused     not of these texts
+├── VectorAwaited       a vector is being made elsewhere: the same again shortly
 └── NotAsExpected       another bundle is in service than the change was meant for; nothing was changed
 """
 
@@ -69,6 +70,15 @@ class EmbeddingFault(MemoryFault):
 
 class EmbeddingLater(EmbeddingFault):
     """The embedder does not answer, or is asked too much: try again later."""
+
+
+class VectorAwaited(MemoryFault):
+    """The vector of a question is being made: the same again, after so many seconds, will find it."""
+
+    def __init__(self, after_s: float) -> None:
+        """`after_s` is when it may be there."""
+        super().__init__("the vector of the question is being made")
+        self.after_s = after_s
 
 
 class TextRefused(EmbeddingFault):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from memory.errors import StoreBroken, StoreBusy
 from memory.memory_id import path_of, stores_below
+from memory.recall.meaning import Meaning
 from memory.sqlite.connection import make_folder
 from memory.sqlite.damage import condemn, note_of
 from memory.sqlite.store import Store
@@ -13,9 +14,9 @@ from memory.sqlite.store import Store
 class OpenStores:
     """Opens stores by `memory_id` and keeps them open; belongs to one thread, as the stores do."""
 
-    def __init__(self, root: Path, most_open: int) -> None:
-        """Stores below `root`; an open file costs about 200 kB and 3 handles."""
-        self._root, self._most_open = root, most_open
+    def __init__(self, root: Path, most_open: int, meaning: Meaning | None = None) -> None:
+        """Stores below `root`; an open file costs about 200 kB and 3 handles. Without `meaning` searches know words alone."""
+        self._root, self._most_open, self._meaning = root, most_open, meaning
         self._open: OrderedDict[str, Store] = OrderedDict()
         self._epochs: dict[str, int] = {}   # of their owner
 
@@ -23,7 +24,7 @@ class OpenStores:
         """The store, opened or made. Raises BadMemoryId, StoreBusy, StoreBroken or StoreFenced."""
         store = self._open.get(memory_id)
         if store is None:
-            store = Store(memory_id, path_of(self._root, memory_id), self._epochs.get(memory_id, 0))
+            store = Store(memory_id, path_of(self._root, memory_id), self._epochs.get(memory_id, 0), self._meaning)
             self._make_room()
             self._open[memory_id] = store
         else:

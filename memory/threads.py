@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from memory.recall.meaning import Meaning
 from memory.stores import OpenStores
 
 Result = TypeVar("Result")
@@ -13,9 +14,9 @@ Result = TypeVar("Result")
 class DatabaseThread:
     """One thread and the stores that only it touches. Whole batches are handed over, since each hand-over costs 100 us."""
 
-    def __init__(self, name: str, root: Path, most_open: int) -> None:
-        """The thread starts with the first work."""
-        self._stores = OpenStores(root, most_open)
+    def __init__(self, name: str, root: Path, most_open: int, meaning: Meaning | None = None) -> None:
+        """The thread starts with the first work; the rest as OpenStores has it."""
+        self._stores = OpenStores(root, most_open, meaning)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[OpenStores], Result]) -> Result:

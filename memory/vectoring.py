@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memory.embedding.embedder import Embedder
-from memory.errors import EmbeddingFault, TextRefused
+from memory.errors import TextRefused
 from memory.sqlite.store import Store
 from memory.sqlite.vectors import Made, VectorSet
 
@@ -90,9 +90,3 @@ def make(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
         half = len(texts) // 2
         return make(embedder, texts[:half]) + make(embedder, texts[half:])
     return [Made(row, text, vector.tobytes()) for (row, text), vector in zip(texts, matrix, strict=True)]
-
-
-def other_model(fingerprint: str, embedder: Embedder) -> EmbeddingFault:
-    """Two embedders' vectors are never compared."""
-    return EmbeddingFault(f"the vectors of this store are of {fingerprint}, and the embedder is {embedder.fingerprint}: "
-                          "`memrelay reindex PIPELINE` makes them anew, or set `embedding.model` back")

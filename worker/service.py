@@ -11,7 +11,10 @@ from bus.address import Address
 from bus.errors import BusError, Fenced
 from memory.catalog import Catalog
 from memory.embedding.embedder import EmbeddingOptions
+from memory.embedding.questions import Questions
 from memory.errors import StoreBusy, StoreFenced
+from memory.recall.meaning import Meaning
+from memory.recall.pool import Pool
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
@@ -43,6 +46,7 @@ class WorkerOptions:
     open_files: int = 256
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
+    matrix_bytes: int = 256 << 20   # of vectors in memory, for each thread
 
 
 class Worker:
@@ -66,13 +70,16 @@ class Worker:
         async with AsyncExitStack() as stack:
             place = stack.enter_context(Place(options.memory_root.resolve(), str(options.address)))
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
-            threads = [DatabaseThread(f"database-{number}", options.memory_root, max(1, options.open_files // options.threads))
+            embedding = EmbeddingThread(options.embedding)
+            stack.callback(embedding.close)
+            questions = Questions(embedding.embedder)
+            stack.callback(questions.close)
+            open_files, meaning = max(1, options.open_files // options.threads), Meaning(questions, Pool(options.matrix_bytes))
+            threads = [DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
                        for number in range(options.threads)]
             for thread in threads:
                 stack.push_async_callback(thread.close)
             watch = await stack.enter_async_context(Watch(options.memory_root, threads))
-            embedding = EmbeddingThread(options.embedding)
-            stack.callback(embedding.close)
             shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally(), watch, embedding)
             await self._serve(threads, shared, Memory(place))
 

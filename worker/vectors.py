@@ -8,12 +8,13 @@ from typing import TypeVar
 import structlog
 
 from memory.embedding.embedder import Embedder
+from memory.embedding.loading import other_model
 from memory.errors import EmbeddingFault, EmbeddingLater, MemoryFault, StoreBroken, StoreBusy, StoreFenced
 from memory.sqlite.connection import translated
 from memory.sqlite.store import Store
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
-from memory.vectoring import NOTHING, Look, Task, keep, look, make, next_task, other_model, remake
+from memory.vectoring import NOTHING, Look, Task, keep, look, make, next_task, remake
 from pipelines.plan import Plan
 from worker.surroundings import Surroundings
 

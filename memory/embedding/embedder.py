@@ -29,6 +29,7 @@ class Calibration(NamedTuple):
 
     cosines: tuple[float, ...] = (0.0, 1.0)   # ascending
     scores: tuple[float, ...] = (0.0, 1.0)    # at each of them; below the first and above the last as there
+    least: float = 0.4                        # the score from which on a text is found for its meaning alone
 
 
 class Embedder(Protocol):

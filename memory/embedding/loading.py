@@ -3,8 +3,11 @@ import importlib
 from threading import Lock
 from typing import cast
 
-from memory.embedding.embedder import Embedder, EmbeddingOptions
+from memory.embedding.embedder import Embedder, EmbeddingOptions, Model
 from memory.errors import EmbeddingFault, EmbeddingLater
+
+NO_EMBEDDER = "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local"
+BUILT_IN: dict[str, Model] = {"all-MiniLM-L6-v2-int8": "local", "wordllama-l2-supercat": "wordllama"}   # by their names
 
 
 class LazyEmbedder:
@@ -16,6 +19,7 @@ class LazyEmbedder:
         self._loading = Lock()
         self._loaded: Embedder | None = None
         self._fault: EmbeddingFault | None = None
+        self._former: dict[str, Embedder] = {}
 
     @property
     def configured(self) -> bool:
@@ -43,9 +47,26 @@ class LazyEmbedder:
                 self._loaded = self._load()
             return self._loaded
 
+    def ready(self, fingerprint: str) -> Embedder | None:
+        """The embedder of vectors with that fingerprint, if it is loaded."""
+        if self._loaded is not None and str(self._loaded.fingerprint) == fingerprint:
+            return self._loaded
+        return self._former.get(fingerprint)
+
+    def of(self, fingerprint: str) -> Embedder:
+        """The embedder of such vectors: this one, or one of ours that was configured before. Raises EmbeddingFault."""
+        current = self.get()
+        model, name = BUILT_IN.get(fingerprint.partition("/")[0]), str(current.fingerprint)
+        if name != fingerprint and model and fingerprint not in self._former:
+            self._former[fingerprint] = load(EmbeddingOptions(model))
+        found = self.ready(fingerprint)
+        if found is None or str(found.fingerprint) != fingerprint:
+            raise other_model(fingerprint, current)
+        return found
+
     def _load(self) -> Embedder:
         if not self.configured:
-            raise EmbeddingFault("there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local")
+            raise EmbeddingFault(NO_EMBEDDER)
         try:
             return load(self._options)
         except EmbeddingLater:
@@ -65,3 +86,9 @@ def load(options: EmbeddingOptions) -> Embedder:
                              f"'.[{model}]'` installs; or set `embedding.model` to none") from missing
     except OSError as error:
         raise EmbeddingFault(f"the embedder `{model}` cannot be loaded: {error}") from error
+
+
+def other_model(fingerprint: str, embedder: Embedder) -> EmbeddingFault:
+    """Two embedders' vectors are never compared."""
+    return EmbeddingFault(f"the vectors of this store are of {fingerprint}, and the embedder is {embedder.fingerprint}: "
+                          "`memrelay reindex PIPELINE` makes them anew, or set `embedding.model` back")

@@ -2,6 +2,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from memory.errors import EmbeddingFault, Refused
 from memory.operation import operation
 from memory.operations.records_read import within
 from memory.query import Query, match_all, match_any, parse
@@ -9,7 +10,7 @@ from memory.record import Record
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
-Mode = Literal["fts", "hybrid"]
+Mode = Literal["fts", "hybrid", "semantic"]
 BEST = 10   # how many records a ranked search answers with, unless it is told
 DEFAULT_LANGUAGE = "english"
 
@@ -19,7 +20,8 @@ class SearchInput:
     """What to find. All words must be there; every tag of `tags` too. A result of more than `max_bytes` is refused.
 
     Filters in the query and these hold together. Where `mode` is "hybrid" any of the words will do, in any form of theirs,
-    and records are ranked by them, by their neighbours and by their thread; see docs/search.md.
+    and records are ranked by them, by their neighbours and by their thread, and by what they mean where the store has vectors;
+    where it is "semantic", by what they mean alone. See docs/search.md.
     """
 
     query: str
@@ -34,19 +36,30 @@ class SearchInput:
 
 @operation("records.search", access="search", mutates=False)
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
-    """The matching records by FTS5 relevance, each with its score where it is wanted. Raises ResultTooLarge.
+    """The matching records by FTS5 relevance, each with its score where it is wanted. Raises ResultTooLarge, and VectorAwaited.
 
     A query of filters alone finds all that they let pass, newest first; one without anything, nothing.
     """
     query = parse(wanted.query)
     conditions = conditions_of(query, wanted)
     if wanted.mode != "fts" and query.wants_words:
-        found = tx.ranker.search(query, conditions, BEST if wanted.limit is None else wanted.limit, wanted.language)
-        return within(wanted.max_bytes, tx.records.at_rows(found.rows()))
+        return within(wanted.max_bytes, tx.records.at_rows(_ranked(tx, wanted, query, conditions)))
     match, unwanted = match_all(query), match_any(query)
     if match:
         return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, wanted.limit, scored=wanted.scored))
     return within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit)) if query.filters else []
+
+
+def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> dict[int, float]:
+    """Row -> score, best first."""
+    limit = BEST if wanted.limit is None else wanted.limit
+    plain = not (query.filters or query.excluded or query.phrases or query.prefixes)
+    asked = wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
+    try:
+        return tx.ranker.search(query, conditions, limit, wanted.language, asked=asked,
+                                semantic=wanted.mode == "semantic").rows()
+    except EmbeddingFault as fault:
+        raise Refused(str(fault)) from fault
 
 
 def conditions_of(query: Query, wanted: SearchInput) -> Conditions:

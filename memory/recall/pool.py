@@ -19,8 +19,9 @@ class Kept(Protocol):
 class Pool(threading.local):
     """The layouts of the stores of one thread; each thread has its own."""
 
-    def __init__(self) -> None:
-        """Empty."""
+    def __init__(self, budget: int = BUDGET) -> None:
+        """Empty; `budget` is in bytes."""
+        self.budget = budget
         self._kept: OrderedDict[int, Kept] = OrderedDict()
 
     def used(self, one: Kept) -> None:
@@ -30,7 +31,7 @@ class Pool(threading.local):
         sizes = {key: kept.nbytes() for key, kept in self._kept.items()}
         total = sum(sizes.values())
         for key in list(self._kept)[:-1]:
-            if total <= BUDGET:
+            if total <= self.budget:
                 return
             total -= sizes[key]
             self._kept.pop(key).drop()

@@ -5,18 +5,23 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.errors import EmbeddingFault
 from memory.query import Query, match_all, match_any
 from memory.recall.filters import Filters
+from memory.recall.fusion import by_meaning, fused
 from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout, Places
+from memory.recall.meaning import Meaning
 from memory.recall.pool import POOL
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.stems import Stems
 from memory.recall.text_arm import text_arm
+from memory.recall.vector_arm import VectorArm
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
 from memory.sqlite.outline import Since, read_outline
 from memory.sqlite.records import RecordTable
+from memory.sqlite.vectors import VectorTable
 from memory.sqlite.vocabulary import Vocabulary
 
 Mask = NDArray[np.bool_]
@@ -30,6 +35,7 @@ class Ranked:
     scores: Floats           # of all places
     arms: tuple[Found, ...]
     scene: Scene
+    without: str = ""        # why an arm is missing
 
     def rows(self) -> dict[int, float]:
         """Row -> score, best first."""
@@ -40,11 +46,13 @@ class Ranked:
 class Ranker:
     """Works inside the store's open transaction, and sees what it has written. What a rollback undid is read anew."""
 
-    def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
+    def __init__(self, connection: apsw.Connection, records: RecordTable, vectors: VectorTable,
+                 meaning: Meaning | None) -> None:
         """Nothing is read before the first search."""
         self._connection, self._records = connection, records
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
         self._stems: dict[str, Stems] = {}
+        self._vectors = VectorArm(vectors, meaning)
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._changes = records.changes = Changes()
@@ -52,16 +60,26 @@ class Ranker:
         self._committed = -1       # the highest row that is committed, as far as is known
         self._uncommitted = False  # whether the layout has what is not
 
-    def search(self, query: Query, conditions: Conditions, limit: int, language: str) -> Ranked:
-        """The best `limit` records of those that meet all conditions."""
+    def search(self, query: Query, conditions: Conditions, limit: int, language: str, *, asked: str = "",
+               semantic: bool = False) -> Ranked:
+        """The best `limit` records of those that meet all conditions; `asked` is what vectors are compared with.
+
+        Raises VectorAwaited; and EmbeddingFault where it is to be `semantic`, by the vectors alone, and cannot.
+        """
         self._records.complete()
         self._vocabulary.open()
         layout = self._current()
         scene = Scene(layout, self._granularities, self._vocabulary, self._allowed(query, conditions, layout))
         POOL.used(self)
-        arms = (text_arm(scene, query, self._stems_of(language), language),)
-        scores = arms[0].score
-        return Ranked(_best(scores, scene, limit), scores, arms, scene)
+        if semantic:
+            vector = self._vectors.search(scene, asked)
+            return _ranked(by_meaning(vector), scene, limit, (vector,))
+        text = text_arm(scene, query, self._stems_of(language), language)
+        try:
+            vector = self._vectors.search(scene, asked)
+        except EmbeddingFault as fault:   # what has no vectors is still found by its words
+            return _ranked(text.score, scene, limit, (text,), str(fault))
+        return _ranked(fused(text, vector), scene, limit, (text, vector))
 
     def committed(self) -> None:
         """The transaction was committed."""
@@ -78,12 +96,14 @@ class Ranker:
     def drop(self) -> None:
         """Gives back what is kept; the next search reads it again."""
         self._layout, self._uncommitted = None, False
+        self._vectors.drop()
         self._filters = Filters(self._connection)
         self._vocabulary.changed()
 
     def close(self) -> None:
         """The store is closed."""
         self._records.changes = None
+        self._vectors.close()
         POOL.forget(self)
 
     def nbytes(self) -> int:
@@ -99,10 +119,12 @@ class Ranker:
         self._uncommitted |= self._changes.uncommitted or last > self._committed
         if self._layout is None or self._changes.everything:
             self._filters = Filters(self._connection)
+            self._vectors.drop()
             layout, since = Layout.empty(), Since()
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
+            self._vectors.changed(np.asarray(since.changed, np.int64))
         self._layout = layout.changed(np.asarray(since.changed, np.int64), read_outline(self._connection, since))
         self._granularities = Granularities(self._layout)
         self._known = last
@@ -127,6 +149,10 @@ class Ranker:
         if language not in self._stems:
             self._stems[language] = Stems(language)
         return self._stems[language]
+
+
+def _ranked(scores: Floats, scene: Scene, limit: int, arms: tuple[Found, ...], without: str = "") -> Ranked:
+    return Ranked(_best(scores, scene, limit), scores, arms, scene, without)
 
 
 def _and(one: Mask | None, other: Mask) -> Mask:

@@ -15,15 +15,19 @@ from memory.sqlite.records import RecordTable
 from memory.sqlite.vectors import VectorTable
 
 if TYPE_CHECKING:
+    from memory.recall.meaning import Meaning
     from memory.recall.ranker import Ranker
 
 
 class Store:
     """An open store file; for one thread. Operations receive it as `tx`, inside `begin` and `commit`."""
 
-    def __init__(self, memory_id: str, path: Path, epoch: int = 0) -> None:
-        """Opens the file, or makes it, for the owner of that epoch, if any. Raises StoreBroken, StoreBusy or StoreFenced."""
-        self.memory_id, self.path, self._epoch = memory_id, str(path), epoch
+    def __init__(self, memory_id: str, path: Path, epoch: int = 0, meaning: "Meaning | None" = None) -> None:
+        """Opens the file, or makes it, for the owner of that epoch, if any. Raises StoreBroken, StoreBusy or StoreFenced.
+
+        Without `meaning` searches know words alone.
+        """
+        self.memory_id, self.path, self._epoch, self._meaning = memory_id, str(path), epoch, meaning
         self._connection = open_store_file(path)
         self._open = False
         self._ranker: Ranker | None = None   # from the first search that ranks
@@ -141,7 +145,7 @@ class Store:
         """What ranks its records, made at the first search that asks for it. Heavy: a worker that never does stays small."""
         if self._ranker is None:
             from memory.recall.ranker import Ranker  # numpy and the stemmer take 20 MB of a worker's 70
-            self._ranker = Ranker(self._connection, self.records)
+            self._ranker = Ranker(self._connection, self.records, self.vectors, self._meaning)
         return self._ranker
 
     def _forget_ranker(self) -> None:

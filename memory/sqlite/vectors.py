@@ -8,6 +8,8 @@ from zlib import crc32
 
 import apsw
 
+from memory.sqlite.changes import Changes
+
 MOST_CHARACTERS = 1 << 15   # of a text; no embedder looks further
 TEXT = f"thread IS NOT NULL, source, substr(content, 1, {MOST_CHARACTERS})"
 REVISED = (f"SELECT r.row, {TEXT} FROM vectors_todo AS t JOIN records AS r ON r.row = t.row WHERE t.place = ? "
@@ -41,6 +43,7 @@ class VectorTable:
     def __init__(self, connection: apsw.Connection) -> None:
         """Keeps nothing in memory."""
         self._connection = connection
+        self.changes: Changes | None = None   # told of the rows that get a vector, where somebody wants to know
 
     def sets(self) -> list[VectorSet]:
         """The one that serves first."""
@@ -100,6 +103,8 @@ class VectorTable:
                 continue
             if found is not None:
                 run(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (row, crc32(text.encode()), vector))
+            if self.changes is not None:
+                self.changes.add(row)
         last = max(row for row, _, _ in made)
         run("UPDATE vector_sets SET looked_at = max(looked_at, min(?, (SELECT coalesce(max(row), 0) FROM records))) "
             "WHERE place = ?", (last, place))

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from memory.embedding.embedder import Calibration, Embedder, Fingerprint
+from memory.embedding.loading import other_model
 from memory.errors import EmbeddingFault, TextRefused
 from memory.operations.records_delete import DeleteInput, delete
 from memory.sqlite.store import Store
-from memory.vectoring import keep, look, make, next_task, other_model, remake
+from memory.vectoring import keep, look, make, next_task, remake
 from tests.memory.builders import append_to, fresh_store, make_store, write_all
 
 

@@ -65,13 +65,14 @@ def test_the_fingerprint_is_one_of_model_and_dimension(embedder: Embedder) -> No
 
 
 def test_the_calibration_rises_from_0_to_1(embedder: Embedder) -> None:
-    cosines, scores = embedder.calibration
+    cosines, scores, least = embedder.calibration
 
     found = np.interp(np.linspace(-1, 1, 201), cosines, scores)
 
     assert (np.diff(cosines) > 0).all()
     assert (np.diff(found) >= 0).all()
     assert (found.min(), found.max()) == (0, 1)
+    assert 0 < least < 1
 
 
 def test_fingerprints_differ_between_embedders() -> None:

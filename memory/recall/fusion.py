@@ -1,0 +1,21 @@
+"""Fusion: one score of what the arms say, absolute and from 0 to 1 as theirs are."""
+import numpy as np
+
+from memory.recall.scene import Floats, Found
+from memory.recall.vector_arm import VectorFound
+
+TEXT, VECTOR = 0.65, 0.35   # shares; 0.25 to 0.4 for the vectors is one plateau (docs/recall.md)
+
+
+def fused(text: Found, vector: VectorFound) -> Floats:
+    """Of what either arm finds by itself. A record that has no vector yet counts as its text says."""
+    together = np.float32(TEXT) * text.score + np.float32(VECTOR) * vector.score
+    found = (text.score > 0) | (vector.score >= vector.least)
+    scores: Floats = np.where(vector.known, together * found, text.score)
+    return scores
+
+
+def by_meaning(vector: VectorFound) -> Floats:
+    """Of the vectors alone."""
+    scores: Floats = vector.score * (vector.score >= vector.least)
+    return scores

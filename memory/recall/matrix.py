@@ -1,0 +1,147 @@
+"""The vectors of a store in memory: a row a record, in the order in which they came, and where each record's is."""
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.recall.layout import Layout
+from memory.sqlite.vocabulary import Rows
+
+NOWHERE = -1
+TOGETHER = 4096     # vectors at a time, where more would take too much memory at once
+FEW = 4             # of so many one or fewer: their rows are picked out before anything is multiplied
+Floats = NDArray[np.float32]
+Slots = NDArray[np.int32]
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Matrix:
+    """Changes with the committed store; a slot is a row of it, and never given twice, so that a neighbour's change is seen."""
+
+    def __init__(self, dimension: int) -> None:
+        """Empty."""
+        self._vectors = np.empty((0, dimension), np.float32)
+        self._count = 0
+        self._slot_of = np.full(0, NOWHERE, np.int32)   # by record's row
+        # Of each slot: the slots before and after it in its thread when its window was added up, and the window's length.
+        self._before, self._after, self._length = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
+        self._layout: Layout | None = None
+        self._slots = np.empty(0, np.int32)   # by place of that layout
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        arrays = self._vectors, self._slot_of, self._before, self._after, self._length, self._slots
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def wasteful(self) -> bool:
+        """Whether more than half of it is of records that changed or went."""
+        return self._count > TOGETHER and 2 * int((self._slot_of >= 0).sum()) < self._count
+
+    def add(self, found: Iterable[tuple[int, bytes]]) -> None:
+        """(row, vector) of records; "<f2" of unit length, or b"" for none."""
+        for some in in_blocks(found):
+            rows = np.array([row for row, vector in some if vector], np.int64)
+            vectors = b"".join([vector for _, vector in some])
+            if len(rows):
+                self._append(rows, np.frombuffer(vectors, "<f2").reshape(len(rows), -1).astype(np.float32))
+
+    def remove(self, rows: Rows) -> None:
+        """These have no vector any more."""
+        self._slot_of[rows[rows < len(self._slot_of)]] = NOWHERE
+        self._layout = None
+
+    def cosines(self, layout: Layout, question: Floats, allowed: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
+        """(cosine with the question, whether there is one) of each place that is allowed.
+
+        Of a turn it is the mean with that of its window: the turn and its neighbour on each side.
+        """
+        self._align(layout)
+        slots = self._slots
+        known = slots >= 0
+        dots = np.zeros(len(layout), np.float32)
+        wanted = known if allowed is None else known & _with_neighbours(allowed)
+        dots[wanted] = self._dots(slots[wanted], question)
+        turns = np.flatnonzero(wanted & (layout.source >= 0))
+        around = dots[turns]
+        for neighbours, step in ((self._before, -1), (self._after, 1)):
+            there = turns[neighbours[slots[turns]] >= 0]
+            around[np.searchsorted(turns, there)] += dots[there + step]
+        dots[turns] = (dots[turns] + around / np.maximum(self._length[slots[turns]], 1e-6)) / 2
+        return dots, known
+
+    def _dots(self, slots: Slots, question: Floats) -> Floats:
+        if FEW * len(slots) >= self._count:
+            dots: Floats = (self._vectors[:self._count] @ question)[slots]
+            return dots
+        return np.concatenate([np.empty(0, np.float32), *(self._vectors[some] @ question for some in _pieces(slots))])
+
+    def _append(self, rows: Rows, vectors: Floats) -> None:
+        count, last = self._count + len(rows), int(rows.max())
+        if count > len(self._vectors):
+            self._grow(max(count, len(self._vectors) * 3 // 2))
+        if last >= len(self._slot_of):
+            self._slot_of = _longer(self._slot_of, max(last + 1, len(self._slot_of) * 3 // 2), NOWHERE)
+        self._vectors[self._count:count] = vectors
+        self._slot_of[rows] = np.arange(self._count, count)
+        self._count, self._layout = count, None
+
+    def _grow(self, size: int) -> None:
+        longer = np.empty((size, self._vectors.shape[1]), np.float32)
+        longer[:self._count] = self._vectors[:self._count]
+        self._vectors = longer
+        self._before, self._after = _longer(self._before, size, NOWHERE - 1), _longer(self._after, size, NOWHERE - 1)
+        self._length = _longer(self._length, size, 0)
+
+    def _align(self, layout: Layout) -> None:
+        """The slot of each place; windows are added up anew where a neighbour is another."""
+        if layout is self._layout:
+            return
+        slots = np.full(len(layout), NOWHERE, np.int32)
+        inside = layout.row < len(self._slot_of)
+        slots[inside] = self._slot_of[layout.row[inside]]
+        before, after = np.full_like(slots, NOWHERE), np.full_like(slots, NOWHERE)
+        follows = (layout.thread[1:] == layout.thread[:-1]) & (layout.source[1:] >= 0)
+        before[1:][follows], after[:-1][follows] = slots[:-1][follows], slots[1:][follows]
+        turns = np.flatnonzero((slots >= 0) & (layout.source >= 0))
+        its = slots[turns]
+        turns = turns[(self._before[its] != before[turns]) | (self._after[its] != after[turns])]
+        for some in _pieces(turns):
+            self._length[slots[some]] = self._lengths(slots[some], before[some], after[some])
+        self._before[slots[turns]], self._after[slots[turns]] = before[turns], after[turns]
+        self._layout, self._slots = layout, slots
+
+    def _lengths(self, slots: Slots, before: Slots, after: Slots) -> Floats:
+        sums = self._vectors[slots]
+        for neighbours in (before, after):
+            there = np.flatnonzero(neighbours >= 0)
+            sums[there] += self._vectors[neighbours[there]]
+        lengths: Floats = np.sqrt(np.einsum("ij,ij->i", sums, sums))
+        return lengths
+
+
+def _with_neighbours(allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    wider = allowed.copy()
+    wider[1:] |= allowed[:-1]
+    wider[:-1] |= allowed[1:]
+    return wider
+
+
+def _longer(array: NDArray[Number], size: int, filling: float) -> NDArray[Number]:
+    longer = np.full(size, filling, array.dtype)
+    longer[:len(array)] = array
+    return longer
+
+
+def in_blocks(found: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    """So many at a time."""
+    rest = iter(found)
+    while some := list(islice(rest, TOGETHER)):
+        yield some
+
+
+def _pieces(indices: NDArray[Number]) -> Iterator[NDArray[Number]]:
+    return (indices[at:at + TOGETHER] for at in range(0, len(indices), TOGETHER))

@@ -1,0 +1,107 @@
+"""The vector arm: the cosine of the question with a record, and with a turn's window; an exact scan, the filters first.
+
+The matrix is kept in memory while there is room for it, and changes with the store. A larger store's vectors are read from its
+file for each search, in blocks, and turns then count without their windows.
+"""
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedding.loading import NO_EMBEDDER
+from memory.errors import EmbeddingFault
+from memory.recall.layout import Layout
+from memory.recall.matrix import Floats, Matrix, in_blocks
+from memory.recall.meaning import Meaning
+from memory.recall.scene import Found, Scene
+from memory.sqlite.changes import Changes
+from memory.sqlite.vectors import VectorSet, VectorTable
+from memory.sqlite.vocabulary import Rows
+
+NUMBER = 4   # bytes, in memory
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFound(Found):
+    """With what could be compared."""
+
+    known: NDArray[np.bool_]   # by place: which records have a vector
+    least: float               # the score from which on a record is found for its meaning alone
+
+
+class VectorArm:
+    """Of one store; told of what changes by its ranker and its table of vectors."""
+
+    def __init__(self, table: VectorTable, meaning: Meaning | None) -> None:
+        """Nothing is read before the first search."""
+        self._table, self._meaning = table, meaning
+        self._matrix: Matrix | None = None
+        self._of: tuple[int, str] | None = None   # the set that the matrix has: its place and its embedder
+        self._changes = table.changes = Changes()
+
+    def search(self, scene: Scene, asked: str) -> VectorFound:
+        """Scores of all records that have a vector. Raises EmbeddingFault, and VectorAwaited."""
+        meaning = self._meaning
+        if meaning is None or not meaning.questions.embedder.configured:
+            raise EmbeddingFault(NO_EMBEDDER)
+        one = self._table.serving()
+        if one is None:
+            raise EmbeddingFault("this store has no vectors yet: they are made in the background, see `memrelay status`")
+        question, embedder = meaning.questions.ask(asked, one.fingerprint)
+        budget = meaning.matrices.budget
+        if len(scene.layout) * one.dimension * NUMBER > budget:
+            self.drop()
+            raw, known = _scanned(in_blocks(self._table.read(one)), scene.layout, question)
+        else:
+            raw, known = self._current(one).cosines(scene.layout, question, scene.allowed)
+            meaning.matrices.used(self)
+        calibration = embedder.calibration
+        score = np.interp(raw, calibration.cosines, calibration.scores).astype(np.float32)
+        score[~known] = 0
+        return VectorFound("vector", raw, score, known, calibration.least)
+
+    def changed(self, rows: Rows) -> None:
+        """These records were edited or deleted; what is in the table of them is theirs of today."""
+        if self._matrix is not None:
+            self._matrix.remove(rows)
+
+    def drop(self) -> None:
+        """Gives back what is kept."""
+        self._matrix = self._of = None
+
+    def close(self) -> None:
+        """The store is closed."""
+        self._table.changes = None
+        if self._meaning is not None:
+            self._meaning.matrices.forget(self)
+
+    def nbytes(self) -> int:
+        """What is kept."""
+        return self._matrix.nbytes if self._matrix is not None else 0
+
+    def _current(self, one: VectorSet) -> Matrix:
+        """The matrix as of now."""
+        matrix, of = self._matrix, (one.place, one.fingerprint)
+        if matrix is None or of != self._of or self._changes.everything or matrix.wasteful:
+            matrix, self._of = Matrix(one.dimension), of
+            matrix.add(self._table.read(one))
+            self._matrix = matrix
+        elif self._changes:
+            rows = sorted(self._changes.rows)
+            matrix.remove(np.array(rows, np.int64))
+            matrix.add(self._table.read_rows(one, rows))
+        self._changes.clear()
+        return matrix
+
+
+def _scanned(blocks: Iterable[list[tuple[int, bytes]]], layout: Layout, question: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """(cosine, whether there is one) of each place."""
+    size = int(layout.row.max(initial=0)) + 1
+    cosines, known = np.zeros(size, np.float32), np.zeros(size, bool)   # by row
+    for some in blocks:
+        rows = np.array([row for row, vector in some if vector and row < size], np.int64)
+        vectors = b"".join([vector for row, vector in some if row < size])
+        cosines[rows] = np.frombuffer(vectors, "<f2").reshape(len(rows), len(question)).astype(np.float32) @ question
+        known[rows] = True
+    return cosines[layout.row], known[layout.row]
