@@ -1,7 +1,7 @@
 """The vectors of a store in memory: a row a record, in the order in which they came, and where each record's is."""
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,17 @@ Slots = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
 
 
+class _Near(NamedTuple):
+    """By place of a layout."""
+
+    layout: Layout
+    slots: Slots
+    known: NDArray[np.bool_]        # whether it has a vector
+    has_before: NDArray[np.bool_]   # whether its neighbour does
+    has_after: NDArray[np.bool_]
+    share: Floats                   # of a turn with a vector: one by the length of its window; else 0
+
+
 class Matrix:
     """Changes with the committed store; a slot is a row of it, and never given twice, so that a neighbour's change is seen."""
 
@@ -27,13 +38,12 @@ class Matrix:
         self._slot_of = np.full(0, NOWHERE, np.int32)   # by record's row
         # Of each slot: the slots before and after it in its thread when its window was added up, and the window's length.
         self._before, self._after, self._length = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
-        self._layout: Layout | None = None
-        self._slots = np.empty(0, np.int32)   # by place of that layout
+        self._near: _Near | None = None
 
     @property
     def nbytes(self) -> int:
         """What it takes in memory."""
-        arrays = self._vectors, self._slot_of, self._before, self._after, self._length, self._slots
+        arrays = self._vectors, self._slot_of, self._before, self._after, self._length
         return sum(array.nbytes for array in arrays)
 
     @property
@@ -52,26 +62,22 @@ class Matrix:
     def remove(self, rows: Rows) -> None:
         """These have no vector any more."""
         self._slot_of[rows[rows < len(self._slot_of)]] = NOWHERE
-        self._layout = None
+        self._near = None
 
     def cosines(self, layout: Layout, question: Floats, allowed: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
         """(cosine with the question, whether there is one) of each place that is allowed.
 
         Of a turn it is the mean with that of its window: the turn and its neighbour on each side.
         """
-        self._align(layout)
-        slots = self._slots
-        known = slots >= 0
+        near = self._align(layout)
+        wanted = near.known if allowed is None else near.known & _with_neighbours(allowed)
         dots = np.zeros(len(layout), np.float32)
-        wanted = known if allowed is None else known & _with_neighbours(allowed)
-        dots[wanted] = self._dots(slots[wanted], question)
-        turns = np.flatnonzero(wanted & (layout.source >= 0))
-        around = dots[turns]
-        for neighbours, step in ((self._before, -1), (self._after, 1)):
-            there = turns[neighbours[slots[turns]] >= 0]
-            around[np.searchsorted(turns, there)] += dots[there + step]
-        dots[turns] = (dots[turns] + around / np.maximum(self._length[slots[turns]], 1e-6)) / 2
-        return dots, known
+        dots[wanted] = self._dots(near.slots[wanted], question)
+        around = dots.copy()
+        around[1:] += dots[:-1] * near.has_before[1:]
+        around[:-1] += dots[1:] * near.has_after[:-1]
+        around *= near.share
+        return np.where(near.share > 0, (dots + around) / 2, dots), near.known
 
     def _dots(self, slots: Slots, question: Floats) -> Floats:
         if FEW * len(slots) >= self._count:
@@ -87,7 +93,7 @@ class Matrix:
             self._slot_of = _longer(self._slot_of, max(last + 1, len(self._slot_of) * 3 // 2), NOWHERE)
         self._vectors[self._count:count] = vectors
         self._slot_of[rows] = np.arange(self._count, count)
-        self._count, self._layout = count, None
+        self._count, self._near = count, None
 
     def _grow(self, size: int) -> None:
         longer = np.empty((size, self._vectors.shape[1]), np.float32)
@@ -96,23 +102,30 @@ class Matrix:
         self._before, self._after = _longer(self._before, size, NOWHERE - 1), _longer(self._after, size, NOWHERE - 1)
         self._length = _longer(self._length, size, 0)
 
-    def _align(self, layout: Layout) -> None:
-        """The slot of each place; windows are added up anew where a neighbour is another."""
-        if layout is self._layout:
-            return
+    def _align(self, layout: Layout) -> _Near:
+        """Where each place's vector and its neighbours' are; windows are added up anew where a neighbour is another."""
+        if self._near is not None and self._near.layout is layout:
+            return self._near
         slots = np.full(len(layout), NOWHERE, np.int32)
         inside = layout.row < len(self._slot_of)
         slots[inside] = self._slot_of[layout.row[inside]]
         before, after = np.full_like(slots, NOWHERE), np.full_like(slots, NOWHERE)
         follows = (layout.thread[1:] == layout.thread[:-1]) & (layout.source[1:] >= 0)
         before[1:][follows], after[:-1][follows] = slots[:-1][follows], slots[1:][follows]
-        turns = np.flatnonzero((slots >= 0) & (layout.source >= 0))
+        self._measure(np.flatnonzero((slots >= 0) & (layout.source >= 0)), slots, before, after)
+        share = np.zeros(len(layout), np.float32)
+        turns = (slots >= 0) & (layout.source >= 0)
+        share[turns] = 1 / np.maximum(self._length[slots[turns]], 1e-6)
+        self._near = _Near(layout, slots, slots >= 0, before >= 0, after >= 0, share)
+        return self._near
+
+    def _measure(self, turns: NDArray[np.int64], slots: Slots, before: Slots, after: Slots) -> None:
+        """The lengths of the windows of these places, where they are not known."""
         its = slots[turns]
         turns = turns[(self._before[its] != before[turns]) | (self._after[its] != after[turns])]
         for some in _pieces(turns):
             self._length[slots[some]] = self._lengths(slots[some], before[some], after[some])
         self._before[slots[turns]], self._after[slots[turns]] = before[turns], after[turns]
-        self._layout, self._slots = layout, slots
 
     def _lengths(self, slots: Slots, before: Slots, after: Slots) -> Floats:
         sums = self._vectors[slots]
