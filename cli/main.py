@@ -30,6 +30,7 @@ COMMANDS = {
     "restore": "Put a backup back in place.",
     "scrub": "Read everything that is stored, and look for damage.",
     "salvage": "Make a damaged store usable, with what can still be read of it.",
+    "reindex": "Make the vectors of a pipeline anew, while it is searched.",
     "status": "Say what runs: workers, pipelines, lag, dead letters, durability.",
     "dlq": "Dead letters: list, show, replay and drop what could not be run.",
     "doctor": "Look for what is wrong, and say what to do about it.",

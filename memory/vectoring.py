@@ -71,13 +71,11 @@ def keep(store: Store, one: VectorSet, made: Sequence[Made]) -> None:
             store.vectors.put(one, made)
 
 
-def remake(store: Store, embedder: Embedder) -> bool:
-    """Vectors are to be made anew, by this embedder; those that there are serve meanwhile. False where there are none."""
-    if store.vectors.serving() is None:
-        return False
-    with store.transaction():
-        store.vectors.begin(str(embedder.fingerprint), embedder.fingerprint.dimension)
-    return True
+def remake(store: Store, embedder: Embedder) -> None:
+    """Vectors are to be made anew, by this embedder, where there are some; those serve meanwhile."""
+    if store.vectors.serving() is not None:
+        with store.transaction():
+            store.vectors.begin(str(embedder.fingerprint), embedder.fingerprint.dimension)
 
 
 def make(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:

@@ -14,6 +14,7 @@ from bus.echo import Echo
 from bus.errors import BusUnavailable
 from bus.fenced import FencedWriter
 from bus.lease import Lease
+from bus.remaking import asked_to_remake, forget_to_remake
 from bus.resp import pack
 from bus.roll import BEAT_S, read_roll
 from bus.wire import CHANGES, fence_key
@@ -35,6 +36,7 @@ from worker.waiting import wait
 
 log = structlog.get_logger()
 STARTED_AT = time.time_ns() // 1_000_000   # Unix ms
+REMAKE_S = 1.0   # between two looks whether vectors are to be made anew
 LOOK_S = 0.25   # between two looks whether another worker of this host has ended
 
 
@@ -90,7 +92,8 @@ class Session:
         """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusError and others."""
         async with self._tasks as tasks:
             beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
-            works = self._reader.run, self._timers.run, self._membership.run, self._call_in, self._look_after_others
+            works = (self._reader.run, self._timers.run, self._membership.run, self._call_in, self._look_after_others,
+                     self._remake)
             beside += [tasks.create_task(work()) for work in works]
             await self._announce()
             await self.apply(plans)
@@ -179,6 +182,14 @@ class Session:
             await wait(self._applied, min(BEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
             await self._lease.call_in(self._report())
+
+    async def _remake(self) -> None:
+        """Whose vectors are to be made anew is asked for now and then."""
+        while True:
+            for uid, token in (await asked_to_remake(self._control)).items():
+                if any(group.vectors.remake(token) for group in self._groups if uid in group.slots):
+                    await forget_to_remake(self._control, uid)
+            await asyncio.sleep(REMAKE_S)
 
     def _report(self) -> dict[str, Any]:
         place = self._memory.place

@@ -35,7 +35,8 @@ class VectorMaker:
         self._stores, self._thread, self._shared = tuple(stores), thread, shared
         self._embedding = shared.embedding
         self._woken = asyncio.Event()
-        self._remake: set[str] = set()         # stores whose vectors are to be made anew
+        self._remake: set[str] = set()         # stores whose vectors are to be made anew, and are not begun yet
+        self._token = ""                       # of the wish for it
         self._backlogs: dict[str, int] = {}    # of the stores that have vectors
         self._together, self._pause_s = FEWEST, FIRST_PAUSE_S
         self._others = ""   # that a store's vectors are of another embedder
@@ -45,10 +46,13 @@ class VectorMaker:
         """Something was written."""
         self._woken.set()
 
-    def remake(self) -> None:
-        """All vectors are to be made anew, by the embedder of today."""
-        self._remake.update(self._stores)
-        self._woken.set()
+    def remake(self, token: str) -> bool:
+        """All vectors are to be made anew, by the embedder of today, once for each token. Whether that has begun."""
+        if token != self._token:
+            self._token = token
+            self._remake.update(self._stores)
+            self._woken.set()
+        return not self._remake or not self._concerned
 
     def backlog(self, stores: Iterable[str]) -> int:
         """How many records of these stores have no vector yet."""

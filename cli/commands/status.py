@@ -43,4 +43,6 @@ def _condition(one: dict[str, Any]) -> str:
     lag = f"{one['lag']} waiting, the oldest for {one['oldest_s']:.0f} s" if one["lag"] else "nothing waiting"
     later = f", {one['waiting']} to be tried again" if one["waiting"] else ""
     deaf = f", {one['gaps']} times deaf to PUBLISH for {one['deaf_s']:.0f} s in all" if one["gaps"] else ""
-    return f"{served} {one['rate']:g} a second, {lag}{later}, {one['dead_letters']} dead letters{deaf}"
+    todo = f", {one['vectors_todo']} vectors to be made" if one["vectors_todo"] else ""
+    vectors = f"{todo} ({one['vectors_fault']})" if one["vectors_fault"] else todo
+    return f"{served} {one['rate']:g} a second, {lag}{later}{vectors}, {one['dead_letters']} dead letters{deaf}"

@@ -230,7 +230,8 @@ def test_making_them_anew_may_be_begun_again_by_yet_another_embedder(store: Stor
 def test_without_vectors_there_is_nothing_to_make_anew(store: Store) -> None:
     write_all(store, "tea")
 
-    assert not remake(store, LENGTHS)
+    remake(store, LENGTHS)
+
     assert store.vectors.sets() == []
 
 

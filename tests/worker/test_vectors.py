@@ -8,7 +8,7 @@ import pytest
 from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.house import House
-from tests.support.told import await_told
+from tests.support.told import await_told, type_command
 from tests.support.waiting import wait_for
 
 
@@ -127,3 +127,58 @@ def test_without_an_embedder_nothing_is_made_and_nothing_is_wrong() -> None:
         house.client.answer(uid, "/write tea")
 
         assert house.rows(uid, "SELECT * FROM vector_sets") == []
+
+
+def set_of(house: House, uid: str) -> list[tuple[str, int]]:
+    return [(name.partition("/")[0], serves) for name, serves in house.rows(uid, "SELECT fingerprint, serves FROM vector_sets")]
+
+
+def test_another_embedder_mixes_nothing_and_a_reindex_makes_all_anew() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, _):
+        house.client.enter_together(uid, [f"/write {number}" for number in range(30)])
+        await_vectors(house, uid, 30)
+        house.workers[-1].stop()
+
+        house.start_worker(embedding={"model": "wordllama"})
+        house.client.answer(uid, "/write later")
+        await_told(house, uid, lambda told: "memrelay reindex" in told["vectors_fault"], "the other embedder is told of")
+        assert (vectors(house, uid), set_of(house, uid)) == (30, [("letters", 1)])
+
+        typed = type_command(house, "reindex", uid)
+
+        assert "are made anew" in typed.stdout
+        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve", 20)
+        await_vectors(house, uid, 31)
+        await_told(house, uid, lambda told: not told["vectors_fault"] and not told["vectors_todo"], "nothing is left")
+
+
+@pytest.mark.parametrize("step", ["vectors begun anew", "vectors made", "vectors kept"])
+def test_a_worker_killed_while_it_makes_them_anew_goes_on(step: str) -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, _):
+        house.client.enter_together(uid, [f"/write {number}" for number in range(30)])
+        await_vectors(house, uid, 30)
+        house.workers[-1].stop()
+        house.start_stepping_worker(embedding={"model": "wordllama"}, die_on=step)
+
+        type_command(house, "reindex", uid)
+        wait_for(lambda: not house.workers[-1].lives, "it has killed itself")
+        house.start_worker(embedding={"model": "wordllama"})
+
+        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve", 20)
+        await_vectors(house, uid, 30)
+
+
+def test_a_reindex_that_no_worker_hears_waits_for_one() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, _):
+        house.client.answer(uid, "/write tea")
+        await_vectors(house, uid, 1)
+        house.workers[-1].stop()
+
+        typed = type_command(house, "reindex", uid, "--json")
+        house.start_worker(embedding={"model": "wordllama"})
+
+        assert '"begun":false' in typed.stdout.replace(" ", "")
+        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve", 20)
