@@ -3,10 +3,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from blocks.contract import Call
+from blocks.contract import Call, Transient
 from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs, Tags
 from blocks.registry import block
 from bus.message import Message
+from memory.errors import VectorAwaited
 from memory.operations.records_search import DEFAULT_LANGUAGE, Mode, SearchInput, search
 from memory.recall.languages import check_language
 
@@ -19,12 +20,18 @@ class SearchArgs(ListingArgs):
     tags: Tags = ()
     """Only records with all of these tags: a JSON array in a string, an array, or a comma list."""
     limit: Count | None = None
-    """How many records at most; by default all that are found, or the best ten where the mode is `hybrid`."""
+    """How many records at most; by default all that are found, or the best ten where the mode is `hybrid` or `semantic`."""
     mode: Mode = "fts"
     """`fts` finds records that hold all words, as they are. `hybrid` finds those that hold any of them in any form, ranked by
-    how much of the query they, their neighbours and their thread hold; nothing, where the store knows too little of it."""
+    how much of the query they, their neighbours and their thread hold, and by how near they are to what it means; nothing,
+    where the store knows too little of it. `semantic` goes by what is meant alone. These two have vectors made of the store."""
     language: Language = DEFAULT_LANGUAGE
     """Whose stems and stop words `hybrid` goes by; `none` for neither."""
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it goes by what is meant."""
+        return self.mode != "fts"
 
 
 @block("memory_search", SearchArgs)
@@ -34,4 +41,7 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
         return call.error(NO_MEMORY_ID)
     wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit,
                          scored="score" in args.output_template, mode=args.mode, language=args.language)
-    return args.answer(call, search(call.tx, wanted))
+    try:
+        return args.answer(call, search(call.tx, wanted))
+    except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
+        raise Transient(str(awaited), awaited.after_s) from awaited

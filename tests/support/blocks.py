@@ -18,15 +18,6 @@ UNTIL = " until "   # TEXT until COUNT FILE: not before FILE<alias> has so many 
 PIECE = 32 << 20
 
 
-class EmbeddedArgs(NewRecordArgs):
-    """Arguments of a block that wants vectors of its store."""
-
-    @property
-    def embeds(self) -> bool:
-        """It does."""
-        return True
-
-
 class Speechless(Exception):
     """Fails in its own text."""
 
@@ -112,7 +103,6 @@ def _await_time(call: Call) -> None:
 
 def register_test_blocks() -> None:
     """Only in a worker's own process: here they would stand in the schema and in the documents' tests."""
-    block("test_embeds", EmbeddedArgs)(memory_write)
     block("test_fails", NewRecordArgs)(fails)
     block("test_crashes", NewRecordArgs)(crashes)
     block("test_waits", NewRecordArgs)(waits)

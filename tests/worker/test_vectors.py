@@ -3,9 +3,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import orjson
 import pytest
 
-from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
+from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.house import House
 from tests.support.told import await_told, type_command
@@ -13,8 +14,10 @@ from tests.support.waiting import wait_for
 
 
 def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
-    """The five commands, and a block that wants vectors of their store."""
-    return make_bundle(uid, *make_commands(), make_agent("embeds", "test_embeds", {"memory_id": STORE}, hears="nobody"), **keys)
+    """The five commands, and a search that goes by what is meant."""
+    mode = keys.pop("mode", "semantic")
+    return make_bundle(uid, *make_commands(), make_relay("mean", r"^/mean\s+(.*)"),
+                       make_memory("search", alias="memory_mean", hears="dispatch_mean", mode=mode), **keys)
 
 
 def options(server: EmbeddingServer, **others: Any) -> dict[str, Any]:
@@ -91,6 +94,60 @@ def test_writes_do_not_wait_for_an_endpoint_that_hangs() -> None:
         assert vectors(house, uid) == 0
         server.delay_s = 0.0
         await_vectors(house, uid, 501)
+
+
+def contents(answer: Any) -> list[str]:
+    return [record["content"] for record in answer]
+
+
+def test_a_question_waits_for_the_endpoint_and_holds_up_no_other_message() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        for text in ("aaa", "bbb"):
+            house.client.answer(uid, f"/write {text}")
+        await_vectors(house, uid, 2)
+        server.delay_s = 1.0
+
+        question = house.client.enter(uid, "/mean aa")
+        house.client.answer(uid, "/write ccc", within_s=0.9)
+        house.client.await_quiet(uid)
+        answer = wait_for(lambda: answer_to(house, uid, question), "the answer")
+
+        assert contents(answer) == ["aaa"]
+        assert server.asked.count(["aa"]) == 1
+        assert house.dead_letters(uid) == []
+
+
+def answer_to(house: House, uid: str, ident: str) -> Any:
+    said = [said for said in house.client.log(uid) if said.input == ident and said.sender == "memory_mean"]
+    return orjson.loads(said[-1].text) if said else None
+
+
+def test_without_an_endpoint_a_question_is_answered_with_the_reason() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        house.client.answer(uid, "/write aaa")
+        await_vectors(house, uid, 1)
+        server.instead = [(401, b"")]
+
+        question = house.client.enter(uid, "/mean aa")
+        answer = wait_for(lambda: answer_to(house, uid, question), "the answer")
+
+        assert "401" in answer["error"]
+
+
+def test_the_built_in_model_answers_beside_the_words() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding={"model": "local"})
+        for text in ("my cat sleeps all day", "the tea is cold"):
+            house.client.answer(uid, f"/write {text}")
+        await_vectors(house, uid, 2)
+
+        question = house.client.enter(uid, "/mean the kitten is always asleep")
+        answer = wait_for(lambda: answer_to(house, uid, question), "the answer", 20)
+
+        assert contents(answer) == ["my cat sleeps all day"]
 
 
 def test_a_fault_of_the_embedder_is_told_and_passes() -> None:
