@@ -61,9 +61,10 @@ class VectorArm:
         return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least)
 
     def changed(self, rows: Rows) -> None:
-        """These records were edited or deleted; what is in the table of them is theirs of today."""
+        """These records were edited or deleted, or that was undone: the table has what is theirs now."""
         if self._matrix is not None:
-            self._matrix.remove(rows)
+            for row in rows.tolist():
+                self._changes.add(row)
 
     def drop(self) -> None:
         """Gives back what is kept."""

@@ -112,6 +112,18 @@ def test_a_transaction_sees_its_own_changes_and_a_rollback_takes_them_back(store
     assert "an hour later" in found(store, "appointment at 3 o'clock")[0]
 
 
+def test_what_a_rollback_brought_back_is_found_though_nobody_searched_meanwhile(store: Store, lazy: LazyEmbedder) -> None:
+    first, *_ = write_all(store, *SAID)
+    embed(store, lazy)
+    found(store, "appointment at 3 o'clock")
+
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        delete(tx, DeleteInput(guid=first))
+        raise ZeroDivisionError
+
+    assert found(store, "appointment at 3 o'clock")[:1] == SAID[:1]
+
+
 def test_what_has_no_vector_yet_is_found_by_its_words(store: Store, lazy: LazyEmbedder) -> None:
     write_all(store, *SAID)
     embed(store, lazy)
