@@ -20,10 +20,10 @@ apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninterac
 QUERIES ?= 1000000
 ROOMS = $(sort $(dir $(wildcard $(addsuffix /*.py,memory bus blocks pipelines worker web cli))))
 
-.PHONY: help up test faults fuzz check lint types chromium bench lock clean
+.PHONY: help up test faults fuzz check lint types chromium bench bench-recall lock clean
 
 help:  ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 20
 
 up: .venv/.installed  ## run Memrelay: bus, worker and memory in one process
 	@exec $(BIN)/memrelay up
@@ -53,6 +53,9 @@ chromium:  ## install the browser that the tests of the page drive
 
 bench: .venv/.installed-dev  ## measure the hot path
 	$(BIN)/python benchmarks/run.py
+
+bench-recall: .venv/.installed-dev  ## measure what is found: make bench-recall DATA=folder of LoCoMo, Cranfield, BEIR
+	@$(BIN)/python benchmarks/recall/run.py $(if $(DATA),--data "$(DATA)")
 
 lock:  ## renew both lock files from pyproject.toml
 	@$(need_python)

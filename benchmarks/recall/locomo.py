@@ -1,0 +1,70 @@
+"""LoCoMo (Maharana et al. 2024): long conversations with questions whose evidence is named, turn by turn.
+
+Each conversation is a store, each of its sessions a thread, each turn a document. Where an audit of the data set lies beside it
+and says that a question's evidence is another, that holds.
+"""
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.recall.collection import BadData, Collection, Corpus, Document, Question, digests
+from benchmarks.recall.measures import session_recall, turn_recall
+
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+MEASURES = {"turn@5": turn_recall(5), "turn@10": turn_recall(10),
+            "session@5": session_recall(5), "session@10": session_recall(10)}
+AUDIT = "audit"   # in the name of its file
+_EVIDENCE = re.compile(r"D(\d+):(\d+)")
+_SESSION = re.compile(r"session_(\d+)")
+_WHEN = "%I:%M %p on %d %B, %Y"
+
+
+def load(folder: Path) -> Collection:
+    """All conversations of a folder. Raises BadData."""
+    files = sorted(folder.glob("*.json"))
+    corrected, conversations = {}, []
+    try:
+        for file in files:
+            found = json.loads(file.read_bytes())
+            if AUDIT in file.name:
+                corrected.update({entry["question_id"]: entry["correct_evidence"] for entry in found})
+            else:
+                conversations += found
+        corpora = [_corpus(number, found, corrected) for number, found in enumerate(conversations)]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadData(f"{folder}: its *.json are not LoCoMo's conversations (a list of `qa` and `conversation`) and "
+                      f"an audit (a list of `question_id` and `correct_evidence`): {error!r}") from error
+    return Collection("locomo", corpora, MEASURES, digests(*files))
+
+
+def _corpus(number: int, found: Mapping[str, Any], corrected: Mapping[str, list[str]]) -> Corpus:
+    documents = [document for session in _sessions(found["conversation"])
+                 for document in _turns(found["conversation"], session)]
+    known = {document.id for document in documents}
+    questions = []
+    for index, asked in enumerate(found["qa"]):
+        evidence = corrected.get(f"locomo_{number}_qa{index}", asked.get("evidence", []))
+        if gold := dict.fromkeys((one for one in _ids(evidence) if one in known), 1.0):
+            questions.append(Question(asked["question"], gold, CATEGORIES[asked["category"]]))
+    return Corpus(documents, questions)
+
+
+def _sessions(conversation: Mapping[str, Any]) -> list[int]:
+    return sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key)))
+
+
+def _turns(conversation: Mapping[str, Any], session: int) -> Iterator[Document]:
+    thread = f"session_{session}"
+    when = datetime.strptime(conversation[f"{thread}_date_time"], _WHEN).replace(tzinfo=UTC)
+    for turn in conversation[thread]:
+        yield Document(turn["dia_id"], turn["text"], thread, turn["speaker"], int(when.timestamp() * 1000))
+
+
+def _ids(evidence: Iterable[str]) -> Iterator[str]:
+    """`D8:6; D9:17` is two of them, and `D30:05` is `D30:5`."""
+    for text in evidence:
+        for session, turn in _EVIDENCE.findall(text):
+            yield f"D{int(session)}:{int(turn)}"

@@ -1,0 +1,65 @@
+"""Memrelay itself: a store file, records.write and records.search, as blocks use them."""
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.recall.collection import Document
+from memory.embedding.embedder import Embedder, EmbeddingOptions, Model
+from memory.embedding.loading import LazyEmbedder
+from memory.embedding.questions import Questions
+from memory.ids import derive_guid
+from memory.memory_id import path_of
+from memory.operations.records_search import SearchInput, search
+from memory.operations.records_write import WriteInput, write
+from memory.recall.meaning import Meaning
+from memory.recall.pool import Pool
+from memory.record import DEFAULT_KIND
+from memory.sqlite.store import Store
+from memory.vectoring import keep, make, next_task
+
+MEMORY_ID = "instances/bench/memories"
+BATCH = 256   # writes in a transaction, as a worker takes them; and texts that are embedded at once
+MOST_BYTES = 1 << 30   # of an answer, and of vectors in memory
+
+
+class Product:
+    """`mode: hybrid`, with every setting as it comes; with vectors where a model is named."""
+
+    def __init__(self, folder: Path, model: Model = "none") -> None:
+        """A new store in the folder. Raises EmbeddingFault."""
+        lazy = LazyEmbedder(EmbeddingOptions(model=model))
+        self._embedder = lazy.get() if lazy.configured else None
+        meaning = Meaning(Questions(lazy), Pool(MOST_BYTES)) if self._embedder else None
+        self._store = Store(MEMORY_ID, path_of(folder, MEMORY_ID), meaning=meaning)
+        self._ids: dict[str, str] = {}   # guid -> the document's id
+
+    def ingest(self, documents: Sequence[Document]) -> None:
+        """A turn is a record with a thread; what was said when is what the store has as its time."""
+        for first in range(0, len(documents), BATCH):
+            with self._store.transaction() as tx:
+                for number, document in enumerate(documents[first:first + BATCH], start=first):
+                    self._ids[write(tx, _record(number, document))] = document.id
+        if self._embedder is not None:
+            _embed_all(self._store, self._embedder)
+        self._store.begin()   # searches run in a transaction, many in one, as in a worker's batch
+
+    def search(self, question: str, limit: int) -> list[str]:
+        """Of records.search."""
+        wanted = SearchInput(question, MOST_BYTES, mode="hybrid", limit=limit)
+        return [self._ids[record.guid] for record in search(self._store, wanted)]
+
+    def close(self) -> None:
+        """The store is closed."""
+        self._store.rollback()
+        self._store.close()
+
+
+def _record(number: int, document: Document) -> WriteInput:
+    guid = derive_guid("bench", f"{document.at_ms}-{number}", "recall", 0)
+    return WriteInput(guid, MEMORY_ID, DEFAULT_KIND, document.text, document.source, (), document.at_ms, document.thread)
+
+
+def _embed_all(store: Store, embedder: Embedder) -> None:
+    """What the worker does in the background."""
+    while task := next_task(store, embedder, wanted=True, most=BATCH):
+        if task.one is not None:
+            keep(store, task.one, make(embedder, task.texts))
