@@ -1,6 +1,6 @@
 """Channels: what follows from a message that a stranger publishes on one, for the pipelines of this worker."""
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from bus.codec import decode, encode
 from bus.entry import NewEntry
@@ -10,13 +10,6 @@ from bus.wire import PUBLIC, swarm_key
 from pipelines.plan import Plan
 from worker.limits import WorkerLimits
 from worker.membership import members_of
-
-
-class Channel(Protocol):
-    """A swarm's channel, as this worker hears it."""
-
-    def commands(self, payload: bytes) -> list[bytes]:
-        """What to send for a message, packed."""
 
 
 class PrivateChannel(NamedTuple):
@@ -45,6 +38,9 @@ class PublicChannel(NamedTuple):
         except MalformedMessage:
             return appends
         return [*appends, log_if_first(self.swarm, data, self.members, self.limits.log_length)]
+
+
+Channel = PrivateChannel | PublicChannel
 
 
 def channels_of(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Channel]:
