@@ -1,7 +1,11 @@
 """What all tests have in common."""
 import signal
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("any machine", deadline=None)   # a busy one takes its time; pytest's timeout is the bound
+hypothesis.settings.load_profile("any machine")
 
 # Ctrl-C reaches what the tests start, also where they run in the background of a shell, which has it ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -187,7 +187,7 @@ def test_what_is_kept_in_memory_is_bounded_and_read_again(tmp_path: Path, monkey
     stores = [make_store(tmp_path, f"instances/{name}/m") for name in ("one", "two")]
     for store in stores:
         write_all(store, "tea")
-    monkeypatch.setattr(pool, "BUDGET", 50)
+    monkeypatch.setattr(pool.POOL, "budget", 50)
 
     for _ in range(2):
         assert [found(store, "tea") for store in stores] == [["tea"], ["tea"]]
