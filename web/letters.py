@@ -5,7 +5,7 @@ from typing import Any
 from bus.entry import NewEntry
 from memory.catalog import Catalog
 from memory.dead_letters import DeadLetter, Listed
-from web.times import as_time
+from memory.times import as_time
 
 
 class NoLetter(LookupError):

@@ -10,6 +10,7 @@ from aiohttp import web
 from memory.catalog import Deployed, Swapped
 from memory.errors import NotAsExpected
 from memory.expected import NOTHING
+from memory.times import as_time
 from pipelines.check import Checked, CheckedBundle, check
 from pipelines.faults import Fault
 from web.access import caller_of, needs
@@ -18,7 +19,6 @@ from web.errors import Conflict, Unprocessable, no_pipeline
 from web.parts import parts_of
 from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
-from web.times import as_time
 
 routes = web.RouteTableDef()
 
