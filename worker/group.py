@@ -11,6 +11,7 @@ import structlog
 from memory.errors import StoreBroken, StoreBusy
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
+from worker.asks import Asks
 from worker.batch import Batch, BatchResult
 from worker.commits import commits_to_tell
 from worker.continuations import Continuations
@@ -46,6 +47,8 @@ class Group:
         self._recovery = Recovery(self.stores, self._patience, shared)
         self._todo: deque[Work] = deque()   # continuations and what a full batch left over: before new entries
         self._continuations = Continuations(self._todo, self._patience, shared)
+        self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes)
+        self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
         self._sent: list[asyncio.Future[Any]] = []
         self._unconfirmed: list[Outcome] = []
@@ -63,6 +66,7 @@ class Group:
         try:
             await self._recovery.take_over(tenure)
             await self._recover(tenure)
+            self._asks.open()
             for slot in self.slots.values():
                 slot.open()
             await self._serve()
@@ -70,6 +74,8 @@ class Group:
             if not self._patience.over:
                 raise
             log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
+        finally:
+            self._asks.end()
         await self._thread.run(partial(close_stores, names=self.stores))
 
     def stop(self) -> None:
