@@ -72,15 +72,19 @@ class Requester:
         what changes something is kept in the input, and runs when its owner does. Raises CallFailed where it was given up,
         and otherwise what `Ingress.append` does.
         """
-        report = await (self._change(call, timeout_s) if call.mutates else self._ask(call, timeout_s))
+        try:
+            async with asyncio.timeout(timeout_s):
+                report = await (self._change(call, timeout_s) if call.mutates else self._ask(call, timeout_s))
+        except TimeoutError as error:
+            raise NoAnswer(f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s") from error
         answer = report.get("answer")
         if not isinstance(answer, dict):
             raise CallFailed(f"{call.op}: {(report.get('errors') or ['it was given up'])[0]}")
-        error = answer.get("error", {})
-        if error.get("code") == BUSY:
-            raise BusBusy(error["detail"])
-        if error.get("code") == LEAVING:
-            raise NoOwner(error["detail"])
+        refusal = answer.get("error", {})
+        if refusal.get("code") == BUSY:
+            raise BusBusy(refusal["detail"])
+        if refusal.get("code") == LEAVING:
+            raise NoOwner(refusal["detail"])
         return answer
 
     async def _change(self, call: NewCall, timeout_s: float) -> Report:
@@ -95,11 +99,7 @@ class Requester:
         async with self._reply(call.uid) as (channel, report):
             if not await self.ingress.publish(ask_channel(call.uid), call.as_question(channel, timeout_s)):
                 raise _no_owner(call.uid)
-            try:
-                async with asyncio.timeout(timeout_s):
-                    return await report
-            except TimeoutError as error:
-                raise NoAnswer(f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s") from error
+            return await report
 
     @asynccontextmanager
     async def _reply(self, uid: str) -> AsyncIterator[tuple[str, asyncio.Future[Report]]]:
