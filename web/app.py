@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from web import dead_letters, health, messages, operations, pipelines, versions, webhooks
+from web import dead_letters, documents, health, messages, operations, pipelines, versions, webhooks
 from web.access import refuse_undeclared
 from web.compression import compress
 from web.console import login, pages
@@ -15,6 +15,7 @@ from web.eviction import evicting
 from web.glance import Glance
 from web.guard import LOOPBACK, guard
 from web.live import LISTENERS, close_listeners
+from web.openapi import describe
 from web.parts import PARTS, Parts
 from web.rate import key_or_address, limit_rate
 from web.request_id import tell_id
@@ -33,8 +34,9 @@ def make_app(parts: Parts) -> web.Application:
     app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))
     app.add_routes(operations.routes())
     for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
-                  login.routes, pages.routes):
+                  login.routes, pages.routes, documents.routes):
         app.add_routes(table)
+    app[documents.DOCUMENT] = describe(app)
     app.cleanup_ctx.append(evicting)
     app.on_response_prepare.append(tell_id)
     app.on_shutdown.append(close_listeners)

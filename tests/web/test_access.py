@@ -111,7 +111,8 @@ def test_every_route_declares_what_it_asks(door: Door) -> None:
 def test_who_has_no_key_is_let_in_to_what_is_open_and_nothing_else(door: Door) -> None:
     paths = {route.path for route in door.routes if route.access in (OPEN, OWN)}
 
-    assert paths == {"/live", "/ready", "/static/{name}", "/login", "/logout", "/webhooks/{uid}/{alias}",
+    assert paths == {"/live", "/ready", "/static/{name}", "/login", "/logout", "/openapi.json", "/docs",
+                     "/webhooks/{uid}/{alias}",
                      "/api/v1/pd/webhook/{token}/{alias}/{trigger}"}
 
 
