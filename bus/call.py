@@ -5,6 +5,7 @@ answered on the caller's reply channel: `{"answer": {"output": ...}}`, or `{"ans
 """
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from bus.entry import NewEntry
 from bus.errors import MalformedMessage
@@ -27,6 +28,10 @@ class NewCall(Struct, frozen=True):
     store: str = ""         # the memory_id; "" for the pipeline's first
     actor: str = ""
     producer_id: str = ""   # the caller's own id: the same one again has no second effect
+
+    def at(self, uid: str) -> "NewCall":
+        """The same of another pipeline."""
+        return replace(self, uid=uid)
 
     def as_entry(self, reply: str) -> NewEntry:
         """For the input."""

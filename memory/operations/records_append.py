@@ -66,7 +66,10 @@ class Appended:
 
 @operation("records.append", access="append", mutates=True)
 def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context) -> Appended:
-    """Adds text to a record, or makes one where neither guid, scope nor kind finds any. Raises NotThere for a wrong guid."""
+    """Adds text to a record, or makes one where neither guid, scope nor kind finds any.
+
+    Raises NotThere for a guid that no record has.
+    """
     if addition.guid and tx.records.by_guid(addition.guid) is None:
         raise NotThere(f"no record has the guid {addition.guid!r} in {tx.memory_id}; without a guid a record is made")
     new = WriteInput(context.new_guid(), addition.scope or tx.memory_id, addition.kind or DEFAULT_KIND, addition.content,

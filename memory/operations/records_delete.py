@@ -39,6 +39,9 @@ class DeleteRecord:
 
 @operation("records.delete", access="delete", mutates=True)
 def delete_record(tx: Transaction, unwanted: DeleteRecord, context: Context) -> None:
-    """Deletes one record. Raises NotThere and VersionDiffers."""
+    """Deletes one record.
+
+    Raises NotThere and VersionDiffers.
+    """
     check_version(fetch(tx, unwanted.guid), unwanted.if_version)
     delete(tx, DeleteInput(unwanted.guid))

@@ -18,7 +18,10 @@ class GetRecord:
 
 @operation("records.get", access="read", mutates=False)
 def get(tx: Transaction, wanted: GetRecord, context: Context) -> RecordView:
-    """One record. Raises NotThere, and ResultTooLarge where it does not fit into an answer."""
+    """Tells one record.
+
+    Raises NotThere, and ResultTooLarge where it does not fit into an answer.
+    """
     return view(fitting(fetch(tx, wanted.guid), context))
 
 

@@ -57,7 +57,10 @@ class RecordPage:
 
 @operation("records.list", access="read", mutates=False)
 def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> RecordPage:
-    """Records by exact kind, scope and source, and by tags, a page at a time. What is written meanwhile moves no page."""
+    """Lists records by exact kind, scope and source, and by tags, a page at a time. What is written meanwhile moves no page.
+
+    Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into an answer.
+    """
     found = tx.records.page(wanted.conditions, wanted.order, _place(wanted.cursor), wanted.limit + 1)
     items: list[RecordView] = []
     last, size = None, 0

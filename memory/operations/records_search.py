@@ -80,7 +80,10 @@ class Hits:
 
 @operation("records.search", access="search", mutates=False)
 def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> Hits:
-    """Records by their words, best first. Raises Refused for too many words, and ResultTooLarge."""
+    """Finds records by their words, best first.
+
+    Raises Refused for too many words, and ResultTooLarge.
+    """
     filters = {name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value}
     try:
         found = search(tx, SearchInput(wanted.query, context.result_bytes, filters, wanted.tags, wanted.limit))

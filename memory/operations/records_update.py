@@ -35,7 +35,10 @@ class UpdateRecord:
 
 @operation("records.update", access="write", mutates=True)
 def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordView:
-    """Changes a record. Raises NotThere, VersionDiffers, and ResultTooLarge where it does not fit into an answer."""
+    """Changes what is named of a record.
+
+    Raises NotThere, VersionDiffers, and ResultTooLarge where it does not fit into an answer.
+    """
     before = fetch(tx, change.guid)
     check_version(before, change.if_version)
     after = fitting(_changed(before, change), context)
