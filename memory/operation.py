@@ -7,9 +7,9 @@ once. A text below a field is its line in the documents.
 import importlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -17,6 +17,7 @@ import memory.operations
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 Run = TypeVar("Run", bound=Callable[..., Any])
+Bound = TypeVar("Bound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +77,34 @@ def all_operations() -> dict[str, Operation]:
     for module in pkgutil.iter_modules(memory.operations.__path__):
         importlib.import_module(f"memory.operations.{module.name}")
     return dict(sorted(OPERATIONS.items()))
+
+
+def bound_input(operation: Operation, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """What a caller in Python gives, by the names of the input's fields, in whose order it may be given. Raises TypeError."""
+    names = [field.name for field in fields(operation.input)]
+    needed = {field.name for field in fields(operation.input) if field.default is MISSING}
+    values = dict(zip(names, given, strict=False)) | named
+    is_clear = len(given) <= len(names) and len(values) == len(given) + len(named)
+    if not is_clear or values.keys() - set(names) or needed - values.keys():
+        wanted = f", and needs {', '.join(sorted(needed))}" if needed else ""
+        raise TypeError(f"{operation.name} takes {', '.join(names)}, each once{wanted}")
+    return values
+
+
+class Noun(Generic[Bound]):
+    """The operations on one noun as methods: `noun.create(...)`. A face for Python gives what each of them is."""
+
+    def __init__(self, name: str, bind: Callable[[Operation], Bound]) -> None:
+        """`bind` makes an operation what its name stands for here."""
+        self._bound = {one.verb: bind(one) for one in all_operations().values() if one.noun == name}
+        self._name = name
+
+    def __getattr__(self, verb: str) -> Bound:
+        """Raises AttributeError with the verbs that there are."""
+        if verb.startswith("_") or verb not in self._bound:
+            raise AttributeError(f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}")
+        return self._bound[verb]
+
+    def __dir__(self) -> list[str]:
+        """For those who look what there is."""
+        return sorted(self._bound)
