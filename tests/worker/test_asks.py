@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from bus.address import Address
+from bus.call import NewCall
 from bus.errors import BusBusy, NoOwner
 from bus.request import Requester
 from tests.support.bundles import make_bundle, make_uid
@@ -59,6 +60,16 @@ def test_what_is_no_question_harms_nothing(house: House, payload: bytes) -> None
     house.client.redis.publish(f"pipeline:{{{uid}}}:ask", payload)
 
     assert call(house, uid, "records.list")["total"] == 0
+
+
+def test_an_operation_that_breaks_fails_alone(house: House) -> None:
+    uid = deploy(house)
+    broken, whole = NewCall(uid, "trials.stumble", b"{}", False), make_call(uid, "records.list")
+
+    answers = call_all(house, *[broken, whole] * 10)
+
+    assert [answer.get("error", {}).get("code") for answer in answers] == ["broken", None] * 10
+    assert "stumbled" in answers[0]["error"]["detail"]
 
 
 def test_a_question_of_a_changing_operation_is_refused(house: House) -> None:

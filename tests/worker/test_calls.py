@@ -2,6 +2,7 @@
 import orjson
 import pytest
 
+from bus.call import NewCall
 from bus.errors import BusError, CallFailed, NoOwner
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
 from tests.support.calls import call, call_all, make_call, refused
@@ -119,6 +120,19 @@ def test_what_is_no_call_is_a_dead_letter(house: House, fields: dict[str, str], 
 def test_a_caller_hears_of_a_call_that_was_given_up(house: House) -> None:
     with pytest.raises(CallFailed, match="max_message_bytes"):
         call(house, deploy(house), CREATE, {"content": "x" * (1 << 20)})
+
+
+def test_an_operation_that_breaks_changes_nothing_and_fails_alone(house: House) -> None:
+    uid = deploy(house)
+    broken = NewCall(uid, "trials.break", b"{}", True)
+
+    with pytest.raises(CallFailed, match="ZeroDivisionError: broken"):
+        call_all(house, broken)
+    made = call(house, uid, CREATE, {"content": "tea"})
+
+    (letter,) = house.dead_letters(uid)
+    assert letter.error == "trials.break: ZeroDivisionError: broken"
+    assert house.contents(uid) == [made["content"]] == ["tea"]
 
 
 def test_where_nobody_serves_the_pipeline_nothing_is_done(house: House) -> None:
