@@ -1,17 +1,11 @@
 """memory_search: finds records by words, phrases and filters, best first (seed 000; its syntax, limit and modes are ours)."""
-from typing import Annotated
-
-from pydantic import AfterValidator
-
 from blocks.contract import Call, Transient
 from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs, Tags
 from blocks.registry import block
 from bus.message import Message
 from memory.errors import VectorAwaited
 from memory.operations.records_search import DEFAULT_LANGUAGE, Mode, SearchInput, search
-from memory.recall.languages import check_language
-
-Language = Annotated[str, AfterValidator(check_language)]
+from memory.recall.languages import Language
 
 
 class SearchArgs(ListingArgs):

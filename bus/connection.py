@@ -20,6 +20,7 @@ from bus.resp import Word, pack
 Push = Callable[[bytes, bytes], None]   # (channel, payload)
 Skip = Callable[[bytes], bytes]   # what of it has to be read
 CONNECT_TIMEOUT_S = 5.0
+PUSHES = (b"message", b"pmessage")
 QUEUED = b"+QUEUED\r\n"
 FEED_BYTES = 8192   # hiredis moves what is left in its buffer after each reply, so the buffer is kept short
 
@@ -86,8 +87,8 @@ class Connection(asyncio.Protocol):
         """Every command of a MULTI has a reply of its own, so they are counted in place."""
         gets, on_push, awaited = self._reader.gets, self._on_push, self._awaited
         while (reply := gets()) is not False:
-            if on_push is not None and type(reply) is list and reply[0] == b"message":
-                on_push(reply[1], reply[2])
+            if on_push is not None and type(reply) is list and reply[0] in PUSHES:
+                on_push(reply[-2], reply[-1])
                 continue
             first = awaited[0]
             first.left -= 1

@@ -6,10 +6,10 @@ from bus.wire import input_key
 
 
 class NewEntry(Struct, frozen=True):
-    """A message on its way in: said on `swarm`, or handed to the one `agent` of that alias."""
+    """On its way in: a message, said on `swarm` or handed to the one `agent` of that alias, or a call of the operation `op`."""
 
     uid: str
-    data: bytes            # the envelope
+    data: bytes            # the envelope; the input of `op`
     swarm: str = ""
     agent: str = ""
     producer_id: str = ""  # the producer's own id: the same one again has no second effect
@@ -17,6 +17,9 @@ class NewEntry(Struct, frozen=True):
     heard: bool = False    # it was published on the channel already, by who said it
     hop: str = ""          # how many messages led to it
     again: str = ""        # the id of the dead letter that is to run again
+    op: str = ""           # the name of the operation
+    store: str = ""        # beside `op`: the memory_id of the store, by default the pipeline's first
+    actor: str = ""        # beside `op`: who calls
 
     def pack(self) -> bytes:
         """The command that appends it."""
@@ -34,6 +37,8 @@ class NewEntry(Struct, frozen=True):
             words += b"$3\r\nhop\r\n", bulk(self.hop)
         if self.again:
             words += b"$5\r\nagain\r\n", bulk(self.again)
+        if self.op:
+            words += b"$2\r\nop\r\n", bulk(self.op), b"$5\r\nstore\r\n", bulk(self.store), b"$5\r\nactor\r\n", bulk(self.actor)
         if self.heard:
             words.append(b"$5\r\nheard\r\n$1\r\n1\r\n")
         return b"*%d\r\n" % (len(words) + self.heard) + b"".join(words)

@@ -7,6 +7,8 @@ BusError
 ├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look what happened
 ├── Fenced             another worker has taken this one for dead: nothing of what it sends arrives
 ├── BusBusy            too much waits already: nothing was done, try again later
+├── NoOwner            no worker serves the pipeline now: nothing was done
+├── CallFailed         a call was given up by the pipeline's owner
 ├── BusRefused         the server answered with an error; `code` is its first word (NOGROUP, OOM, NOAUTH, ...)
 └── NoAnswer           a request that nobody answered in time
 """
@@ -38,6 +40,14 @@ class Fenced(BusError):
 
 class BusBusy(BusError):
     """Too much waits for the server already; nothing was sent."""
+
+
+class NoOwner(BusError):
+    """Nobody hears what is asked of the pipeline; nothing was sent to it."""
+
+
+class CallFailed(BusError):
+    """The owner could not carry out a call; it is in the dead letters, with the reason."""
 
 
 class BusRefused(BusError):

@@ -7,6 +7,7 @@ from bus.connection import Connection
 from bus.entry import NewEntry
 from bus.errors import BusBusy
 from bus.line import Line
+from bus.resp import pack
 
 
 class Ingress:
@@ -50,6 +51,15 @@ class Ingress:
             self._waiting -= 1
             self._waiting_bytes -= size
         return ident.decode()
+
+    async def publish(self, channel: str, payload: bytes) -> int:
+        """Publishes, with all that is appended in this tick; how many listen. Raises BusUnavailable and BusRefused."""
+        return int(await (self._line.ready or await self._line.open()).send_soon(pack("PUBLISH", channel, payload)))
+
+    async def listeners(self, channel: str) -> int:
+        """How many listen on a channel. Raises BusUnavailable and BusRefused."""
+        told = await (self._line.ready or await self._line.open()).send_soon(pack("PUBSUB", "NUMSUB", channel))
+        return int(told[1])
 
     def _watch(self, uid: str) -> Backlog:
         backlog = self._backlogs[uid] = Backlog(uid, self._limits)

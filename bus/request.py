@@ -1,7 +1,9 @@
-"""Request and reply: something said to a pipeline whose speaker awaits the end of what it leads to."""
+"""Request and reply: a message whose speaker awaits the end of what it leads to, or a call of an operation."""
 import asyncio
 import secrets
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from typing import Any, Self
 
 import orjson
@@ -9,13 +11,18 @@ from msgspec.structs import replace
 
 from bus.address import Address
 from bus.backlog import IngressLimits
+from bus.call import BUSY, LEAVING, NewCall
+from bus.connection import Connection
 from bus.entry import NewEntry
-from bus.errors import BusUnavailable, NoAnswer
+from bus.errors import BusBusy, BusUnavailable, CallFailed, NoAnswer, NoOwner
 from bus.futures import fail
 from bus.ingress import Ingress
 from bus.line import Line
 from bus.resp import pack
-from bus.wire import reply_channel
+from bus.wire import ask_channel, reply_channel
+
+FRESH_S = 0.25   # for how long a pipeline that had an owner is taken to have one
+Report = dict[str, Any]
 
 
 class Requester:
@@ -25,7 +32,10 @@ class Requester:
         """Two connections, opened when they are needed: one to speak, one on which the answers come."""
         self.ingress = Ingress(address, limits)
         self._hearing = Line(address, self._hear, self._lost)
-        self._waiting: dict[bytes, asyncio.Future[dict[str, Any]]] = {}
+        self._token, self._numbers = secrets.token_hex(8), count()
+        self._heard_by: Connection | None = None   # which hears all our reply channels
+        self._waiting: dict[bytes, asyncio.Future[Report]] = {}
+        self._owned: dict[str, float] = {}   # pipeline -> when it had an owner
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -38,34 +48,85 @@ class Requester:
         """Closes the connections."""
         await self._stack.aclose()
 
-    async def say(self, entry: NewEntry, timeout_s: float) -> dict[str, Any]:
+    async def say(self, entry: NewEntry, timeout_s: float) -> Report:
         """Appends an entry and returns the owner's report once the cascade has settled.
 
-        {"id", "settled": true, "results": [envelopes], "silent": [aliases], "errors": [texts]}. Raises NoAnswer; the message
-        is in the input all the same, and runs when its owner does. Otherwise raises what `Ingress.append` does.
+        {"id", "settled": true, "results": [envelopes], "silent": [aliases], "errors": [texts]}; of a call {"answer"} in place
+        of the results. Raises NoAnswer; the message is in the input all the same, and runs when its owner does. Otherwise
+        raises what `Ingress.append` does.
         """
-        channel = reply_channel(entry.uid, secrets.token_hex(8))
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[channel.encode()] = answer
+        ident = ""
+        async with self._reply(entry.uid) as (channel, report):
+            try:
+                ident = await self.ingress.append(replace(entry, reply=channel))
+                async with asyncio.timeout(timeout_s):
+                    return await report
+            except TimeoutError as error:
+                raise NoAnswer(f"pipeline {entry.uid} did not report message {ident} within {timeout_s:g} s; it is kept in the "
+                               "input and runs when a worker serves the pipeline: is one running?", ident) from error
+
+    async def call(self, call: NewCall, timeout_s: float) -> Report:
+        """The owner's answer to a call: {"output": ...} or {"error": {"code", "detail"}}.
+
+        Raises NoOwner where nobody serves the pipeline and BusBusy where too much waits: nothing was done. Raises NoAnswer:
+        what changes something is kept in the input, and runs when its owner does. Raises CallFailed where it was given up,
+        and otherwise what `Ingress.append` does.
+        """
         try:
-            await (await self._hearing.open()).send(pack("SUBSCRIBE", channel))
-            ident = await self.ingress.append(replace(entry, reply=channel))
             async with asyncio.timeout(timeout_s):
-                return await answer
+                report = await (self._change(call, timeout_s) if call.mutates else self._ask(call, timeout_s))
         except TimeoutError as error:
-            raise NoAnswer(f"pipeline {entry.uid} did not report message {ident} within {timeout_s:g} s; it is kept in the "
-                           "input and runs when a worker serves the pipeline: is one running?", ident) from error
+            raise NoAnswer(f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s") from error
+        answer = report.get("answer")
+        if not isinstance(answer, dict):
+            raise CallFailed(f"{call.op}: {(report.get('errors') or ['it was given up'])[0]}")
+        refusal = answer.get("error", {})
+        if refusal.get("code") == BUSY:
+            raise BusBusy(refusal["detail"])
+        if refusal.get("code") == LEAVING:
+            raise NoOwner(refusal["detail"])
+        return answer
+
+    async def _change(self, call: NewCall, timeout_s: float) -> Report:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._owned.get(call.uid, float("-inf")) > FRESH_S:
+            if not await self.ingress.listeners(ask_channel(call.uid)):
+                raise _no_owner(call.uid)
+            self._owned[call.uid] = now_s
+        return await self.say(call.as_entry(""), timeout_s)
+
+    async def _ask(self, call: NewCall, timeout_s: float) -> Report:
+        async with self._reply(call.uid) as (channel, report):
+            if not await self.ingress.publish(ask_channel(call.uid), call.as_question(channel, timeout_s)):
+                raise _no_owner(call.uid)
+            return await report
+
+    @asynccontextmanager
+    async def _reply(self, uid: str) -> AsyncIterator[tuple[str, asyncio.Future[Report]]]:
+        """(a channel of its own, what comes there). Raises BusUnavailable and BusRefused."""
+        connection = self._hearing.ready or await self._hearing.open()
+        if connection is not self._heard_by:
+            await connection.send(pack("PSUBSCRIBE", reply_channel("*", f"{self._token}.*")))
+            self._heard_by = connection
+        channel = reply_channel(uid, f"{self._token}.{next(self._numbers)}")
+        report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
+        self._waiting[channel.encode()] = report
+        try:
+            yield channel, report
         finally:
             del self._waiting[channel.encode()]
-            if self._hearing.ready is not None:
-                self._hearing.ready.send(pack("UNSUBSCRIBE", channel))
 
     def _hear(self, channel: bytes, payload: bytes) -> None:
-        answer = self._waiting.get(channel)
-        if answer is not None and not answer.done():
-            answer.set_result(orjson.loads(payload))
+        report = self._waiting.get(channel)
+        if report is not None and not report.done():
+            report.set_result(orjson.loads(payload))
 
     def _lost(self) -> None:
         """Reports that were under way are lost; what was appended runs all the same."""
-        for answer in self._waiting.values():
-            fail(answer, BusUnavailable("the connection on which the report was awaited broke"))
+        for report in self._waiting.values():
+            fail(report, BusUnavailable("the connection on which the report was awaited broke"))
+
+
+def _no_owner(uid: str) -> NoOwner:
+    return NoOwner(f"no worker serves pipeline {uid} now, and nothing was done; `memrelay status` tells, `memrelay worker` "
+                   "starts one")

@@ -13,8 +13,13 @@ SWARM = re.compile(r"[^\x00-\x1f\x7f{}]{1,128}")   # what stands in a key's last
 
 
 def input_key(uid: str) -> str:
-    """The stream by which everything enters a pipeline: `swarm` or `agent`, `data`, optional `id`, `hop`, `reply`, `again`."""
+    """The stream by which everything enters a pipeline: `swarm`, `agent` or `op`; `data`; optional others."""
     return f"pipeline:{{{uid}}}:in"
+
+
+def ask_channel(uid: str) -> str:
+    """Where a pipeline's owner hears calls of operations that change nothing."""
+    return f"pipeline:{{{uid}}}:ask"
 
 
 def timers_key(uid: str) -> str:

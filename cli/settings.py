@@ -112,6 +112,7 @@ class WebSettings(_Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
     hosts: str = ""
     max_wait_s: Count = 60
+    call_timeout_s: Count = 10
     read_timeout_s: Count = 10
     max_connections: Count = 2_000
     max_json_depth: Annotated[int, Field(ge=1, le=250)] = 64

@@ -4,7 +4,9 @@ MemoryFault
 ├── Refused             the input breaks a rule; nothing was changed; the text names rule and remedy
 │   ├── BadMemoryId
 │   ├── BadTags
-│   └── ResultTooLarge
+│   ├── ResultTooLarge
+│   ├── NotThere        no record has that guid
+│   └── VersionDiffers  the record has changed since the caller looked
 ├── StoreFenced         another worker took the store over: nothing was changed, and this one may not go on
 ├── StoreBusy           locked or out of space for now: the same again later may succeed
 ├── NotReplaced         a store is there that was not found to be damaged; nothing was changed
@@ -17,6 +19,7 @@ MemoryFault
 ├── VectorAwaited       a vector is being made elsewhere: the same again shortly
 └── NotAsExpected       another bundle is in service than the change was meant for; nothing was changed
 """
+from typing import ClassVar
 
 
 class MemoryFault(Exception):
@@ -25,6 +28,8 @@ class MemoryFault(Exception):
 
 class Refused(MemoryFault, ValueError):
     """The input breaks a rule. Raised before anything is changed, so the transaction may go on."""
+
+    code: ClassVar[str] = "refused"   # by which a face tells the kinds apart
 
 
 class BadMemoryId(Refused):
@@ -37,6 +42,20 @@ class BadTags(Refused):
 
 class ResultTooLarge(Refused):
     """The result would not fit into one message."""
+
+    code = "too_large"
+
+
+class NotThere(Refused):
+    """What is asked for is not in the store."""
+
+    code = "not_found"
+
+
+class VersionDiffers(Refused):
+    """The record is not as it was when the caller looked: look again, and decide anew."""
+
+    code = "version_differs"
 
 
 class StoreFenced(MemoryFault):

@@ -1,23 +1,57 @@
 """Operations: everything that memory can do, declared once, so that each face finds it and none makes its own.
 
-An operation is a plain function `(tx, input) -> output` that runs in a database thread, inside the store's transaction.
+An operation is a plain function `(tx, input, context) -> output` that runs in a database thread, inside the store's
+transaction. Input and output are frozen dataclasses; what they hold is read from the function's annotations, so it is said
+once. A text below a field is its line in the documents.
 """
+import importlib
+import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import Any, Generic, Literal, TypeVar, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter
+
+import memory.operations
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 Run = TypeVar("Run", bound=Callable[..., Any])
+Bound = TypeVar("Bound")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the owner of a store gives to an operation, and no caller may."""
+
+    now_ms: int           # when the call entered the bus, so that a replay says the same
+    actor: str            # who asks, as the face knows them
+    result_bytes: int     # how long an answer may be, about
+    new_guid: Callable[[], str]   # the same ids on a replay
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What a face needs to know of an operation."""
 
-    name: str        # "records.write"
+    name: str        # "records.create"
     access: Access   # what the caller must be allowed
     mutates: bool
-    run: Callable[..., Any]
+    run: Callable[[Any, Any, Context], Any]
+    input: type      # a frozen dataclass
+    output: Any      # one too, or None
+    summary: str     # the first line of its docstring
+    adapter: TypeAdapter[Any]   # checks what claims to be an input: JSON at the edges, and nowhere else
+
+    @property
+    def noun(self) -> str:
+        """What it works on: `records`."""
+        return self.name.partition(".")[0]
+
+    @property
+    def verb(self) -> str:
+        """What it does: `create`."""
+        return self.name.partition(".")[2]
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -28,6 +62,49 @@ def operation(name: str, *, access: Access, mutates: bool) -> Callable[[Run], Ru
     def declare(run: Run) -> Run:
         if name in OPERATIONS:
             raise ValueError(f"two operations are named {name!r}")
-        OPERATIONS[name] = Operation(name, access, mutates, run)
+        hints = get_type_hints(run, include_extras=True)
+        taken = [hint for parameter, hint in hints.items() if parameter != "return"][1]
+        taken.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+        OPERATIONS[name] = Operation(name, access, mutates, run, taken, hints["return"],
+                                     (run.__doc__ or "").partition("\n")[0], TypeAdapter(taken))
         return run
     return declare
+
+
+@cache
+def all_operations() -> dict[str, Operation]:
+    """Every operation by its name, in the order of the names."""
+    for module in pkgutil.iter_modules(memory.operations.__path__):
+        importlib.import_module(f"memory.operations.{module.name}")
+    return dict(sorted(OPERATIONS.items()))
+
+
+def bound_input(operation: Operation, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """What a caller in Python gives, by the names of the input's fields, in whose order it may be given. Raises TypeError."""
+    names = [field.name for field in fields(operation.input)]
+    needed = {field.name for field in fields(operation.input) if field.default is MISSING}
+    values = dict(zip(names, given, strict=False)) | named
+    is_clear = len(given) <= len(names) and len(values) == len(given) + len(named)
+    if not is_clear or values.keys() - set(names) or needed - values.keys():
+        wanted = f", and needs {', '.join(sorted(needed))}" if needed else ""
+        raise TypeError(f"{operation.name} takes {', '.join(names)}, each once{wanted}")
+    return values
+
+
+class Noun(Generic[Bound]):
+    """The operations on one noun as methods: `noun.create(...)`. A face for Python gives what each of them is."""
+
+    def __init__(self, name: str, bind: Callable[[Operation], Bound]) -> None:
+        """`bind` makes an operation what its name stands for here."""
+        self._bound = {one.verb: bind(one) for one in all_operations().values() if one.noun == name}
+        self._name = name
+
+    def __getattr__(self, verb: str) -> Bound:
+        """Raises AttributeError with the verbs that there are."""
+        if verb.startswith("_") or verb not in self._bound:
+            raise AttributeError(f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}")
+        return self._bound[verb]
+
+    def __dir__(self) -> list[str]:
+        """For those who look what there is."""
+        return sorted(self._bound)

@@ -5,8 +5,9 @@ from ipaddress import ip_address
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from web import dead_letters, health, messages, pipelines, versions, webhooks
+from web import dead_letters, documents, health, messages, operations, pipelines, versions, webhooks
 from web.access import refuse_undeclared
+from web.compression import compress
 from web.console import login, pages
 from web.door import BUSY, door_of
 from web.errors import tell_problems
@@ -14,8 +15,10 @@ from web.eviction import evicting
 from web.glance import Glance
 from web.guard import LOOPBACK, guard
 from web.live import LISTENERS, close_listeners
+from web.openapi import describe
 from web.parts import PARTS, Parts
 from web.rate import key_or_address, limit_rate
+from web.request_id import tell_id
 from web.status import read_status
 from web.traffic import Traffic
 
@@ -25,14 +28,17 @@ def make_app(parts: Parts) -> web.Application:
     options = parts.options
     hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
     limited = [limit_rate(options.rate, options.burst, key_or_address)] if options.rate else []
-    app = web.Application(middlewares=[_attend(parts.traffic), tell_problems, *limited, guard(hosts), refuse_undeclared],
-                          client_max_size=options.message_bytes)
+    passed = [_attend(parts.traffic), compress, tell_problems, *limited, guard(hosts), refuse_undeclared]
+    app = web.Application(middlewares=passed, client_max_size=options.message_bytes)
     app[PARTS], app[LISTENERS] = parts, {}
     app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))
+    app.add_routes(operations.routes())
     for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
-                  login.routes, pages.routes):
+                  login.routes, pages.routes, documents.routes):
         app.add_routes(table)
+    app[documents.DOCUMENT] = describe(app)
     app.cleanup_ctx.append(evicting)
+    app.on_response_prepare.append(tell_id)
     app.on_shutdown.append(close_listeners)
     return app
 

@@ -3,6 +3,7 @@ from aiohttp import web
 
 from web.access import caller_of, needs
 from web.answers import json_response, limit_of, number_of, refuse_unknown
+from web.described import ENTERED, PAGED, WAITED, described
 from web.errors import Conflict, NotFound
 from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
 from web.messages import enter
@@ -16,6 +17,7 @@ LARGEST = 2**63 - 1
 
 
 @routes.get(LETTERS)
+@described({200: "a page of them"}, query={"pipeline": "those of one pipeline"} | PAGED)
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """Those of `pipeline`, or all that the caller sees, in the order in which they first came: {items, next_cursor, total}."""
@@ -34,6 +36,7 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get(LETTER)
+@described({200: "with what was said"})
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One, with what was said."""
@@ -44,6 +47,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.post(LETTER + "/replay")
+@described(ENTERED | {409: "its pipeline is not in service"}, query=WAITED)
 @needs("admin")
 async def replay(request: web.Request) -> web.Response:
     """Runs it again: 202 {message_id}, or with `wait` 200 and what came of it; 404, 409 where the pipeline is gone."""
@@ -58,6 +62,7 @@ async def replay(request: web.Request) -> web.Response:
 
 
 @routes.delete(LETTER)
+@described({204: "it is forgotten"})
 @needs("admin")
 async def drop(request: web.Request) -> web.Response:
     """Forgets it: 204, or 404."""

@@ -26,8 +26,9 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from bus.errors import BusBusy, BusError, BusRefused
+from bus.errors import BusBusy, BusError, BusRefused, NoOwner
 from memory.errors import StoreBroken, StoreBusy
+from web.request_id import id_of
 
 log = structlog.get_logger()
 RETRY_AFTER_S = 1
@@ -195,14 +196,14 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
     except (BusError, StoreBusy, StoreBroken) as fault:
         return from_fault(fault).as_response()
     except Exception as fault:
-        log.error("request_failed", method=request.method, path=request.path, exc_info=fault)
+        log.error("request_failed", method=request.method, path=request.path, request_id=id_of(request), exc_info=fault)
         return problem(500, Problem.title, "the server's log says more", {})
 
 
 def from_fault(fault: Exception) -> Problem:
     """A fault of the bus or of the control plane, as its caller should see it."""
     match fault:
-        case BusBusy():
+        case BusBusy() | NoOwner():
             return Unavailable(str(fault))
         case BusRefused():
             return Unavailable(f"the bus has refused it: {fault}")

@@ -11,6 +11,7 @@ from bus.errors import BusError
 from memory.errors import StoreBroken, StoreBusy
 from web.access import caller_of, needs, open_to_all
 from web.answers import json_response
+from web.described import TEXT, described
 from web.metrics import render
 from web.parts import Parts, parts_of
 from web.status import limited, read_status
@@ -21,6 +22,7 @@ PATIENCE_S = 2.0   # with a bus that does not answer; who asks for health does n
 
 
 @routes.get("/live")
+@described({200: "it does"})
 @open_to_all
 async def live(_: web.Request) -> web.Response:
     """The process answers."""
@@ -28,6 +30,7 @@ async def live(_: web.Request) -> web.Response:
 
 
 @routes.get("/ready")
+@described({200: "yes", 503: "no, with what is wrong"}, query={"pipeline": "this pipeline must be run too"})
 @open_to_all
 async def ready(request: web.Request) -> web.Response:
     """200 where a message would be taken, durably; 503 with what is wrong, told in full to who sees all pipelines.
@@ -55,6 +58,7 @@ def _told(fault: str, whole: bool) -> str:
 
 
 @routes.get("/status")
+@described({200: "as it is now"})
 @needs("read")
 async def status(request: web.Request) -> web.Response:
     """Workers, pipelines with rate, lag and dead letters, and which durability is in force."""
@@ -66,6 +70,7 @@ async def status(request: web.Request) -> web.Response:
 
 
 @routes.get("/metrics")
+@described({200: "in the format of Prometheus"}, kind=TEXT)
 @needs("read")
 async def metrics(request: web.Request) -> web.Response:
     """For Prometheus."""

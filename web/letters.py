@@ -5,7 +5,7 @@ from typing import Any
 from bus.entry import NewEntry
 from memory.catalog import Catalog
 from memory.dead_letters import DeadLetter, Listed
-from web.times import as_time
+from memory.times import as_time
 
 
 class NoLetter(LookupError):
@@ -39,6 +39,9 @@ async def replay_of(catalog: Catalog, uid: str, ident: str) -> NewEntry:
     if await catalog.serving(uid) is None:
         raise NotReplayable(f"pipeline {uid} is not in service any more; deploy it with that uid, and replay then, or drop the "
                             "dead letter")
+    if not letter.swarm and not letter.agent:
+        raise NotReplayable("this was a call, or names neither a swarm nor an agent: who called was told that it failed, and "
+                            "may call again; drop it")
     if "." in ident and not letter.agent:
         raise NotReplayable("an older version kept this step of a cascade without the agent that it was for; drop it, and say "
                             "again by hand what it holds")

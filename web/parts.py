@@ -28,6 +28,7 @@ class WebOptions:
     json_depth: int = 64
     json_keys: int = 10_000
     max_wait_s: float = 60.0
+    call_timeout_s: float = 10.0   # for the answer to an operation
     read_timeout_s: float = 10.0   # for a request's head, and for its body
     connections: int = 2_000
     rate: float = 1_000.0       # requests a second of one caller; 0: as many as come

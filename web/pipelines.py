@@ -10,20 +10,22 @@ from aiohttp import web
 from memory.catalog import Deployed, Swapped
 from memory.errors import NotAsExpected
 from memory.expected import NOTHING
+from memory.times import as_time
 from pipelines.check import Checked, CheckedBundle, check
 from pipelines.faults import Fault
 from web.access import caller_of, needs
 from web.answers import MOST_ITEMS, json_response, limit_of, not_our_cursor, refuse_unknown
+from web.described import CONDITION, PAGED, described
 from web.errors import Conflict, Unprocessable, no_pipeline
 from web.parts import parts_of
 from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
-from web.times import as_time
 
 routes = web.RouteTableDef()
 
 
 @routes.post("/v1/pipelines")
+@described({201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"}, body="a bundle")
 @needs("deploy")
 async def create(request: web.Request) -> web.Response:
     """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
@@ -38,6 +40,8 @@ async def create(request: web.Request) -> web.Response:
 
 
 @routes.put("/v1/pipelines/{uid}")
+@described({200: "it replaced one", 201: "there was none", 412: "another is in service", 422: "the bundle has faults"},
+           body="a bundle", headers={"If-Match": "the ETag of what is to be replaced, or *", "If-None-Match": "* alone"})
 @needs("deploy")
 async def replace(request: web.Request) -> web.Response:
     """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there was none, 412."""
@@ -53,6 +57,7 @@ async def replace(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines")
+@described({200: "a page of them"}, query=PAGED)
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """What is in service and seen by the caller, by name: {items, next_cursor, total}."""
@@ -67,6 +72,7 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines/{uid}")
+@described({200: "the pipeline; its ETag is the bundle's hash"})
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One pipeline with its bundle."""
@@ -79,6 +85,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.delete("/v1/pipelines/{uid}")
+@described({204: "it is out of service", 412: "another is in service"}, headers=CONDITION)
 @needs("deploy")
 async def remove(request: web.Request) -> web.Response:
     """Takes a pipeline out of service; its records stay."""

@@ -24,10 +24,22 @@ def expected_by(request: web.Request) -> Expected:
         return ANYTHING
     if over == "*":
         return SOMETHING
-    if not LIST.fullmatch(over):
-        raise BadRequest(f'If-Match takes the ETag of what is to be replaced, in quotes ("HASH"), or *, not {over[:80]!r}')
-    # A weak tag matches nothing here.
-    return Expected(frozenset(value for weak, value in ETAG.findall(over) if not weak), absent=False)
+    return Expected(frozenset(_tags(over)), absent=False)
+
+
+def etags_of(request: web.Request, name: istr) -> tuple[str, ...]:
+    """The ETags that a header names; () where it is not there, or is *. Raises BadRequest."""
+    given = _header(request, name)
+    if given in (None, "*"):
+        return ()
+    return tuple(_tags(given or "")) or ("",)   # which nothing has
+
+
+def _tags(given: str) -> list[str]:
+    """Raises BadRequest. A weak tag matches nothing here."""
+    if not LIST.fullmatch(given):
+        raise BadRequest(f'If-Match takes the ETag of what is to be replaced, in quotes ("HASH"), or *, not {given[:80]!r}')
+    return [value for weak, value in ETAG.findall(given) if not weak]
 
 
 def _header(request: web.Request, name: istr) -> str | None:

@@ -10,6 +10,7 @@ from pipelines.errors import BundleRefused
 from web.access import caller_of, needs
 from web.answers import MOST_ITEMS, json_response, limit_of, number_of, refuse_unknown
 from web.deployments import NoSuchVersion
+from web.described import CONDITION, PAGED, described
 from web.errors import BadRequest, NotFound, Unprocessable
 from web.parts import parts_of
 from web.pipelines import summary, told_of
@@ -21,6 +22,7 @@ MOST_VERSION = 10**18 - 1
 
 
 @routes.get("/v1/pipelines/{uid}/versions")
+@described({200: "a page of them"}, query=PAGED)
 @needs("read")
 async def versions(request: web.Request) -> web.Response:
     """Every version, the newest first, also of a pipeline that was taken out of service: {items, next_cursor, total}."""
@@ -38,6 +40,9 @@ async def versions(request: web.Request) -> web.Response:
 
 
 @routes.post("/v1/pipelines/{uid}/rollback")
+@described({200: "it replaced one", 201: "there was none", 404: "no such version", 412: "another is in service",
+            422: "this program does not accept the bundle any more"},
+           body="`version`, or nothing for the one before", headers=CONDITION)
 @needs("deploy")
 async def rollback(request: web.Request) -> web.Response:
     """Puts {"version": n} in service again, as a new version; without one, the last with another bundle. 200, 404, 412, 422."""

@@ -14,10 +14,12 @@ from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.ids import time_of
 from memory.sqlite.connection import translated
 from memory.sqlite.inbox import Done
+from memory.sqlite.store import Store
 from memory.stores import OpenStores
+from worker.calls import carry_out
 from worker.cascade import Cascade
 from worker.errors import CascadeFault, told
-from worker.inputs import Entry, Input, Work, as_it_was, from_entry
+from worker.inputs import Call, Entry, Input, Work, as_it_was, from_entry
 from worker.limits import WorkerLimits
 from worker.outcome import Letter, Outcome, outcome_of
 from worker.retries import PUT_OFF, PutOff, Retries, put_off
@@ -158,12 +160,22 @@ class Batch:
         most = self._limits.attempts
         if self._journal and self._attempts(work) > most:
             return _given_up(one, f"the worker ended {most} times while it ran this message", most)
-        outcome = self._cascade.run(work)
+        outcome = self._cascade.run(work) if work.call is None else self._call(work, work.call)
         if not outcome.store and work.kept:
             outcome.store = work.plan.stores[0]
         if outcome.store:
             self._keep(work, outcome)
         return outcome
+
+    def _call(self, work: Input, call: Call) -> Outcome:
+        """An operation, in its store's transaction."""
+        outcome = outcome_of(work)
+        outcome.store, outcome.answer = carry_out(work, call, self._begun, self._limits.message_bytes)
+        outcome.size = len(outcome.answer)
+        return outcome
+
+    def _begun(self, memory_id: str) -> Store:
+        return self._cascade.touched.get(memory_id) or self._cascade.begin(memory_id)
 
     def _done_before(self, one: Work) -> Outcome | None:
         """What the inbox holds of an entry that this version cannot run, and an earlier one has."""
@@ -189,7 +201,7 @@ class Batch:
 
         What it says itself is not in the row where its entry says it in the same words.
         """
-        inbox = (self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)).inbox
+        inbox = self._begun(outcome.store).inbox
         bundle = work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
@@ -242,6 +254,8 @@ def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:
 def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
     """An input that goes to the dead letters, as it came."""
     if isinstance(work, Entry):
+        if name := work.text(b"op"):
+            error = f"{name[:100]}: {error}"
         letter = Letter(error, work.text(b"swarm"), work.field(b"data"), work.plan.hash, work.text(b"agent"), work.text(b"id"),
                         work.text(b"hop"), bool(work.field(b"heard")), attempts)
         return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), entry=work.entry, letter=letter)

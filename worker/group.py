@@ -11,6 +11,7 @@ import structlog
 from memory.errors import StoreBroken, StoreBusy
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
+from worker.asks import Asks
 from worker.batch import Batch, BatchResult
 from worker.commits import commits_to_tell
 from worker.continuations import Continuations
@@ -48,6 +49,8 @@ class Group:
         self._todo: deque[Work] = deque()   # continuations and what a full batch left over: before new entries
         self._continuations = Continuations(self._todo, self._patience, shared)
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
+        self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes)
+        self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
         self._sent: list[asyncio.Future[Any]] = []
         self._unconfirmed: list[Outcome] = []
@@ -65,6 +68,7 @@ class Group:
         try:
             await self._recovery.take_over(tenure)
             await self._recover(tenure)
+            self._asks.open()
             for slot in self.slots.values():
                 slot.open()
             async with beside(self.vectors.run()):
@@ -73,6 +77,8 @@ class Group:
             if not self._patience.over:
                 raise
             log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
+        finally:
+            self._asks.end()
         await self._thread.run(partial(close_stores, names=self.stores))
 
     def stop(self) -> None:

@@ -1,18 +1,21 @@
 """An input: one message that runs through a plan, and where it came from."""
 import re
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from bus.codec import decode, encode
 from bus.errors import MalformedMessage, MessageTooLong
-from bus.message import Message, say
+from bus.message import PLAIN, Message, say
 from bus.public import in_public, swarm_and_hop
 from bus.resp import Said
 from memory.ids import time_of
+from memory.operation import Operation, all_operations
 from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
 
+NOTHING_SAID = Message("", "", "", PLAIN, UNSET, ())   # what a call says
+APART = "\x1f"           # stands in no name of an operation
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 AGAIN = ".again"   # at the end of an input's key: it has left its entry, and waits to be tried again
 LONGEST_NAME = 1024     # bytes of every field but `data`
@@ -20,8 +23,17 @@ KEPT_OF_TOO_LONG = 65_536   # bytes of a field that is too long, which its dead 
 HEARD, HEARD_IN_PUBLIC = 1, 2   # `heard`: 0 is to be said on its private swarm, and below 0 in public, after -1 - heard hops
 
 
+class Call(Struct, frozen=True):
+    """An operation that is called, in the place of a message."""
+
+    operation: Operation
+    data: bytes   # the input as JSON, which is checked where it is carried out
+    store: str    # the memory_id; "" for the pipeline's first
+    actor: str
+
+
 class Input(Struct):
-    """A message on its way in. Its `id` is made of the stream entry's, so everything derived is the same on a replay."""
+    """A message on its way in, or a call. Its `id` is made of the entry's, so everything derived is the same on a replay."""
 
     key: str              # its name in stores, which several pipelines may share
     id: str               # the entry's id, or a continuation's
@@ -37,6 +49,7 @@ class Input(Struct):
     only: str = ""        # the alias of the one agent that it is for, said on no swarm: a webhook's, or a continuation
     kept_from: int = 1    # the place of the first message that its inbox row keeps: what it says itself comes back with it
     entry: str = ""       # of a dead letter's replay: the entry that brought it, whose id is not its own
+    call: Call | None = None
 
     @property
     def own(self) -> list[Said]:
@@ -100,6 +113,8 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
         raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
     if entry.field(b"again") and not entry.entry:
         raise MalformedMessage(f"the field `again` must be the id of a dead letter, not {entry.text(b'again')[:20]!r}")
+    if entry.field(b"op"):
+        return _to_call(entry, data, max_bytes)
     work = _to_agent(entry, data, max_bytes) if entry.field(b"agent") else _to_swarm(entry, data, max_bytes)
     work.hop, work.reply, work.producer_id = int(hop[:9]), entry.text(b"reply"), entry.text(b"id")
     work.heard, work.entry = HEARD if entry.field(b"heard") else 0, entry.entry
@@ -142,7 +157,7 @@ def _to_swarm(entry: Entry, data: bytes, max_bytes: int) -> Input:
     """What is said on a swarm."""
     plan, swarm = entry.plan, entry.text(b"swarm")
     if not data or not swarm:
-        raise MalformedMessage("an entry of the input needs the fields `data`, and `swarm` or `agent`")
+        raise MalformedMessage("an entry of the input needs the fields `data`, and `swarm`, `agent` or `op`")
     if swarm not in plan.swarms:
         raise MalformedMessage(_unknown(swarm, plan))
     return Input(entry.key, entry.id, plan, swarm, decode(data, max_bytes))
@@ -159,6 +174,20 @@ def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
     if plan.station(alias) is None:
         raise MalformedMessage(f"pipeline {plan.name} has no agent {alias[:100]!r} that takes messages")
     return Input(entry.key, entry.id, plan, plan.hears(alias), message, only=alias, kept_from=0)
+
+
+def _to_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
+    """An operation. The ids that callers give are kept apart from those of messages, and of other operations."""
+    name, ident = entry.text(b"op"), entry.text(b"id")
+    operation = all_operations().get(name)
+    if operation is None or not operation.mutates:
+        known = ", ".join(name for name, one in all_operations().items() if one.mutates)
+        raise MalformedMessage(f"no operation {name[:100]!r} can be an entry of the input; those that can are {known}")
+    if len(data) > max_bytes:
+        raise MessageTooLong(f"the input of {name} has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
+    call = Call(operation, data, entry.text(b"store"), entry.text(b"actor"))
+    return Input(entry.key, entry.id, entry.plan, "", NOTHING_SAID, reply=entry.text(b"reply"),
+                 producer_id=f"{name}{APART}{ident}" if ident else "", kept_from=0, entry=entry.entry, call=call)
 
 
 def _unknown(swarm: str, plan: Plan) -> str:

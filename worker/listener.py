@@ -1,5 +1,6 @@
 """Listens on the swarms' channels and appends to the inputs what others publish there."""
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -11,12 +12,13 @@ from bus.echo import Echo
 from bus.errors import BusError
 from bus.fenced import FencedWriter
 from bus.resp import pack
-from bus.wire import CHANGES
+from bus.wire import CHANGES, ask_channel
 from pipelines.plan import Plan
 from worker.channels import Channel, channels_of
 from worker.limits import WorkerLimits
 
 log = structlog.get_logger()
+Ask = Callable[[bytes], None]   # gets one question
 CHANNEL_OF_CHANGES = CHANGES.encode()
 
 
@@ -30,6 +32,7 @@ class Listener:
         """
         self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
         self._channels: dict[bytes, Channel] = {}
+        self._asks: dict[bytes, Ask] = {}   # channel -> who answers what is asked there
         self._appending: set[asyncio.Future[list[Any]]] = set()
 
     def hear(self, channel: bytes, payload: bytes) -> None:
@@ -39,6 +42,8 @@ class Listener:
             return
         if channel == CHANNEL_OF_CHANGES:
             self._changed.set()
+        if channel in self._asks:
+            self._asks[channel](payload)
         if channel not in self._channels or not (commands := self._channels[channel].commands(payload)):
             return
         future = self._writer.send(commands, len(commands))
@@ -55,11 +60,12 @@ class Listener:
             if isinstance(fault, BusError | ReplyError):
                 log.error("published_message_lost", reason=str(fault))
 
-    async def serve(self, subscribed: Connection, plans: list[Plan]) -> None:
-        """From now on the swarms of these pipelines, and no others."""
-        wanted = channels_of(plans, self._limits)
-        added, dropped = wanted.keys() - self._channels.keys(), self._channels.keys() - wanted.keys()
-        self._channels = wanted
+    async def serve(self, subscribed: Connection, plans: list[Plan], asks: Mapping[str, Ask]) -> None:
+        """From now on the swarms of these pipelines, and no others; `asks` answer what is asked of each, by its uid."""
+        wanted, answered = channels_of(plans, self._limits), {ask_channel(uid).encode(): ask for uid, ask in asks.items()}
+        now, then = wanted.keys() | answered.keys(), self._channels.keys() | self._asks.keys()
+        added, dropped = now - then, then - now
+        self._channels, self._asks = wanted, answered
         for command, channels in (("SUBSCRIBE", added), ("UNSUBSCRIBE", dropped)):
             if channels:
                 await subscribed.send(pack(command, *sorted(channels)), replies=len(channels))

@@ -6,7 +6,7 @@ from typing import Any
 
 from bus.echo import Echo
 from bus.fenced import FencedWriter
-from bus.resp import PUBLISH, SwarmPen, head
+from bus.resp import PUBLISH, SwarmPen, head, pack
 from bus.wire import GROUP, input_key
 from worker.fanout import FanOut
 from worker.inputs import HEARD
@@ -45,6 +45,10 @@ class Outbox:
                 parcel = _Parcel(self._pen_of)
         parcel.reports += beside
         return [*sent, self._send(parcel)] if parcel.entries or parcel.logged else sent
+
+    def tell(self, channel: str, payload: bytes) -> None:
+        """Publishes, if this worker is not fenced; where it does not arrive, who waits for it has lost the bus too."""
+        self._writer.send([pack("PUBLISH", channel, payload)], 1)
 
     def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:
         self._echo.expect(parcel.live)

@@ -44,11 +44,14 @@ class Outcome(Struct):
     continuations: tuple[Pending, ...] = ()
     silent: tuple[str, ...] = ()   # agents that answered, but do not publish
     put_off: bool = False          # its store keeps it, to be run later: this is the end of its entry alone
+    answer: bytes = b""            # of a call: what its caller is told, as JSON
     letter: Letter | None = None   # what goes to the dead letters, where the input was given up
 
-    def report(self) -> dict[str, list[Any]]:
+    def report(self) -> dict[str, Any]:
         """What a caller who awaits the end of the cascade is told of this part of it."""
-        told: dict[str, list[Any]] = {"results": [orjson.Fragment(self.said[at][1]) for at in self.results]}
+        if self.answer:
+            return {"answer": orjson.Fragment(self.answer)}
+        told: dict[str, Any] = {"results": [orjson.Fragment(self.said[at][1]) for at in self.results]}
         if self.silent:
             told["silent"] = list(self.silent)
         if public := [swarm_and_hop(name)[0] for name, _ in self.said if is_public(name)]:
@@ -59,15 +62,17 @@ class Outcome(Struct):
 
     def to_outputs(self, first: int) -> bytes:
         """What the inbox keeps of it, of what was said from place `first` on."""
-        return _to_msgpack((self.id, self.heard, self.results, self.said[first:]))
+        kept = (self.id, self.heard, self.results, self.said[first:])
+        return _to_msgpack((*kept, self.answer) if self.answer else kept)
 
     def take_outputs(self, outputs: bytes, before: list[Said]) -> None:
         """Gives it what the inbox kept, to be sent again; `before` is what was said and not kept."""
-        self.said_by, heard, self.results, kept = _from_msgpack(outputs)
-        if heard < 0:   # whatever this version of the bundle makes of that swarm
-            before = [(in_public(swarm, -1 - heard), data) for swarm, data in before]
-        self.heard, self.said = max(heard, 0), [*before, *kept]
-        self.size = sum(len(data) for _, data in self.said)
+        kept = _from_msgpack(outputs)
+        if kept.heard < 0:   # whatever this version of the bundle makes of that swarm
+            before = [(in_public(swarm, -1 - kept.heard), data) for swarm, data in before]
+        self.said_by, self.heard, self.results, self.answer = kept.id, max(kept.heard, 0), kept.results, kept.answer
+        self.said = [*before, *kept.said]
+        self.size = sum(len(data) for _, data in self.said) + len(self.answer)
 
 
 def outcome_of(work: Input, store: str = "") -> Outcome:
@@ -75,8 +80,18 @@ def outcome_of(work: Input, store: str = "") -> Outcome:
     return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store, entry=work.entry)
 
 
+class _Kept(Struct, frozen=True, array_like=True):
+    """What the inbox keeps; only a call has an answer."""
+
+    id: str
+    heard: int
+    results: list[int]
+    said: list[Said]
+    answer: bytes = b""
+
+
 _to_msgpack = msgspec.msgpack.Encoder().encode
-_from_msgpack = msgspec.msgpack.Decoder(tuple[str, int, list[int], list[Said]]).decode
+_from_msgpack = msgspec.msgpack.Decoder(_Kept).decode
 
 
 def publish(channel: str, value: dict[str, Any]) -> bytes:

@@ -208,7 +208,8 @@ class Session:
         begun = [(Group(tenure.plans, self._idlest_thread(number), self._outbox, self._shared), tenure)
                  for number, tenure in enumerate(tenures)]
         served = [plan for group in [*self._groups, *[group for group, _ in begun]] for plan in group.plans]
-        await self._listener.serve(self._listening, served)
+        asks = {uid: ask for group in [*self._groups, *[group for group, _ in begun]] for uid, ask in group.asked.items()}
+        await self._listener.serve(self._listening, served, asks)
         await self._membership.serve(served)
         self._timers.serve(served)
         for group, tenure in begun:

@@ -1,10 +1,17 @@
 """records.append: adds text to a record, found by its guid or by the keys that are set; makes one where there is none."""
 from dataclasses import dataclass
+from typing import Annotated
 
-from memory.operation import operation
+from pydantic import Field
+
+from memory.errors import NotThere
+from memory.operation import Context, operation
 from memory.operations.records_write import WriteInput, write
+from memory.record import DEFAULT_KIND
+from memory.record_view import Content, Name, Tags
 from memory.sqlite.filters import Filters
 from memory.sqlite.store import Transaction
+from memory.tags import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +24,6 @@ class AppendInput:
     separator: str = "\n"
 
 
-@operation("records.append", access="append", mutates=True)
 def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
     """(guid, whether a record was there to append to). Of several that match, the oldest grows."""
     found = tx.records.by_guid(addition.guid) if addition.guid else None
@@ -27,3 +33,48 @@ def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
         return write(tx, addition.new), False
     tx.records.replace_content(found, found.content + addition.separator + addition.new.content, addition.new.now_ms)
     return found.guid, True
+
+
+@dataclass(frozen=True, slots=True)
+class AppendToRecord:
+    """What is to be added, and to which record: that of `guid`, else the oldest with `scope`, `kind` and `source`."""
+
+    content: Content
+    """The text to add."""
+    guid: Annotated[str, Field(max_length=128)] = ""
+    """The record that grows, which must be there."""
+    scope: Name = ""
+    """Without a guid: the oldest record of this scope grows."""
+    kind: Name = ""
+    """Without a guid: the oldest record of this kind grows."""
+    source: Name = ""
+    """Beside scope or kind: the record must be of this source."""
+    tags: Tags = ()
+    """Tags of a record that is made because there is none."""
+    separator: Annotated[str, Field(max_length=256)] = "\n"
+    """What stands between the old text and the new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Which record holds the text now."""
+
+    guid: str
+    created: bool
+    """Whether it was made for it."""
+
+
+@operation("records.append", access="append", mutates=True)
+def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context) -> Appended:
+    """Adds text to a record, or makes one where neither guid, scope nor kind finds any.
+
+    Raises NotThere for a guid that no record has.
+    """
+    if addition.guid and tx.records.by_guid(addition.guid) is None:
+        raise NotThere(f"no record has the guid {addition.guid!r} in {tx.memory_id}; without a guid a record is made")
+    new = WriteInput(context.new_guid(), addition.scope or tx.memory_id, addition.kind or DEFAULT_KIND, addition.content,
+                     addition.source or context.actor, parse(addition.tags), context.now_ms)
+    named = {"scope": addition.scope, "kind": addition.kind, "source": addition.source}
+    keys = {name: value for name, value in named.items() if value} if addition.scope or addition.kind else {}
+    guid, found = append(tx, AppendInput(new, addition.guid, keys, addition.separator))
+    return Appended(guid, not found)

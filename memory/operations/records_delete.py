@@ -1,7 +1,10 @@
-"""records.delete: deletes one record by its guid, or all of a kind."""
+"""records.delete: deletes one record by its guid; for the block, all of a kind too."""
 from dataclasses import dataclass
 
-from memory.operation import operation
+from memory.operation import Context, operation
+from memory.operations.records_get import fetch
+from memory.operations.records_update import check_version
+from memory.record_view import Guid, Versions
 from memory.sqlite.store import Transaction
 
 
@@ -13,7 +16,6 @@ class DeleteInput:
     kind: str = ""
 
 
-@operation("records.delete", access="delete", mutates=True)
 def delete(tx: Transaction, unwanted: DeleteInput) -> int:
     """Deletes and returns how many records that were."""
     if not unwanted.guid:
@@ -23,3 +25,23 @@ def delete(tx: Transaction, unwanted: DeleteInput) -> int:
         return 0
     tx.records.delete(found)
     return 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecord:
+    """Which record."""
+
+    guid: Guid
+    """The record's id."""
+    if_version: Versions = ()
+    """Only where the record has one of these versions."""
+
+
+@operation("records.delete", access="delete", mutates=True)
+def delete_record(tx: Transaction, unwanted: DeleteRecord, context: Context) -> None:
+    """Deletes one record.
+
+    Raises NotThere and VersionDiffers.
+    """
+    check_version(fetch(tx, unwanted.guid), unwanted.if_version)
+    delete(tx, DeleteInput(unwanted.guid))

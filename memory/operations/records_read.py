@@ -1,10 +1,9 @@
-"""records.read: lists records by exact kind, scope and source, oldest first. Never cut silently."""
+"""Lists records for the blocks, by exact kind, scope and source, oldest first. Never cut silently."""
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from memory.errors import ResultTooLarge
-from memory.operation import operation
 from memory.record import Record
 from memory.sqlite.store import Transaction
 
@@ -22,7 +21,6 @@ class ReadInput:
     offset: int = 0
 
 
-@operation("records.read", access="read", mutates=False)
 def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
     """The records in order of arrival. Raises ResultTooLarge."""
     return within(wanted.max_bytes, tx.records.select(wanted.filters, wanted.order, wanted.limit, wanted.offset))

@@ -1,12 +1,16 @@
 """records.search: finds records by their words, best first; filters come before any limit (docs/search.md)."""
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from memory.errors import EmbeddingFault, Refused
-from memory.operation import operation
+from pydantic import Field
+
+from memory.errors import EmbeddingFault, Refused, ResultTooLarge
+from memory.operation import Context, operation
 from memory.operations.records_read import within
 from memory.query import Query, match_all, match_any, parse
+from memory.recall.languages import Language
 from memory.record import Record
+from memory.record_view import Name, RecordView, Tags, view
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
@@ -34,7 +38,6 @@ class SearchInput:
     language: str = DEFAULT_LANGUAGE   # of stems and stop words, where the mode is not "fts"; "none" for neither
 
 
-@operation("records.search", access="search", mutates=False)
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     """The matching records by FTS5 relevance, each with its score where it is wanted. Raises ResultTooLarge, and VectorAwaited.
 
@@ -65,3 +68,55 @@ def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Cond
 def conditions_of(query: Query, wanted: SearchInput) -> Conditions:
     """The filters of a query and those given beside it."""
     return Conditions(wanted.filters, query.kinds, query.scopes, (*wanted.tags, *query.tags), query.after_ms, query.before_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecords:
+    """What is looked for."""
+
+    query: Annotated[str, Field(min_length=1)]
+    """What to find, as docs/search.md has it; where `mode` is fts, all words must be there."""
+    kind: Name = ""
+    """Only records of this kind."""
+    scope: Name = ""
+    """Only records of this scope."""
+    tags: Tags = ()
+    """Only records with all of these tags."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 20
+    """How many at most; counts after all filters."""
+    mode: Mode = "fts"
+    """`hybrid` ranks by any of the words, their neighbours and their thread, and by meaning; `semantic` by meaning alone."""
+    language: Language = DEFAULT_LANGUAGE
+    """Of stems and stop words, where `mode` is not fts; `none` for neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A record that was found."""
+
+    record: RecordView
+    score: float
+    """The higher, the better it fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What was found, best first."""
+
+    items: tuple[Hit, ...]
+
+
+@operation("records.search", access="search", mutates=False)
+def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> Hits:
+    """Finds records by their words or their meaning, best first.
+
+    Raises Refused for too many words, or where nothing can be found by meaning; ResultTooLarge; and VectorAwaited.
+    """
+    filters = {name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value}
+    try:
+        found = search(tx, SearchInput(wanted.query, context.result_bytes, filters, wanted.tags, wanted.limit,
+                                       mode=wanted.mode, language=wanted.language))
+    except ResultTooLarge as error:
+        raise ResultTooLarge(f"what is found has more than {context.result_bytes} bytes, too many for an answer; "
+                             "set a smaller `limit`") from error
+    return Hits(tuple(Hit(view(record), record.score) for record in found))

@@ -1,9 +1,8 @@
-"""records.write: stores a text as a new record. Records are never deduplicated here; they accumulate (seed 000)."""
+"""The one way in for new records, under blocks and operations. They are never deduplicated here; they accumulate (seed 000)."""
 from typing import NamedTuple
 
 import orjson
 
-from memory.operation import operation
 from memory.sqlite.store import Transaction
 
 
@@ -21,7 +20,6 @@ class WriteInput(NamedTuple):
     seq: int | None = None    # its place there; by default after all that are there
 
 
-@operation("records.write", access="write", mutates=True)
 def write(tx: Transaction, new: WriteInput) -> str:
     """Stores the record and returns its guid."""
     tags = orjson.dumps(new.tags).decode() if new.tags else "[]"

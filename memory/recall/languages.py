@@ -1,4 +1,7 @@
 """The languages whose stems are known, by the names that PyStemmer has; named here, so that it need not be loaded."""
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 LANGUAGES = (
     "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "dutch_porter", "english", "esperanto",
@@ -13,3 +16,6 @@ def check_language(name: str) -> str:
     if name.lower() not in LANGUAGES:
         raise ValueError(f"there are no stems of {name!r}; known are {', '.join(LANGUAGES)}")
     return name.lower()
+
+
+Language = Annotated[str, AfterValidator(check_language)]

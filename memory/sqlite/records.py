@@ -18,11 +18,14 @@ INSERT_TURNS = RowInsert(f"records(row, {COLUMNS}, crc, parts, thread, seq)", 13
 LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
 MOST_SEQ = 2**63 - 1
 SELECT = f"SELECT {COLUMNS}, 0.0 FROM records AS r"
+PAGE = f"SELECT r.row, {COLUMNS}, 0.0 FROM records AS r"
 FOUND = f"SELECT {', '.join('r.' + name for name in COLUMNS.split(', '))}, "
 SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
 WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 CHANGE = "UPDATE records SET content = ?, parts = ?, updated_at = ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 AT_ROW = f"SELECT {COLUMNS} FROM records WHERE row = ?"
+REFILE = "UPDATE records SET scope = ?, kind = ?, source = ?, tags = ?, updated_at = ?, crc = ? WHERE row = ?"
+BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
 ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
 
@@ -177,6 +180,31 @@ class RecordTable:
             clauses = [*clauses, WITHOUT.format(index="records_fts"), WITHOUT.format(index="parts_fts")]
             values = [*values, unwanted, unwanted]
         return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values))
+
+    def replace(self, before: Record, after: Record) -> None:
+        """Gives a record that is there another content, and other names and tags."""
+        place = self.by_guid(before.guid)
+        if place is None:
+            return
+        if after.content != before.content:
+            self.replace_content(place, after.content, after.updated_at)
+        crc = checksum(beginning(after.scope, after.kind, after.source, after.tags), after.guid, after.content)
+        self._connection.execute(REFILE, (after.scope, after.kind, after.source, after.tags, after.updated_at, crc, place.row))
+
+    def page(self, conditions: Conditions, order: str, beyond: int | None, limit: int) -> Iterator[tuple[int, Record]]:
+        """(row, record) of those that the conditions allow and that come after the row `beyond` in that order."""
+        self.flush()
+        clauses, values = conditions.clauses()
+        if beyond is not None:
+            clauses, values = [BEYOND[order], *clauses], [beyond, *values]
+        found = self._connection.execute(f"{PAGE}{where(*clauses)}{ORDER[order]}{_window(limit)}", values)
+        return ((row[0], Record._make(row[1:])) for row in found)
+
+    def count(self, conditions: Conditions) -> int:
+        """How many records the conditions allow."""
+        self.flush()
+        clauses, values = conditions.clauses()
+        return int(self._connection.execute(f"SELECT count(*) FROM records AS r{where(*clauses)}", values).get)
 
 
 def _window(limit: int | None) -> str:

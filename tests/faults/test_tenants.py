@@ -29,7 +29,8 @@ CANARY = "qx7canary"   # what no caller ever sends
 SECRETS = {"OTHERS_TOKEN": f"token-{CANARY}", "OTHERS_SECRET": "whsec_cXg3Y2FuYXJ5"}
 METHODS = ("GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS")
 NAMES = {"swarm": ("chat", "vault", "nosuch", "%2e%2e"), "alias": ("memory_write_", "vault_", "hook_", "nobody"),
-         "token": ("x", "env:OTHERS_TOKEN", "OTHERS_TOKEN"), "name": ("chat.js", "x"), "ident": ("1-0", "2-0")}
+         "token": ("x", "env:OTHERS_TOKEN", "OTHERS_TOKEN"), "name": ("chat.js", "x"), "ident": ("1-0", "2-0"),
+         "guid": ("nobody", "search")}
 QUERIES = ("", "", "", "", "?wait=0.2", "?wait=0.2", "?limit=1", "?limit=1000", "?swarm=vault", "?swarm=chat", "?page=2",
            "?order=desc", "?pipeline={uid}", "?cursor=0-1", "?seen=x", "?next=/pipelines/{uid}", "?cursor=WyJuIiwgInUiXQ==")
 HEADERS: tuple[tuple[str, ...], ...] = (
@@ -37,8 +38,9 @@ HEADERS: tuple[tuple[str, ...], ...] = (
     ("Content-Type: application/json",))
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
-MOMENT = re.compile(rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z")   # an entry's id, a time
-BODIES = (b"", b"/read", b'{"text": "/read"}', b'{"text": "/search name"}', b'{"text": "/write tea"}', b"{", b"key=mr_x&next=/")
+MOMENT = re.compile(rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z|(?<=X-Request-Id: )\w+")   # an entry's id, a time, a request
+BODIES = (b"", b"/read", b'{"text": "/read"}', b'{"text": "/search name"}', b'{"text": "/write tea"}', b"{",
+          b'{"content": "tea"}', b'{"query": "name"}', b"key=mr_x&next=/")
 AT_ONCE = 32
 SEED = 24
 

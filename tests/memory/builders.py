@@ -8,9 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import apsw
+import orjson
 
 from memory.ids import derive_guid
 from memory.memory_id import path_of
+from memory.operation import Context, all_operations
 from memory.operations.records_append import AppendInput, append
 from memory.operations.records_read import ReadInput, read
 from memory.operations.records_search import SearchInput, search
@@ -65,6 +67,13 @@ def read_all(tx: Store, **wanted: Any) -> list[Record]:
 
 def find(tx: Store, query: str, **wanted: Any) -> list[Record]:
     return search(tx, SearchInput(query, PLENTY, **wanted))
+
+
+def perform(tx: Store, name: str, *, now_ms: int = NOW, actor: str = "tester", result_bytes: int = PLENTY, **given: Any) -> Any:
+    """Calls an operation as its faces do: with what JSON can say, checked."""
+    operation = all_operations()[name]
+    asked = operation.adapter.validate_json(orjson.dumps(given), strict=True)
+    return operation.run(tx, asked, Context(now_ms, actor, result_bytes, make_guid))
 
 
 def contents(records: list[Record]) -> list[str]:

@@ -1,37 +1,66 @@
-"""Operations: declared once, under one name."""
+"""Operations: declared once, under one name, with everything that a face needs to know."""
 
-import importlib
+import dataclasses
 import pkgutil
+from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 
 import memory.operations
-from memory.operation import OPERATIONS, operation
+from memory.operation import Access, Context, Operation, all_operations, operation
+from memory.operations.records_get import GetRecord
+
+BENEATH = {"records_write", "records_read"}   # what operations and blocks call, and no face by its name
+
+EVERY = list(all_operations().values())
 
 
 def test_a_name_used_twice_is_an_error() -> None:
-    importlib.import_module("memory.operations.records_write")
+    def again(tx: None, wanted: GetRecord, context: Context) -> None: ...
 
-    with pytest.raises(ValueError, match=r"records\.write"):
-        operation("records.write", access="write", mutates=True)(print)
+    assert "records.get" in all_operations()
+    with pytest.raises(ValueError, match=r"records\.get"):
+        operation("records.get", access="read", mutates=False)(again)
 
 
 def test_every_file_of_operations_declares_the_operation_of_its_name() -> None:
-    names = [module.name for module in pkgutil.iter_modules(memory.operations.__path__)]
+    names = {module.name for module in pkgutil.iter_modules(memory.operations.__path__)}
 
-    for name in names:
-        importlib.import_module(f"memory.operations.{name}")
+    assert {name.replace("_", ".", 1) for name in names - BENEATH} == all_operations().keys()
 
-    assert {name.replace("_", ".", 1) for name in names} <= OPERATIONS.keys()
+
+@pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)
+def test_an_operation_says_what_it_takes_gives_and_needs(declared: Operation) -> None:
+    assert declared.summary.endswith(".")
+    assert declared.access in get_args(Access)
+    assert dataclasses.is_dataclass(declared.input)
+    assert declared.output is type(None) or dataclasses.is_dataclass(declared.output)
+    assert declared.noun.endswith("s") and declared.verb.isidentifier()
+
+
+@pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)
+def test_every_field_of_an_input_has_its_line(declared: Operation) -> None:
+    schema = declared.adapter.json_schema()
+
+    assert [name for name, told in schema["properties"].items() if not told.get("description")] == []
+    assert schema["additionalProperties"] is False
 
 
 def test_what_only_looks_is_told_from_what_changes() -> None:
-    changing = {name: found.mutates for name, found in OPERATIONS.items() if name.startswith("records.")}
-
-    assert changing == {
-        "records.write": True,
-        "records.append": True,
-        "records.delete": True,
-        "records.read": False,
-        "records.search": False,
+    assert {declared.name: (declared.access, declared.mutates) for declared in EVERY} == {
+        "records.append": ("append", True),
+        "records.create": ("write", True),
+        "records.delete": ("delete", True),
+        "records.get": ("read", False),
+        "records.list": ("read", False),
+        "records.search": ("search", False),
+        "records.update": ("write", True),
     }
+
+
+def test_everything_that_is_wrong_with_an_input_is_told_at_once() -> None:
+    with pytest.raises(ValidationError) as told:
+        all_operations()["records.create"].adapter.validate_json(b'{"tags": ["a", 1], "kind": "", "kin": "x"}', strict=True)
+
+    assert {error["loc"] for error in told.value.errors()} == {("content",), ("tags", 1), ("kind",), ("kin",)}

@@ -25,6 +25,7 @@ from memory.catalog import Catalog
 from memory.embedding.embedder import EmbeddingOptions
 from pipelines.check import check
 from tests.support.blocks import register_test_blocks
+from tests.support.operations import register_test_operations
 from worker.limits import WorkerLimits
 from worker.service import Worker, WorkerOptions
 
@@ -67,6 +68,7 @@ async def deploy(root: Path, *bundles: dict[str, Any]) -> None:
 async def serve(config: dict[str, Any]) -> None:
     """Serves until SIGTERM; says `ready` on stdout when it does."""
     register_test_blocks()
+    register_test_operations()
     root = Path(config["root"])
     await deploy(root, *config.get("bundles", ()))
     options = WorkerOptions(Address(path=config["socket"]), root, limits=WorkerLimits(**config.get("limits", {})),

@@ -42,7 +42,7 @@ class Route(NamedTuple):
 
     def filled(self, uid: str) -> str:
         return self.path.format(uid=uid, swarm="chat", alias="memory_write_", name="chat.js", token="t", trigger="memory_write",
-                                ident="1-0")
+                                ident="1-0", guid="nobody")
 
 
 def parts_for(root: Path) -> Parts:
@@ -111,7 +111,8 @@ def test_every_route_declares_what_it_asks(door: Door) -> None:
 def test_who_has_no_key_is_let_in_to_what_is_open_and_nothing_else(door: Door) -> None:
     paths = {route.path for route in door.routes if route.access in (OPEN, OWN)}
 
-    assert paths == {"/live", "/ready", "/static/{name}", "/login", "/logout", "/webhooks/{uid}/{alias}",
+    assert paths == {"/live", "/ready", "/static/{name}", "/login", "/logout", "/openapi.json", "/docs",
+                     "/webhooks/{uid}/{alias}",
                      "/api/v1/pd/webhook/{token}/{alias}/{trigger}"}
 
 
@@ -157,7 +158,8 @@ def test_the_right_key_is_let_in_everywhere(door: Door) -> None:
     for number, route in enumerate(door.routes):
         if route.access in SCOPES:
             answer = door.ask(route, "right", door.mine[number])
-            assert answer.status in (200, 202, 204, 404, 422), (route, answer)
+            called = "/records" in route.path and answer.status == 503   # no worker runs here
+            assert called or answer.status in (200, 202, 204, 404, 422), (route, answer)
             assert b"is in service; GET" not in answer.body   # it knows the pipeline, if not what is asked for of it
 
 

@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 from web.access import open_to_all
 from web.authoriser import COOKIE
 from web.console.frame import HEADERS, PAGES, as_page, show
+from web.described import FORM, HTML, described
 from web.errors import BadRequest, Unauthorised
 from web.parts import parts_of
 from web.reading import read_body
@@ -16,6 +17,7 @@ MOST_FIELDS, MOST_BYTES = 4, 4096   # of the form
 
 
 @routes.get("/login")
+@described({200: "the form", 303: "no key is needed"}, kind=HTML, query={"next": "the page to go on to"})
 @open_to_all
 @as_page
 async def ask_for_key(request: web.Request) -> web.Response:
@@ -28,6 +30,7 @@ async def ask_for_key(request: web.Request) -> web.Response:
 
 
 @routes.post("/login")
+@described({303: "logged in", 401: "the form again"}, kind=HTML, body="`key` and `next`", takes=FORM)
 @open_to_all
 @as_page
 async def log_in(request: web.Request) -> web.Response:
@@ -49,6 +52,7 @@ async def log_in(request: web.Request) -> web.Response:
 
 
 @routes.post("/logout")
+@described({303: "logged out"}, kind=HTML)
 @open_to_all
 @as_page
 async def log_out(request: web.Request) -> web.Response:

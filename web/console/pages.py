@@ -18,6 +18,7 @@ from web.console.graph import draw
 from web.console.hints import Place, hints_for
 from web.console.said import shown
 from web.console.stations import stations_of, swarms_heard
+from web.described import HTML, TEXT, described
 from web.directory import Served
 from web.errors import NotFound
 from web.glance import Glance
@@ -32,6 +33,7 @@ GLANCE = web.AppKey("glance", Glance[dict[str, Any]])   # the status, as everybo
 
 
 @routes.get("/")
+@described({200: "the page", 303: "to where one logs in"}, kind=HTML, query={"page": "which page of the pipelines"})
 @as_page
 @needs("read")
 async def overview(request: web.Request) -> web.Response:
@@ -43,6 +45,7 @@ async def overview(request: web.Request) -> web.Response:
 
 
 @routes.get("/fragments/overview")
+@described({200: "a part of the page"}, kind=HTML, query={"page": "as of the page", "seen": "what the page was made from"})
 @needs("read")
 async def overview_fragment(request: web.Request) -> web.Response:
     """The table alone."""
@@ -50,6 +53,7 @@ async def overview_fragment(request: web.Request) -> web.Response:
 
 
 @routes.get(ROOM)
+@described({200: "the page", 303: "to where one logs in"}, kind=HTML, query={"swarm": "which of its swarms"})
 @as_page
 @needs("read")
 async def room(request: web.Request) -> web.Response:
@@ -61,6 +65,7 @@ async def room(request: web.Request) -> web.Response:
 
 
 @routes.get(ROOM + "/fares")
+@described({200: "a part of the page"}, kind=HTML, query={"seen": "what the page was made from"})
 @needs("read")
 async def fares_fragment(request: web.Request) -> web.Response:
     """Its figures."""
@@ -68,6 +73,7 @@ async def fares_fragment(request: web.Request) -> web.Response:
 
 
 @routes.get(ROOM + "/said")
+@described({200: "a part of the page"}, kind=HTML, query={"swarm": "which of its swarms"})
 @needs("read")
 async def said_fragment(request: web.Request) -> web.Response:
     """What was said last on `swarm`."""
@@ -75,6 +81,7 @@ async def said_fragment(request: web.Request) -> web.Response:
 
 
 @routes.get("/static/{name}")
+@described({200: "the file", 304: "it has not changed"}, kind=TEXT)
 @open_to_all
 async def static(request: web.Request) -> web.Response:
     """A file that pages are made with."""

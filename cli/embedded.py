@@ -1,0 +1,93 @@
+"""The operations from Python on a store file of one's own, without bus and server.
+
+    with open_store("notes.db") as store:
+        store.records.create("tea")
+
+No worker serves the file meanwhile: who opens it takes the lock of its memory root, or where it lies in none one of its own.
+"""
+import fcntl
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from memory.errors import Refused, StoreBusy
+from memory.ids import derive_guid
+from memory.operation import Context, Noun, Operation, bound_input
+from memory.sqlite.store import Store
+from worker.ownership import alone
+
+ACTOR = "python"
+RESULT_BYTES = 1 << 30
+ROOT_HAS = ("system.db", "owner.lock")   # what tells a memory root
+
+
+class EmbeddedStore:
+    """An open store file, for one thread; it has an attribute for each noun of the operations."""
+
+    def __init__(self, store: Store, actor: str) -> None:
+        """`actor` is the source of what is written, where none is named."""
+        self._store, self._actor = store, actor
+        self._token, self._numbers = secrets.token_hex(8), count(1)
+
+    @cached_property
+    def records(self) -> Noun[Callable[..., Any]]:
+        """What is remembered."""
+        return Noun("records", self._bind)
+
+    def _bind(self, operation: Operation) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            """Calls the operation, in a transaction of its own where it changes something. Raises Refused and StoreBusy."""
+            values = bound_input(operation, given, named)
+            try:
+                asked = operation.adapter.validate_python(values)
+            except ValidationError as error:
+                faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
+                raise Refused(f"{operation.name}: {'; '.join(faults)}") from error
+            if not operation.mutates:
+                return operation.run(self._store, asked, self._context(operation))
+            with self._store.transaction() as tx:
+                return operation.run(tx, asked, self._context(operation))
+
+        call.__doc__ = operation.summary
+        return call
+
+    def _context(self, operation: Operation) -> Context:
+        now_ms = time.time_ns() // 1_000_000
+        return Context(now_ms, self._actor, RESULT_BYTES,
+                       lambda: derive_guid(self._token, f"{now_ms}-{next(self._numbers)}", operation.name, 1))
+
+
+@contextmanager
+def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
+    """The store in that file, which is made where there is none.
+
+    Raises NotTheOwner where a worker serves its memory root, StoreBusy where another program has it open, and StoreBroken.
+    """
+    path = Path(path).absolute()
+    root = next((folder for folder in path.parents if any((folder / name).exists() for name in ROOT_HAS)), None)
+    with ExitStack() as stack:
+        if root is not None:
+            stack.enter_context(alone(root))
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_locked(path))
+        name = str(path.relative_to(root or path.parent)).removesuffix(".db")
+        yield EmbeddedStore(stack.enter_context(closing(Store(name, path))), actor)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Nobody else opens the file like this meanwhile."""
+    with Path(f"{path}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreBusy(f"{path} is open in another program; close it there first") from error
+        yield

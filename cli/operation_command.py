@@ -1,0 +1,88 @@
+"""A command from an operation's declaration: what it needs are arguments, what it may take are options."""
+import sys
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic import ValidationError
+
+from bus.call import NewCall
+from bus.request import Requester
+from cli.composition import bus_address, fail, pipeline_named, run
+from cli.options import JsonAnyway, Pipeline
+from cli.output import print_json
+from cli.settings import Settings
+from memory.catalog import Catalog
+from memory.operation import Operation
+from pipelines.report import Report
+from pipelines.shape import tell
+
+ACTOR = "cli"
+TYPES: dict[str, Any] = {"array": list[str], "integer": int}   # by what JSON Schema calls them; all else is text
+Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
+                                    show_default=False)]
+Key = Annotated[str, typer.Option("--key", metavar="ID", help="Your own id: the same again has no second effect.",
+                                  show_default=False)]
+Within = Annotated[float, typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the answer.")]
+
+
+def command_for(operation: Operation) -> Callable[..., None]:
+    """The function that is the command `memrelay NOUN VERB`."""
+    schema = operation.adapter.json_schema()
+    required = schema.get("required", [])
+
+    def command(pipeline: str, store: str, key: str = "", wait: float = 30.0, as_json: bool = False, **given: Any) -> None:
+        data = _checked(operation, {name: value for name, value in given.items() if value is not None})
+        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, key)
+        run(lambda settings: _perform(settings, pipeline, call, wait, as_json=as_json))
+
+    fields = sorted(schema["properties"].items(), key=lambda field: field[0] not in required)
+    parameters = [_parameter("pipeline", Pipeline),
+                  *[_field(name, told, is_required=name in required) for name, told in fields],
+                  _parameter("store", Store, ""), *[_parameter("key", Key, "")] * operation.mutates,
+                  _parameter("wait", Within, 30.0), _parameter("as_json", JsonAnyway, False)]
+    command.__name__, command.__doc__ = operation.verb, operation.summary
+    command.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
+    vars(command)["__signature__"] = signature(command).replace(parameters=parameters)
+    return command
+
+
+def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
+    """An argument, or an option that says nothing where it is not given."""
+    kind = TYPES.get(next((one["type"] for one in [told, *told.get("anyOf", [])] if "type" in one), ""), str)
+    if is_required:
+        argument = typer.Argument(metavar=name.upper(), help=told["description"], show_default=False)
+        return _parameter(name, Annotated[kind, argument])
+    text = told["description"] + " Several times for several." * (kind == list[str])
+    option = typer.Option(f"--{name.replace('_', '-')}", metavar="TEXT" if kind is not int else "NUMBER", help=text,
+                          show_default=False)
+    return _parameter(name, Annotated[kind | None, option], None)
+
+
+def _parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _checked(operation: Operation, given: dict[str, Any]) -> bytes:
+    """The input as JSON; ends the command with all that is wrong."""
+    given = {name: value for name, value in given.items() if value != []}   # which is how an option is that was not given
+    report = Report()
+    try:
+        return orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
+    except ValidationError as error:
+        tell(error, given, (), report)
+    except orjson.JSONEncodeError as error:
+        fail(f"what is given must be text in UTF-8: {error}")
+    fail("\n".join(fault.as_line() for fault in report.errors))
+
+
+async def _perform(settings: Settings, pipeline: str, call: NewCall, wait_s: float, *, as_json: bool) -> None:
+    async with Catalog(settings.memory.root) as catalog:
+        uid = (await pipeline_named(catalog, pipeline)).uid
+    async with Requester(bus_address(settings)) as requester:
+        answer = await requester.call(call.at(uid), wait_s)
+    if "error" in answer:
+        fail(answer["error"]["detail"])
+    print_json({"done": True} if answer["output"] is None else answer["output"], indent=sys.stdout.isatty() and not as_json)

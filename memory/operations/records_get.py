@@ -1,0 +1,42 @@
+"""records.get: one record by its guid."""
+from dataclasses import dataclass
+
+from memory.errors import NotThere, ResultTooLarge
+from memory.operation import Context, operation
+from memory.record import Record
+from memory.record_view import Guid, RecordView, view
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class GetRecord:
+    """Which record."""
+
+    guid: Guid
+    """The record's id."""
+
+
+@operation("records.get", access="read", mutates=False)
+def get(tx: Transaction, wanted: GetRecord, context: Context) -> RecordView:
+    """Tells one record.
+
+    Raises NotThere, and ResultTooLarge where it does not fit into an answer.
+    """
+    return view(fitting(fetch(tx, wanted.guid), context))
+
+
+def fetch(tx: Transaction, guid: str) -> Record:
+    """The record as it is stored. Raises NotThere."""
+    record = next(tx.records.select({"guid": guid}, "asc", 1, 0), None)
+    if record is None:
+        raise NotThere(f"no record has the guid {guid[:128]!r} in {tx.memory_id}; records.list and records.search find records")
+    return record
+
+
+def fitting(record: Record, context: Context) -> Record:
+    """The record itself. Raises ResultTooLarge."""
+    size = len(record.content.encode())
+    if size > context.result_bytes:
+        raise ResultTooLarge(f"record {record.guid} has {size} bytes, and an answer at most {context.result_bytes}; "
+                             "memory_read with an output_template can tell a part of it")
+    return record

@@ -1,0 +1,92 @@
+"""records.list: pages of records in order of arrival, which stay as they are while others write."""
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from memory.errors import Refused, ResultTooLarge
+from memory.operation import Context, operation
+from memory.operations.records_get import fitting
+from memory.operations.records_read import RECORD_BYTES
+from memory.record import Record
+from memory.record_view import Name, RecordView, Tags, view
+from memory.sqlite.filters import Conditions
+from memory.sqlite.store import Transaction
+
+MOST = 1000   # of a page
+LARGEST = 2**63 - 1
+Limit = Annotated[int, Field(ge=1, le=MOST)]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRecords:
+    """Which records, and which page of them."""
+
+    kind: Name = ""
+    """Only records of this kind."""
+    scope: Name = ""
+    """Only records of this scope."""
+    source: Name = ""
+    """Only records of this source."""
+    tags: Tags = ()
+    """Only records with all of these tags."""
+    order: Literal["asc", "desc"] = "asc"
+    """Oldest first, or newest first."""
+    limit: Limit = 50
+    """How many at most; a page of long records may have fewer."""
+    cursor: Annotated[str, Field(max_length=19)] = ""
+    """The `next_cursor` of the page before."""
+
+    @property
+    def conditions(self) -> Conditions:
+        """Those that are set."""
+        named = {"kind": self.kind, "scope": self.scope, "source": self.source}
+        return Conditions({name: value for name, value in named.items() if value}, tags=self.tags)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """A page of records."""
+
+    items: tuple[RecordView, ...]
+    next_cursor: str | None
+    """For the next page; null on the last one."""
+    total: int
+    """How many records there are on all pages."""
+
+
+@operation("records.list", access="read", mutates=False)
+def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> RecordPage:
+    """Lists records by exact kind, scope and source, and by tags, a page at a time. What is written meanwhile moves no page.
+
+    Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into an answer.
+    """
+    found = tx.records.page(wanted.conditions, wanted.order, _place(wanted.cursor), wanted.limit + 1)
+    items: list[RecordView] = []
+    last, size = None, 0
+    for row, record in found:
+        size += len(record.content) + RECORD_BYTES
+        if len(items) == wanted.limit or (items and size > context.result_bytes):
+            break
+        items.append(view(_fitting(row, record, context)))
+        last = row
+    else:
+        last = None   # nothing is left
+    return RecordPage(tuple(items), None if last is None else str(last), tx.records.count(wanted.conditions))
+
+
+def _fitting(row: int, record: Record, context: Context) -> Record:
+    """The record itself, or ResultTooLarge with what to go on with."""
+    try:
+        return fitting(record, context)
+    except ResultTooLarge as error:
+        raise ResultTooLarge(f"{error}; the cursor {row} goes on after it") from error
+
+
+def _place(cursor: str) -> int | None:
+    """The row after which a page begins; None for the first page. Raises Refused."""
+    if not cursor:
+        return None
+    if not (cursor.isascii() and cursor.isdecimal()) or int(cursor) > LARGEST:
+        raise Refused("`cursor` is none of ours; leave it out to begin at the first page")
+    return int(cursor)

@@ -1,0 +1,64 @@
+"""records.update: changes what a record says, or how it is filed."""
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from memory.errors import VersionDiffers
+from memory.operation import Context, operation
+from memory.operations.records_get import fetch, fitting
+from memory.record import Record
+from memory.record_view import Content, GivenName, Guid, RecordView, Tags, Versions, version_of, view
+from memory.sqlite.store import Transaction
+from memory.tags import parse
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRecord:
+    """What is to be changed; what is not named stays as it is."""
+
+    guid: Guid
+    """The record's id."""
+    content: Content | None = None
+    """Another text."""
+    kind: GivenName | None = None
+    """Another kind."""
+    scope: GivenName | None = None
+    """Another scope."""
+    source: GivenName | None = None
+    """Another source."""
+    tags: Tags | None = None
+    """Other tags, in the place of those that it has."""
+    if_version: Versions = ()
+    """Only where the record has one of these versions."""
+
+
+@operation("records.update", access="write", mutates=True)
+def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordView:
+    """Changes what is named of a record.
+
+    Raises NotThere, VersionDiffers, and ResultTooLarge where it does not fit into an answer.
+    """
+    before = fetch(tx, change.guid)
+    check_version(before, change.if_version)
+    after = fitting(_changed(before, change), context)
+    if after == before:
+        return view(before)
+    after = after._replace(updated_at=context.now_ms)
+    tx.records.replace(before, after)
+    return view(after)
+
+
+def check_version(record: Record, allowed: tuple[str, ...]) -> None:
+    """Raises VersionDiffers where a version is asked for that the record does not have."""
+    if allowed and (version := version_of(record)) not in allowed:
+        raise VersionDiffers(f"record {record.guid} has the version {version}, not the one that this was meant to change; look "
+                             "at it and decide anew")
+
+
+def _changed(record: Record, change: UpdateRecord) -> Record:
+    given: dict[str, Any] = {"content": change.content, "kind": change.kind, "scope": change.scope, "source": change.source}
+    values = {name: value for name, value in given.items() if value is not None}
+    if change.tags is not None:
+        values["tags"] = orjson.dumps(parse(change.tags)).decode()
+    return record._replace(**values)

@@ -1,0 +1,75 @@
+"""The operations from Python on a file, without bus and server."""
+from pathlib import Path
+
+import pytest
+
+from cli.embedded import open_store
+from memory.errors import NotThere, Refused, StoreBusy, VersionDiffers
+from tests.memory.builders import assert_sound
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.calls import call
+from tests.support.house import House
+from worker.ownership import NotTheOwner
+
+
+def test_the_life_of_a_record(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "notes.db"
+    with open_store(file) as store:
+        made = store.records.create("tea", tags=["a"])
+        grown = store.records.append("milk", guid=made.guid, separator=" with ")
+        changed = store.records.update(made.guid, kind="fact")
+        with pytest.raises(VersionDiffers):
+            store.records.delete(made.guid, if_version=[made.version])
+
+    with open_store(str(file)) as store:
+        assert (made.source, made.scope, grown.created) == ("python", "notes", False)
+        assert store.records.list(tags=["a"]).items == (changed,)
+        assert [hit.record.content for hit in store.records.search("milk").items] == ["tea with milk"]
+        store.records.delete(made.guid)
+        with pytest.raises(NotThere):
+            store.records.get(made.guid)
+    assert_sound(file)
+
+
+def test_ids_differ_however_quickly_they_are_made(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store:
+        guids = [store.records.create("tea").guid for _ in range(200)]
+
+    assert len(set(guids)) == 200 and guids == sorted(guids)
+
+
+def test_what_is_wrong_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store:
+        with pytest.raises(Refused, match=r"records\.create: content: "):
+            store.records.create("")
+        with pytest.raises(Refused, match=r"order: .*; limit: "):
+            store.records.list(limit=0, order="up")
+        with pytest.raises(TypeError, match=r"records\.create takes content"):
+            store.records.create("tea", colour="green")
+
+        assert store.records.list().total == 0
+
+
+def test_a_file_is_open_once(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db"):
+        with pytest.raises(StoreBusy, match="another program"), open_store(tmp_path / "x.db"):
+            pass
+        with open_store(tmp_path / "y.db") as other:
+            assert other.records.list().total == 0
+
+
+def test_a_store_of_a_memory_root_is_the_workers_while_one_runs() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        made = call(house, uid, "records.create", {"content": "tea"})
+        with pytest.raises(NotTheOwner, match="a worker serves"), open_store(house.store_file(uid)):
+            pass
+        worker.stop()
+
+        with open_store(house.store_file(uid)) as store:
+            assert store.records.get(made["guid"]).content == "tea"
+            assert store.records.create("milk").scope == f"instances/{uid}/memories"
+        house.start_worker()
+
+        assert call(house, uid, "records.list")["total"] == 2

@@ -1,0 +1,57 @@
+"""`memrelay records ...`: each operation is a command, as it is declared."""
+import pytest
+
+from memory.operation import all_operations
+from tests.cli.serving import uid_of
+from tests.support.program import Ended, Program
+
+
+def records(program: Program, verb: str, *words: str) -> Ended:
+    return program.run("records", verb, "memory_test", *words)
+
+
+def test_the_life_of_a_record_by_command(program: Program) -> None:
+    (made,) = records(program, "create", "tea with milk", "--tags", "a", "--tags", "b", "--kind", "fact").lines
+    (changed,) = records(program, "update", made["guid"], "--content", "coffee", "--if-version", made["version"]).lines
+    (grown,) = records(program, "append", "black", "--guid", made["guid"]).lines
+    (shown,) = records(program, "get", made["guid"]).lines
+    (listed,) = records(program, "list", "--tags", "a", "--limit", "1").lines
+    (found,) = records(program, "search", "coffee").lines
+    gone, again = records(program, "delete", made["guid"]), records(program, "delete", made["guid"])
+
+    assert (made["kind"], made["tags"], made["source"]) == ("fact", ["a", "b"], "cli")
+    assert (changed["content"], grown["created"], shown["content"]) == ("coffee", False, "coffee\nblack")
+    assert listed["items"] == [shown] == [hit["record"] for hit in found["items"]]
+    assert (gone.code, gone.lines) == (0, [{"done": True}])
+    assert (again.code, again.out) == (1, "") and f"no record has the guid '{made['guid']}'" in again.err
+
+
+def test_the_same_key_has_one_effect(program: Program) -> None:
+    first, second = (records(program, "create", "once", "--key", "k1").lines for _ in range(2))
+
+    assert first == second
+
+
+def test_all_that_is_wrong_is_told_and_nothing_is_done(program: Program) -> None:
+    ended = records(program, "list", "--limit", "0", "--order", "up")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "limit: must be greater than or equal to 1" in ended.err and "order: must be 'asc' or 'desc'" in ended.err
+    assert records(program, "list", "--limit", "x").code == 2
+    assert "names no store" in records(program, "list", "--store", "instances/other/x").err
+
+
+def test_a_pipeline_that_is_none_is_told(program: Program) -> None:
+    ended = program.run("records", "list", "nobody")
+
+    assert ended.code == 1 and uid_of(program) in ended.err
+
+
+@pytest.mark.parametrize("operation", all_operations().values(), ids=lambda operation: operation.name)
+def test_every_operation_is_a_command_with_each_of_its_fields(program: Program, operation: object) -> None:
+    told = program.run(operation.noun, operation.verb, "--help").out
+    schema = operation.adapter.json_schema()
+
+    for name in schema["properties"]:
+        assert (f" {name.upper()} " if name in schema.get("required", []) else f"--{name.replace('_', '-')}") in told
+    assert ("--key" in told) is operation.mutates

@@ -1,0 +1,180 @@
+"""The operations on records, as every face calls them."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
+from memory.operations.records_list import RecordPage
+from memory.sqlite.store import Store
+from tests.memory.builders import MEMORY_ID, NOW, assert_sound, contents, find, fresh_store, make_store, perform, write_all
+
+LATER = NOW + 1
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return make_store(tmp_path)
+
+
+def put_another_in_place_of(store: Store, guid: str) -> str:
+    """What it said."""
+    with store.transaction() as tx:
+        perform(tx, "records.create", content="new")
+        gone = str(perform(tx, "records.get", guid=guid).content)
+        perform(tx, "records.delete", guid=guid)
+    return gone
+
+
+def told(page: RecordPage) -> list[str]:
+    return [item.content for item in page.items]
+
+
+def test_a_record_is_created_with_what_is_given_and_else_the_defaults(store: Store) -> None:
+    with store.transaction() as tx:
+        made = perform(tx, "records.create", content="tea", tags=[" a", "b", "a"])
+
+    assert (made.scope, made.kind, made.source, made.tags) == (MEMORY_ID, "observation", "tester", ("a", "b"))
+    assert (made.created_at, made.updated_at) == ("2023-11-14T22:13:20.000Z", "2023-11-14T22:13:20.000Z")
+    assert perform(store, "records.get", guid=made.guid) == made
+
+
+def test_what_is_not_there_is_told_with_its_guid(store: Store) -> None:
+    for name, more in (("records.get", {}), ("records.update", {"content": "x"}), ("records.delete", {}),
+                       ("records.append", {"content": "x"})):
+        with store.transaction() as tx, pytest.raises(NotThere, match="'nobody'"):
+            perform(tx, name, guid="nobody", **more)
+
+
+def test_a_record_that_does_not_fit_into_an_answer_is_refused(store: Store) -> None:
+    small, large = write_all(store, "tea", "x" * 1000)
+
+    assert perform(store, "records.get", guid=small, result_bytes=500).content == "tea"
+    with pytest.raises(ResultTooLarge, match="1000 bytes"):
+        perform(store, "records.get", guid=large, result_bytes=500)
+    with store.transaction() as tx, pytest.raises(ResultTooLarge):
+        perform(tx, "records.update", guid=large, kind="k", result_bytes=500)
+    with pytest.raises(ResultTooLarge, match="limit"):
+        perform(store, "records.search", query="x" * 1000, result_bytes=500)
+
+
+def test_a_list_goes_past_a_record_that_fits_into_no_answer(store: Store) -> None:
+    write_all(store, "one", "x" * 1000, "three")
+
+    first = perform(store, "records.list", result_bytes=500)
+    with pytest.raises(ResultTooLarge, match="cursor 2 goes on") as error:
+        perform(store, "records.list", result_bytes=500, cursor=first.next_cursor)
+
+    assert (told(first), first.total, error.value.code) == (["one"], 3, "too_large")
+    assert told(perform(store, "records.list", result_bytes=500, cursor="2")) == ["three"]
+
+
+def test_a_list_has_what_all_filters_and_tags_allow(store: Store) -> None:
+    write_all(store, "one", kind="a", tags=("x", "y"))
+    write_all(store, "two", kind="a", tags=("x",), scope="s")
+    write_all(store, "three", kind="b", tags=("y",), source="q")
+
+    def listed(**wanted: object) -> tuple[list[str], int]:
+        page = perform(store, "records.list", **wanted)
+        return told(page), page.total
+
+    assert listed(kind="a") == (["one", "two"], 2)
+    assert listed(tags=["x", "y"]) == (["one"], 1)
+    assert listed(scope="s") == (["two"], 1)
+    assert listed(source="q", kind="b") == (["three"], 1)
+    assert listed(order="desc", limit=2) == (["three", "two"], 3)
+    assert listed(kind="none") == ([], 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 12), st.integers(1, 5), st.sampled_from(["asc", "desc"]), st.lists(st.integers(0, 99), max_size=6))
+def test_pages_have_each_record_once_whatever_is_written_meanwhile(
+    count: int, limit: int, order: str, deleted: list[int]
+) -> None:
+    with fresh_store() as store:
+        guids = write_all(store, *map(str, range(count)))
+        seen: list[str] = []
+        gone: set[str] = set()
+        cursor: str | None = ""
+        while cursor is not None:
+            page = perform(store, "records.list", limit=limit, order=order, cursor=cursor)
+            seen += told(page)
+            cursor = page.next_cursor
+            if guids and deleted:
+                gone.add(put_another_in_place_of(store, guids.pop(deleted.pop() % len(guids))))
+
+        old = [content for content in seen if content != "new"]
+        assert len(old) == len(set(old))
+        assert set(old) | gone == {str(number) for number in range(count)}
+        assert old == sorted(old, key=int, reverse=order == "desc")
+
+
+def test_a_cursor_of_somebody_else_is_refused(store: Store) -> None:
+    for cursor in ("x", "9" * 19, "-1", "\u0661"):
+        with pytest.raises(Refused, match="cursor"):
+            perform(store, "records.list", cursor=cursor)
+
+
+def test_an_update_changes_what_is_named_and_the_version(store: Store) -> None:
+    with store.transaction() as tx:
+        before = perform(tx, "records.create", content="tea with milk", tags=["a"])
+        after = perform(tx, "records.update", guid=before.guid, content="coffee", tags=[], now_ms=LATER)
+
+    assert (after.content, after.tags, after.kind, after.created_at) == ("coffee", (), before.kind, before.created_at)
+    assert after.updated_at > before.updated_at and after.version != before.version
+    assert perform(store, "records.get", guid=before.guid) == after
+    assert (contents(find(store, "milk")), contents(find(store, "coffee"))) == ([], ["coffee"])
+    assert_sound(store.path)
+
+
+def test_an_update_that_changes_nothing_leaves_the_version(store: Store) -> None:
+    with store.transaction() as tx:
+        before = perform(tx, "records.create", content="tea")
+        assert perform(tx, "records.update", guid=before.guid, content="tea", now_ms=LATER) == before
+
+
+def test_names_change_without_the_content(store: Store) -> None:
+    (guid,) = write_all(store, "tea")
+
+    with store.transaction() as tx:
+        perform(tx, "records.update", guid=guid, kind="fact", scope="s", source="q", now_ms=LATER)
+
+    (found,) = perform(store, "records.search", query="tea", kind="fact", scope="s").items
+    assert (found.record.kind, found.record.scope, found.record.source, found.record.content) == ("fact", "s", "q", "tea")
+
+
+def test_an_edit_is_made_over_the_version_that_it_names_alone(store: Store) -> None:
+    with store.transaction() as tx:
+        first = perform(tx, "records.create", content="tea")
+        second = perform(tx, "records.update", guid=first.guid, content="coffee", now_ms=LATER, if_version=[first.version])
+    for name in ("records.update", "records.delete"):
+        with store.transaction() as tx, pytest.raises(VersionDiffers, match=second.version):
+            perform(tx, name, guid=first.guid, if_version=[first.version])
+
+    with store.transaction() as tx:
+        perform(tx, "records.delete", guid=first.guid, if_version=["other", second.version])
+    assert perform(store, "records.list").total == 0
+
+
+def test_an_append_grows_the_record_of_the_guid_or_the_oldest_that_fits_or_makes_one(store: Store) -> None:
+    with store.transaction() as tx:
+        made = perform(tx, "records.append", content="one", kind="log", tags=["a"])
+        again = perform(tx, "records.append", content="two", kind="log")
+        by_guid = perform(tx, "records.append", content="three", guid=made.guid, separator=" ")
+        alone = perform(tx, "records.append", content="four")
+
+    assert (made.created, again, by_guid.guid, alone.created) == (True, type(made)(made.guid, False), made.guid, True)
+    assert perform(store, "records.get", guid=made.guid).content == "one\ntwo three"
+
+
+def test_a_search_gives_records_with_their_scores_best_first(store: Store) -> None:
+    write_all(store, "tea", "tea tea tea", "coffee", tags=("a",))
+
+    found = perform(store, "records.search", query="tea", tags=["a"], limit=2).items
+
+    assert {hit.record.content for hit in found} == {"tea", "tea tea tea"}
+    assert found[0].score >= found[1].score > 0
+    with pytest.raises(Refused, match="words"):
+        perform(store, "records.search", query="word " * 3000 + " ".join(map(str, range(3000))))

@@ -1,0 +1,40 @@
+"""Calls of operations over a house's bus, as every face makes them."""
+import asyncio
+from typing import Any
+
+import orjson
+
+from bus.address import Address
+from bus.call import NewCall
+from bus.request import Requester
+from memory.operation import all_operations
+from tests.support.house import House
+
+WITHIN_S = 20.0
+
+
+def make_call(uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> NewCall:
+    """A call with that input."""
+    return NewCall(uid, name, orjson.dumps(given or {}), all_operations()[name].mutates, **{"actor": "tester"} | how)
+
+
+def call_all(house: House, *calls: NewCall, within_s: float = WITHIN_S) -> list[dict[str, Any]]:
+    """The answers to calls that are made all at once."""
+    async def whole() -> list[dict[str, Any]]:
+        async with Requester(Address(path=str(house.client.socket))) as requester:
+            return await asyncio.gather(*[requester.call(call, within_s) for call in calls])
+
+    return asyncio.run(whole())
+
+
+def call(house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> Any:
+    """The output of an operation; AssertionError where it is refused."""
+    (answer,) = call_all(house, make_call(uid, name, given, **how))
+    assert "output" in answer, answer
+    return answer["output"]
+
+
+def refused(house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> tuple[str, str]:
+    """(code, detail) of a call that is refused."""
+    (answer,) = call_all(house, make_call(uid, name, given, **how))
+    return answer["error"]["code"], answer["error"]["detail"]

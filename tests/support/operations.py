@@ -1,0 +1,29 @@
+"""Operations that fail as none of the product's does; workers of tests know them."""
+from dataclasses import dataclass
+
+from memory.operation import Context, all_operations, operation
+from memory.operations.records_create import CreateRecord, create
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No input."""
+
+
+def register_test_operations() -> None:
+    """Adds them, once."""
+    operation("trials.break", access="write", mutates=True)(_break)
+    operation("trials.stumble", access="read", mutates=False)(_stumble)
+    all_operations.cache_clear()
+
+
+def _break(tx: Transaction, nothing: Nothing, context: Context) -> None:
+    """Changes something, and raises."""
+    create(tx, CreateRecord("half done"), context)
+    raise ZeroDivisionError("broken")
+
+
+def _stumble(tx: Transaction, nothing: Nothing, context: Context) -> None:
+    """Raises."""
+    raise ZeroDivisionError("stumbled")

@@ -1,0 +1,39 @@
+"""Answers above a size are packed for who takes gzip."""
+import gzip
+import json
+
+import pytest
+
+from tests.support.http import Answer, ask
+from tests.support.served import Served
+
+
+@pytest.fixture(scope="module")
+def url(served: Served) -> str:
+    for _ in range(15):
+        served.deploy()
+    return served.url
+
+
+def listed(url: str, accepted: str | None, query: str = "") -> Answer:
+    return ask(url, "GET", f"/v1/pipelines{query}", b"", {} if accepted is None else {"Accept-Encoding": accepted})
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "br, gzip;q=0.5", "*", "GZIP", "deflate, gzip; q=1.0"])
+def test_a_long_answer_is_packed(url: str, accepted: str) -> None:
+    answer = listed(url, accepted)
+
+    assert (answer.headers["content-encoding"], answer.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert len(json.loads(gzip.decompress(answer.body))["items"]) == 15
+
+
+@pytest.mark.parametrize("accepted", [None, "identity", "br", "gzip;q=0", "gzip; q=0.0, *", "", ";;,"])
+def test_who_does_not_take_it_gets_it_as_it_is(url: str, accepted: str | None) -> None:
+    answer = listed(url, accepted)
+
+    assert "content-encoding" not in answer.headers
+    assert len(answer.json["items"]) == 15
+
+
+def test_a_short_answer_is_not_worth_it(url: str) -> None:
+    assert "content-encoding" not in listed(url, "gzip", "?limit=1").headers

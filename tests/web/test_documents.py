@@ -1,0 +1,66 @@
+"""/openapi.json and /docs: everything that is served, by what is declared beside it."""
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from memory.operation import all_operations
+from tests.support.served import Served
+from tests.web.test_access import routes_of
+from web.operation_routes import place_of
+
+
+@pytest.fixture(scope="module")
+def document(served: Served) -> dict[str, Any]:
+    return served.get("/openapi.json").json
+
+
+def test_the_document_is_valid(document: dict[str, Any]) -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_every_route_of_the_server_is_in_it(document: dict[str, Any], tmp_path: Path) -> None:
+    served = {(route.method, route.path) for route in routes_of(tmp_path) if route.method != "HEAD"}
+
+    told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+
+    assert told == served and len(told) > 30
+
+
+def test_each_says_what_it_is_for_what_it_answers_and_who_may_call(document: dict[str, Any], tmp_path: Path) -> None:
+    scopes = {(route.method, route.path): route.access for route in routes_of(tmp_path)}
+    everything = [(method.upper(), path, told)
+                  for path, methods in document["paths"].items() for method, told in methods.items()]
+
+    for method, path, told in everything:
+        assert told["summary"].endswith((".", "}", ";")) or ":" in told["summary"], (path, told["summary"])
+        assert any(status < "400" for status in told["responses"]) and "default" in told["responses"]
+        assert told["x-scope"] == scopes[method, path]
+        assert (told["security"] == [{"key": []}]) is (told["x-scope"] not in ("open", "own"))
+    assert len({told["operationId"] for _, _, told in everything}) == len(everything)
+
+
+@pytest.mark.parametrize("name", all_operations())
+def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: str) -> None:
+    operation = all_operations()[name]
+    place = place_of(operation)
+    told = document["paths"][place.path][place.method.lower()]
+    given = {one["name"] for one in told["parameters"] if one["in"] != "header"} - {"uid", "store"}
+    body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {}).get("properties", {})
+
+    assert told["operationId"] == name
+    in_header = {"if_version"} if place.has_if_match else set()
+    assert given | body.keys() | in_header == operation.adapter.json_schema()["properties"].keys()
+    assert ("Idempotency-Key" in {one["name"] for one in told["parameters"]}) is operation.mutates
+
+
+def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(served: Served, document: dict[str, Any]) -> None:
+    answer = served.get("/docs")
+    page = answer.body.decode()
+
+    assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
+    assert all(path.replace("{", "{") in page for path in document["paths"])
+    assert "records.create" in page and "The text." in page
+    assert [link for link in re.findall(r'(?:src|href)="([^"]+)"', page) if not link.startswith(("/", "#"))] == []

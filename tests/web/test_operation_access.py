@@ -1,0 +1,60 @@
+"""Every operation times every kind of key: made from the declarations, so that a new operation is tested unnamed."""
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from memory.keys import SCOPES
+from memory.operation import Operation, all_operations
+from tests.support.http import ask
+from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.served import Served
+from web.operation_routes import place_of
+
+OPERATIONS = list(all_operations().values())
+
+
+class Gate(NamedTuple):
+    """A server with two pipelines, and a key of each kind for the first."""
+
+    served: Served
+    uid: str
+    keys: dict[str, Held]
+
+    def status(self, operation: Operation, key: str, uid: str = "") -> int:
+        place = place_of(operation)
+        path = place.path.format(uid=uid or self.uid, guid="nobody")
+        body = {"content": "x"} if "content" in place.body_fields else {"query": "x"} if "query" in place.body_fields else b""
+        return ask(self.served.url, place.method, path, body, self.keys[key].headers if key else {}).status
+
+
+@pytest.fixture(scope="module")
+def gate() -> Iterator[Gate]:
+    with Served() as served:
+        uid, other = served.deploy(), served.deploy()
+        root = served.house.root
+        keys = {scope: make_key(root, scope, pipelines=(uid,)) for scope in SCOPES}
+        keys |= {f"lacks {scope}": make_key(root, *[one for one in SCOPES if one != scope], pipelines=(uid,))
+                 for scope in SCOPES}
+        keys |= {"other": make_key(root, pipelines=(other,)), "expired": make_key(root, pipelines=(uid,), lasts_ms=-1),
+                 "revoked": make_key(root, pipelines=(uid,)), "wrong": Held("", f"mr_{'0' * 12}_{'f' * 64}")}
+        revoke(root, keys["revoked"])
+        await_closed(served)
+        yield Gate(served, uid, keys)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_a_key_does_what_its_scope_is_for_and_nothing_else(gate: Gate, operation: Operation) -> None:
+    for scope in SCOPES:
+        alone, others = gate.status(operation, scope), gate.status(operation, f"lacks {scope}")
+        let_in = others if scope != operation.access else alone
+
+        assert (alone == 403) is (scope != operation.access), (operation.name, scope)
+        assert (others == 403) is (scope == operation.access), (operation.name, scope)
+        assert let_in in (200, 201, 204, 404)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_who_has_no_key_of_this_pipeline_is_not_let_in(gate: Gate, operation: Operation) -> None:
+    assert {gate.status(operation, key) for key in ("", "expired", "revoked", "wrong")} == {401}
+    assert gate.status(operation, "other") == gate.status(operation, "other", "ghost") == 404

@@ -1,0 +1,185 @@
+"""The operations over HTTP: one handler for all, by what each declares."""
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import pytest
+
+from memory.operation import all_operations
+from tests.support.bundles import Json, make_commands, make_memory
+from tests.support.http import Answer, ask
+from tests.support.served import Served
+from tests.web.test_access import parts_for
+from web.access import access_of
+from web.app import make_app
+from web.operation_routes import place_of
+
+
+class Records:
+    """A pipeline's records, by HTTP."""
+
+    def __init__(self, served: Served, uid: str = "") -> None:
+        self.served, self.uid = served, uid or served.deploy()
+
+    def __call__(self, method: str, path: str = "", body: bytes | Json = b"", **headers: str) -> Answer:
+        return ask(self.served.url, method, f"/v1/pipelines/{self.uid}/records{path}", body, headers)
+
+    def create(self, content: str, **headers: str) -> Json:
+        answer = self("POST", "", {"content": content}, **headers)
+        assert answer.status == 201, answer
+        return answer.json
+
+
+@pytest.fixture
+def records(served: Served) -> Records:
+    return Records(served)
+
+
+def faults(answer: Answer) -> dict[str, str]:
+    """What is wrong with an input, by place."""
+    assert answer.problem[0] == 422
+    return {fault["pointer"]: fault["rule"] + fault["suggestion"] for fault in answer.json["faults"]}
+
+
+def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: object) -> None:
+    routes = {(route.method, route.resource.canonical): access_of(route.handler)
+              for route in make_app(parts_for(tmp_path)).router.routes()}
+
+    places = {place_of(operation): operation.access for operation in all_operations().values()}
+
+    assert {(place.method, place.path): access for place, access in places.items()}.items() <= routes.items()
+    assert {(place.method, place.path.removeprefix("/v1/pipelines/{uid}")) for place in places} == {
+        ("POST", "/records"), ("GET", "/records"), ("GET", "/records/{guid}"), ("PATCH", "/records/{guid}"),
+        ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append")}
+
+
+def test_the_life_of_a_record(records: Records) -> None:
+    made = records("POST", "", {"content": "tea", "tags": ["a"]})
+    at = "/" + made.json["guid"]
+    changed = records("PATCH", at, {"content": "coffee"}, If_Match=made.headers["etag"])
+    grown = records("POST", "/append", {"content": "with milk", "guid": made.json["guid"], "separator": " "})
+    shown = records("GET", at)
+    gone = records("DELETE", at, If_Match=shown.headers["etag"])
+
+    assert made.status == 201 and made.headers["location"].endswith(at)
+    assert made.headers["etag"] == f'"{made.json["version"]}"' != changed.headers["etag"]
+    assert (changed.status, changed.json["content"], changed.json["tags"]) == (200, "coffee", ["a"])
+    assert grown.json == {"guid": made.json["guid"], "created": False}
+    assert shown.json["content"] == "coffee with milk" and shown.json["created_at"] == made.json["created_at"]
+    assert (gone.status, gone.body) == (204, b"")
+    assert records("GET", at).problem[0] == records("DELETE", at).problem[0] == 404
+
+
+def test_what_is_said_and_what_is_created_lie_in_one_store(records: Records) -> None:
+    records.create("created")
+    records.served.say(records.uid, "/write said", query="?wait=10")
+
+    assert [one["content"] for one in records("GET").json["items"]] == ["created", "said"]
+    assert len(records.served.say(records.uid, "/search created", query="?wait=10").texts) == 1
+
+
+def test_pages_go_on_by_cursor_with_filters(records: Records) -> None:
+    for number in range(5):
+        records("POST", "", {"content": str(number), "kind": "even" if number % 2 == 0 else "odd", "tags": ["x", "y"]})
+
+    first = records("GET", "?kind=even&tags=x&tags=y&limit=2&order=desc").json
+    second = records("GET", f"?kind=even&tags=x&tags=y&limit=2&order=desc&cursor={first['next_cursor']}").json
+
+    assert [one["content"] for one in first["items"] + second["items"]] == ["4", "2", "0"]
+    assert (first["total"], second["total"], second["next_cursor"]) == (3, 3, None)
+
+
+def test_the_same_key_has_one_effect_and_the_same_answer(records: Records) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: records("POST", "", {"content": "tea"}, Idempotency_Key="k"), range(40)))
+
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.body for answer in answers}) == 1
+    assert records("GET").json["total"] == 1
+
+
+def test_an_edit_over_another_version_is_refused(records: Records) -> None:
+    made = records.create("tea")
+    at = "/" + made["guid"]
+    records("PATCH", at, {"content": "coffee"})
+
+    for method, tag in (("PATCH", made["version"]), ("DELETE", made["version"]), ("PATCH", "nothing")):
+        body = {"content": "x"} if method == "PATCH" else b""
+        assert records(method, at, body, If_Match=f'"{tag}"').problem[0] == 412
+    assert records("PATCH", at, {"kind": "k"}, If_Match=f'W/"{made["version"]}"').problem[0] == 412
+    assert records("PATCH", at, {"kind": "k"}, If_Match="nonsense").problem[0] == 400
+    assert records("PATCH", at, {"kind": "k"}, If_Match="*").status == 200
+
+
+def test_everything_that_is_wrong_is_told_at_once(records: Records) -> None:
+    told = faults(records("POST", "", {"contnt": 1, "kind": "", "tags": ["a", 1], "guid": "x"}))
+
+    assert told.keys() == {"/content", "/contnt", "/kind", "/tags/1", "/guid"}
+    assert 'did you mean "content"' in told["/contnt"]
+    assert faults(records("GET", "?limit=0&order=up")).keys() == {"/limit", "/order"}
+    assert faults(records("POST", "", {"content": "x", "tags": "a,b"})).keys() == {"/tags"}
+
+
+@pytest.mark.parametrize(("method", "path", "body", "expected"), [
+    ("POST", "", b"{", 400), ("POST", "", b"[]", 422), ("POST", "", b'"x"', 422), ("POST", "", b"", 422),
+    ("POST", "", b"\xff", 400), ("POST", "", b'{"content": "\\ud800"}', 400), ("POST", "", b"[" * 100_000, 400),
+    ("POST", "", b'{"content": ' + b"[" * 900 + b"]" * 900 + b"}", 422), ("POST", "", b"x" * (1 << 20) + b"x", 413),
+    ("POST", "", b"{" + b",".join(b'"%d":1' % n for n in range(20_000)) + b"}", 422),
+    ("POST", "?kind=x", b"{}", 400), ("GET", "?nope=1", b"", 400), ("GET", "?kind=a&kind=b", b"", 400),
+    ("GET", "?cursor=x", b"", 422), ("GET", "?limit=99999999999999999999999", b"", 422), ("GET", "?store=x", b"", 422),
+    ("GET", "?store=instances/other/memories", b"", 422), ("GET", "/" + "x" * 200, b"", 422), ("PUT", "", b"{}", 405),
+    ("POST", "/nothing", b"{}", 405), ("GET", "/x/y", b"", 404),
+])
+def test_what_cannot_be_understood_is_refused(records: Records, method: str, path: str, body: bytes, expected: int) -> None:
+    assert records(method, path, body).problem[0] == expected
+
+
+@pytest.mark.parametrize("content", ["\x00", "'; DROP TABLE records; --", "é" * 1000, "{{7*7}}", "\u2028", "a\r\nb"])
+def test_a_text_is_kept_as_it_is(records: Records, content: str) -> None:
+    made = records.create(content)
+
+    assert made["content"] == records("GET", f"/{quote(made['guid'])}").json["content"] == content
+
+
+def test_a_store_that_the_bundle_names_is_chosen_by_a_parameter(served: Served) -> None:
+    notes = "instances/${pipeline_uid}/notes"
+    records = Records(served, served.deploy(*make_commands(), make_memory("write", memory_id=notes, alias="note")))
+    store = f"?store=instances/{records.uid}/notes"
+
+    made = records("POST", store, {"content": "tea"})
+
+    assert made.headers["location"].endswith(store) and made.json["scope"] == f"instances/{records.uid}/notes"
+    assert records("GET").json["total"] == 0
+    assert records("GET", store).json["total"] == 1
+
+
+def test_a_pipeline_that_is_none_is_not_found(served: Served) -> None:
+    assert Records(served, "ghost")("GET").problem[0] == 404
+
+
+def test_where_no_worker_serves_it_nothing_is_done_and_the_caller_told() -> None:
+    with Served(worker=False) as served:
+        records = Records(served, served.deploy_unserved())
+
+        for answer in (records("GET"), records("POST", "", {"content": "tea"})):
+            assert answer.problem[0] == 503
+            assert answer.headers["retry-after"] == "1"
+
+        served.house.start_worker()
+        served.house.client.await_served(records.uid)
+        assert records("GET").json["total"] == 0
+
+
+def test_an_owner_that_does_not_answer_in_time_is_told_of_and_the_key_gets_the_answer_later() -> None:
+    with Served(WEB__CALL_TIMEOUT_S="1") as served:
+        records = Records(served)
+        records("GET")
+        served.house.workers[0].tell(signal.SIGSTOP)
+
+        late = [records("POST", "", {"content": "tea"}, Idempotency_Key="k"), records("GET")]
+
+        served.house.workers[0].tell(signal.SIGCONT)
+        assert [answer.problem[0] for answer in late] == [504, 504]
+        assert "same Idempotency-Key" in late[0].problem[1]
+        assert records.create("tea", Idempotency_Key="k")["content"] == "tea"
+        assert records("GET").json["total"] == 1

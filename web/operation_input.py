@@ -1,0 +1,77 @@
+"""The input of an operation from a request: path, query, body and If-Match, checked as a whole, with every fault at once."""
+from typing import Any
+
+import orjson
+from aiohttp import hdrs, web
+from pydantic import ValidationError
+
+from memory.operation import Operation
+from pipelines.json_bounds import too_many_keys
+from pipelines.report import Report
+from pipelines.shape import tell
+from web.answers import refuse_unknown
+from web.errors import BadRequest, Unprocessable
+from web.operation_routes import IN_HEADER, STORE, Place
+from web.parts import parts_of
+from web.preconditions import etags_of
+from web.reading import read_body
+
+
+async def read_input(request: web.Request, operation: Operation, place: Place) -> bytes:
+    """The input as JSON. Raises BadRequest, and Unprocessable with `faults`."""
+    refuse_unknown(request, (*place.query_fields, STORE))
+    report = Report()
+    given = _query(request, operation, place) if place.method == "GET" else await _body(request, operation, place, report)
+    given |= {name: request.match_info[name] for name in place.path_fields}
+    if place.has_if_match and (versions := etags_of(request, hdrs.IF_MATCH)):
+        given[IN_HEADER] = versions
+    return _checked(operation, given, report, is_text=place.method == "GET")
+
+
+def _query(request: web.Request, operation: Operation, place: Place) -> dict[str, Any]:
+    """A list's parameter may be given several times, any other once."""
+    properties = operation.adapter.json_schema()["properties"]
+    given: dict[str, Any] = {}
+    for name in place.query_fields:
+        values = request.query.getall(name, [])
+        if properties[name].get("type") == "array":
+            given[name] = values
+        elif len(values) > 1:
+            raise BadRequest(f"the parameter {name!r} is given {len(values)} times, and taken once")
+        elif values:
+            given[name] = values[0]
+    return given
+
+
+async def _body(request: web.Request, operation: Operation, place: Place, report: Report) -> dict[str, Any]:
+    """The object in the body; a field that there is not is told with the names that there are."""
+    body, most = await read_body(request), parts_of(request).options.json_keys
+    if too_many_keys(body, most):
+        raise Unprocessable(f"the JSON has more than {most} keys, which is what web.max_json_keys allows")
+    try:
+        value = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is no JSON: {error.msg}") from error
+    if not isinstance(value, dict):
+        raise Unprocessable(f"the body is a JSON object with {', '.join(place.body_fields) or 'nothing in it'}")
+    for name in value.keys() - set(place.body_fields):
+        report.unknown((name,), f"{operation.name} takes no such field here", name, place.body_fields)
+    return {name: held for name, held in value.items() if name in place.body_fields}
+
+
+def _checked(operation: Operation, given: dict[str, Any], report: Report, *, is_text: bool) -> bytes:
+    """The input with its defaults. Raises Unprocessable."""
+    try:
+        if is_text:
+            asked = operation.adapter.validate_python(given)
+        else:
+            asked = operation.adapter.validate_json(orjson.dumps(given), strict=True)
+    except ValidationError as error:
+        tell(error, given, (), report)
+    except orjson.JSONEncodeError as error:
+        raise Unprocessable(f"the input is nested too deeply: {error}") from error
+    if report.errors:
+        count = len(report.errors)
+        raise Unprocessable(f"the input of {operation.name} has {count} fault{'s' * (count > 1)}; `faults` says which",
+                            faults=[fault.as_json() for fault in report.errors])
+    return orjson.dumps(asked)

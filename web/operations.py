@@ -1,0 +1,71 @@
+"""The operations over HTTP: one handler for all, made from what each declares."""
+from typing import Any
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from bus.call import BROKEN, UNAVAILABLE, NewCall
+from bus.errors import CallFailed, NoAnswer
+from memory.errors import NotThere, VersionDiffers
+from memory.operation import Operation, all_operations
+from web.access import caller_of, needs
+from web.answers import json_response
+from web.errors import NotFound, PreconditionFailed, Problem, TooLate, Unavailable, Unprocessable
+from web.messages import producer_id
+from web.operation_input import read_input
+from web.operation_routes import STORE, place_of
+from web.parts import parts_of
+
+NOBODY = "http"   # who acts where no key was needed
+PROBLEMS: dict[str, type[Problem]] = {NotThere.code: NotFound, VersionDiffers.code: PreconditionFailed, BROKEN: Problem,
+                                      UNAVAILABLE: Unavailable}
+
+
+def routes() -> list[web.AbstractRouteDef]:
+    """One for each operation."""
+    return [web.route(place.method, place.path, handler_of(operation)) if place.method != "GET"
+            else web.get(place.path, handler_of(operation))
+            for operation in all_operations().values() for place in (place_of(operation),)]
+
+
+def handler_of(operation: Operation) -> Handler:
+    """What answers to an operation's route."""
+    place = place_of(operation)
+
+    @needs(operation.access)
+    async def handle(request: web.Request) -> web.Response:
+        parts, uid = parts_of(request), request.match_info["uid"]
+        await parts.directory.find(uid)
+        data = await read_input(request, operation, place)
+        call = NewCall(uid, operation.name, data, operation.mutates, request.query.get(STORE, ""),
+                       caller_of(request).name or NOBODY, producer_id(request) if operation.mutates else "")
+        return _told(request, operation, await _answer(request, call))
+
+    return handle
+
+
+async def _answer(request: web.Request, call: NewCall) -> Any:
+    """What the operation gives. Raises what its refusal is over HTTP, TooLate, and a fault of the bus."""
+    parts = parts_of(request)
+    try:
+        answer = await parts.requester.call(call, parts.options.call_timeout_s)
+    except NoAnswer as error:
+        kept = "; it may still be done: with the same Idempotency-Key you get its answer" if call.mutates else ""
+        raise TooLate(f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{kept}") from error
+    except CallFailed as error:
+        raise Problem(str(error)) from error
+    if "error" in answer:
+        raise PROBLEMS.get(answer["error"]["code"], Unprocessable)(answer["error"]["detail"])
+    return answer["output"]
+
+
+def _told(request: web.Request, operation: Operation, output: Any) -> web.Response:
+    if output is None:
+        return web.Response(status=204)
+    response = json_response(output, 201 if operation.verb == "create" else 200)
+    if "version" in output:
+        response.headers[hdrs.ETAG] = f'"{output["version"]}"'
+    if operation.verb == "create":
+        store = f"?{request.query_string}" if STORE in request.query else ""
+        response.headers[hdrs.LOCATION] = f"{request.path}/{output['guid']}{store}"
+    return response
