@@ -1,6 +1,6 @@
 """Which records pass a search's filters: sets of rows, kept from search to search and brought up to date with the layout."""
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from memory.sqlite.filters import Conditions
 from memory.sqlite.outline import Since, rows_with
 from memory.sqlite.vocabulary import Rows
 
+ON_DAY = "strftime('%Y-%m-%d', r.created_at / 1000, 'unixepoch') LIKE ?"
 KEPT = 16   # sets of a store; 8 bytes a record that passes
 Clause = tuple[str, tuple[Any, ...]]   # a condition on `records AS r`, and the values in it
 
@@ -33,6 +34,13 @@ class Filters:
             mask[layout.places(self._of(clause))] = True
             together = mask if together is None else together & mask
         return together
+
+    def on_days(self, patterns: Iterable[str], layout: Layout) -> NDArray[np.bool_]:
+        """Whether each place's record was made on a day, in UTC, that one of these patterns for LIKE has."""
+        mask = np.zeros(len(layout), bool)
+        for pattern in patterns:
+            mask[layout.places(self._of((ON_DAY, (pattern,))))] = True
+        return mask
 
     def change(self, since: Since) -> None:
         """Rows came after `since.row`, and its others were changed or deleted."""

@@ -1,10 +1,13 @@
 """Fusion: one score of what the arms say, absolute and from 0 to 1 as theirs are."""
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.recall.scene import Floats, Found
 from memory.recall.vector_arm import VectorFound
 
 TEXT, VECTOR = 0.65, 0.35   # shares; 0.25 to 0.4 for the vectors is one plateau (docs/recall.md)
+
+TIMELY = 1.2   # how much more a record counts of a day or a month that the question names
 
 
 def fused(text: Found, vector: VectorFound) -> Floats:
@@ -19,3 +22,8 @@ def by_meaning(vector: VectorFound) -> Floats:
     """Of the vectors alone."""
     scores: Floats = vector.score * (vector.score >= vector.least)
     return scores
+
+
+def timely(scores: Floats, on_time: NDArray[np.bool_]) -> Floats:
+    """More of those that are of a time that the question names; still from 0 to 1."""
+    return np.minimum(np.where(on_time, np.float32(TIMELY) * scores, scores), np.float32(1))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from memory.errors import EmbeddingFault
 from memory.query import Query, match_all, match_any
 from memory.recall.filters import Filters
-from memory.recall.fusion import by_meaning, fused
+from memory.recall.fusion import by_meaning, fused, timely
 from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout, Places
 from memory.recall.meaning import Meaning
@@ -16,6 +16,7 @@ from memory.recall.pool import POOL
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.stems import Stems
 from memory.recall.text_arm import text_arm
+from memory.recall.times import LANGUAGES, named_times
 from memory.recall.vector_arm import VectorArm
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
@@ -25,6 +26,7 @@ from memory.sqlite.vectors import VectorTable
 from memory.sqlite.vocabulary import Vocabulary
 
 Mask = NDArray[np.bool_]
+MOST_TIMED = 200_000   # records of which the days are looked at, which takes a microsecond each
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,13 @@ class Ranker:
             vector = self._vectors.search(scene, asked)
             return _ranked(by_meaning(vector), scene, limit, (vector,))
         text = text_arm(scene, query, self._stems_of(language), language)
+        times = named_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else []
+        on_time = self._filters.on_days(times, layout)
         try:
             vector = self._vectors.search(scene, asked)
         except EmbeddingFault as fault:   # what has no vectors is still found by its words
-            return _ranked(text.score, scene, limit, (text,), str(fault))
-        return _ranked(fused(text, vector), scene, limit, (text, vector))
+            return _ranked(timely(text.score, on_time), scene, limit, (text,), str(fault))
+        return _ranked(timely(fused(text, vector), on_time), scene, limit, (text, vector))
 
     def committed(self) -> None:
         """The transaction was committed."""
@@ -132,9 +136,12 @@ class Ranker:
         return self._layout
 
     def _allowed(self, query: Query, conditions: Conditions, layout: Layout) -> Mask | None:
-        """What passes the filters, has all phrases and nothing of what is excluded."""
+        """What passes the filters, and has nothing of what is excluded. Phrases must be there where no words are beside them:
+
+        else a question that quotes a title would find nothing of a record that has it otherwise.
+        """
         allowed = self._filters.mask(conditions, layout)
-        for phrase in query.phrases:
+        for phrase in query.phrases if not query.words else ():
             allowed = _and(allowed, self._holding(match_all(Query(phrases=(phrase,))), layout))
         if query.excluded:
             allowed = _and(allowed, ~self._holding(match_any(query), layout))

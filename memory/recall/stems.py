@@ -21,10 +21,10 @@ class Stems:
     def spellings(self, word: str, vocabulary: Vocabulary) -> dict[str, int]:
         """The store's words that have the stem of `word`, itself among them, each with the number of its records.
 
-        They are looked for among the first 4,096 that begin with the stem, without the vowel that it may end in.
+        They are looked for among the first 4,096 that begin with the stem, without the vowel that a longer one may end in.
         """
         stem = self.stem(word)
-        prefix = stem[:-1] if stem[-1:] in VOWELS else stem
+        prefix = stem[:-1] if len(stem) > 2 and stem[-1] in VOWELS else stem
         found: dict[str, int] = {}
         if self._stemmer is not None and len(prefix) > 1 and word.isalpha():
             words = vocabulary.beginning(prefix, MOST_WORDS)

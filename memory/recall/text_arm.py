@@ -17,7 +17,8 @@ from memory.words import tokens
 
 HALF = 8.0             # the raw score that is worth one half
 SPEAKER = 1.3          # how much more a record counts whose speaker the query names
-LEAST_COVERAGE = 0.4   # of what is asked for, what the store must know of
+LEAST_COVERAGE = 0.4   # of what is asked for, what the store must know of; of two terms, one that is not common will do
+LEAST_OF_TWO = 0.3
 MOST_POSTINGS = 30_000, 5   # that are read for a query: so many, and of large stores one for each so many records
 
 
@@ -40,7 +41,8 @@ def text_arm(scene: Scene, query: Query, stems: Stems, language: str) -> TextFou
     layout = scene.layout
     terms = terms_of(query, scene.vocabulary, stems, language)
     covered, named = coverage(terms, len(layout)), layout.names.named(set(tokens(" ".join((*query.words, *query.phrases)))))
-    known = [term for term in terms if term.records] if covered >= LEAST_COVERAGE or named else []
+    least = LEAST_OF_TWO if len(terms) == 2 else LEAST_COVERAGE
+    known = [term for term in terms if term.records] if covered >= least or named else []
     wanted, left_out = _affordable(known, len(layout))
     raw, held = _scores(scene, wanted)
     if len(named) == 1:

@@ -66,6 +66,39 @@ def test_nothing_is_found_for_nonsense_or_by_what_is_excluded(tmp_path: Path, qu
     assert found(store, query) == []
 
 
+def test_short_words_have_their_other_forms_too(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "she is going", "tea")
+
+    assert found(store, "go") == ["she is going"]
+
+
+def test_a_title_that_a_question_quotes_need_not_be_there_as_it_is(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "Ann finished the book on nothing impossible", "tea")
+
+    assert found(store, 'When did Ann read the book "nothing is impossible"?') == ["Ann finished the book on nothing impossible"]
+    assert found(store, '"nothing is impossible"') == []
+
+
+def test_of_two_words_one_that_is_not_common_is_enough(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *[f"tea number {number}" for number in range(10)])
+
+    assert len(found(store, "tea cup")) == 10
+
+
+def test_what_was_said_at_the_time_that_is_asked_for_comes_first(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    june, may = 1_686_830_400_000, 1_683_460_800_000   # 15 June and 7 May 2023, noon
+    with store.transaction() as tx:
+        for moment in (june, may):
+            write(tx, make_record(f"tea at {moment}", now_ms=moment))
+
+    assert found(store, "where was tea on 7 May") == [f"tea at {may}", f"tea at {june}"]
+    assert found(store, "where was tea in June 2023") == [f"tea at {june}", f"tea at {may}"]
+
+
 def test_stop_words_are_looked_for_where_they_are_all_there_is(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "to be or not to be", "tea")
