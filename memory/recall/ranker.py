@@ -16,7 +16,7 @@ from memory.recall.pool import POOL
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.stems import Stems
 from memory.recall.text_arm import text_arm
-from memory.recall.times import LANGUAGES, named_times
+from memory.recall.times import LANGUAGES, Times, read_times
 from memory.recall.vector_arm import VectorArm
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
@@ -76,9 +76,9 @@ class Ranker:
         if semantic:
             vector = self._vectors.search(scene, asked)
             return _ranked(by_meaning(vector), scene, limit, (vector,))
-        text = text_arm(scene, query, self._stems_of(language), language)
-        times = named_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else []
-        on_time = self._filters.on_days(times, layout)
+        times = read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
+        text = text_arm(scene, query, self._stems_of(language), language, beside=times.words)
+        on_time = self._filters.on_days(times.patterns, layout)
         try:
             vector = self._vectors.search(scene, asked)
         except EmbeddingFault as fault:   # what has no vectors is still found by its words

@@ -3,6 +3,7 @@
 Measured (docs/recall.md): the sum of the three finds a quarter more of what was asked for than the record alone.
 """
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +34,17 @@ class TextFound(Found):
     named: tuple[int, ...]                   # speakers whom the query names
 
 
-def text_arm(scene: Scene, query: Query, stems: Stems, language: str) -> TextFound:
+def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside: Collection[str] = ()) -> TextFound:
     """Scores of all records that hold a term, or whose window or segment does.
 
-    Nothing, where the store knows of too little that is asked for: what would be found says nothing about it.
+    Nothing, where the store knows of too little that is asked for: what would be found says nothing about it. The words
+    `beside` need not be known, since they are understood otherwise.
     """
     layout = scene.layout
     terms = terms_of(query, scene.vocabulary, stems, language)
-    covered, named = coverage(terms, len(layout)), layout.names.named(set(tokens(" ".join((*query.words, *query.phrases)))))
-    least = LEAST_OF_TWO if len(terms) == 2 else LEAST_COVERAGE
+    asked = [term for term in terms if term.records or term.text not in beside]
+    covered, named = coverage(asked, len(layout)), layout.names.named(set(tokens(" ".join((*query.words, *query.phrases)))))
+    least = LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
     known = [term for term in terms if term.records] if covered >= least or named else []
     wanted, left_out = _affordable(known, len(layout))
     raw, held = _scores(scene, wanted)

@@ -1,7 +1,9 @@
 """Times that a question names, "on 7 May 2023" or "in June": records of such a day or month count more (docs/recall.md)."""
 import re
-from collections.abc import Iterator
 from datetime import date
+from typing import NamedTuple
+
+from memory.words import tokens
 
 LANGUAGES = ("english", "porter")   # whose months are known
 MONTHS = {name: number for number, names in enumerate((
@@ -22,18 +24,27 @@ _FORMS = [re.compile(form, re.IGNORECASE | re.ASCII) for form in (
 LONGEST = 10_000   # characters of a question that are looked at
 
 
-def named_times(question: str) -> list[str]:
-    """Patterns for LIKE over dates as `2023-05-07`, each once: `____-05-07` is that day of any year, `2023-05-__` a month."""
-    return list(dict.fromkeys(_patterns(question[:LONGEST])))
+class Times(NamedTuple):
+    """What a question says of times."""
+
+    patterns: tuple[str, ...] = ()   # for LIKE over dates as `2023-05-07`: `____-05-07` is of any year, `2023-05-__` a month
+    words: frozenset[str] = frozenset()   # of the question, as the index has them, that say nothing else
 
 
-def _patterns(question: str) -> Iterator[str]:
-    """What one form takes is no other's: the year of `7 May 2023` names no second time."""
+def read_times(question: str) -> Times:
+    """The times that a question names, each once. What one form takes is no other's."""
+    patterns: dict[str, None] = {}
+    rest = question[:LONGEST]
+
+    def take(match: re.Match[str]) -> str:
+        if (pattern := _pattern(match.groupdict())) is None:
+            return match[0]
+        patterns[pattern] = None
+        return " | "
+
     for form in _FORMS:
-        for match in form.finditer(question):
-            if (pattern := _pattern(match.groupdict())) is not None:
-                yield pattern
-        question = form.sub(" | ", question)
+        rest = form.sub(take, rest)
+    return Times(tuple(patterns), frozenset(tokens(question)) - frozenset(tokens(rest)) if patterns else frozenset())
 
 
 def _pattern(named: dict[str, str | None]) -> str | None:
