@@ -136,12 +136,9 @@ class Ranker:
         return self._layout
 
     def _allowed(self, query: Query, conditions: Conditions, layout: Layout) -> Mask | None:
-        """What passes the filters, and has nothing of what is excluded. Phrases must be there where no words are beside them:
-
-        else a question that quotes a title would find nothing of a record that has it otherwise.
-        """
+        """What passes the filters, has nothing of what is excluded, and all phrases where no words stand beside them."""
         allowed = self._filters.mask(conditions, layout)
-        for phrase in query.phrases if not query.words else ():
+        for phrase in () if query.words else query.phrases:   # beside words it ranks: a question may quote a title
             allowed = _and(allowed, self._holding(match_all(Query(phrases=(phrase,))), layout))
         if query.excluded:
             allowed = _and(allowed, ~self._holding(match_any(query), layout))

@@ -24,7 +24,7 @@ class Stems:
         They are looked for among the first 4,096 that begin with the stem, without the vowel that a longer one may end in.
         """
         stem = self.stem(word)
-        prefix = stem[:-1] if len(stem) > 2 and stem[-1] in VOWELS else stem
+        prefix = stem[:-1] if stem[-1:] in VOWELS and len(stem) > 2 else stem   # `go` is the stem of `going`
         found: dict[str, int] = {}
         if self._stemmer is not None and len(prefix) > 1 and word.isalpha():
             words = vocabulary.beginning(prefix, MOST_WORDS)
