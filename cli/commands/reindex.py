@@ -10,7 +10,7 @@ from cli.output import print_json, print_line
 from cli.settings import Settings
 from memory.catalog import Catalog
 
-WITHIN_S, LOOK_S = 10.0, 0.1   # how long an owner may take to begin
+WITHIN_S, LOOK_S = 5.0, 0.1   # how long an owner may take to begin
 
 
 def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
