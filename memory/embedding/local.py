@@ -1,6 +1,6 @@
 """The built-in embedder: all-MiniLM-L6-v2 with int8 weights, run here by onnxruntime. Nothing leaves the machine."""
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -18,7 +18,8 @@ NAME, DIMENSION = "all-MiniLM-L6-v2-int8", 384
 WEIGHTS = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"      # SHA-256 of model.onnx
 VOCABULARY = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"   # of vocab.txt
 MOST_TOKENS = 256   # as the model was made for: some 200 words; what lies beyond does not count
-TOGETHER = 16       # texts; more are no faster, and cost memory
+TOGETHER = 16       # texts at most; more are no faster
+TOKENS_TOGETHER = 512   # with those that pad the shorter ones: memory grows with them, and with the square of the longest
 SEVERE = 3          # onnxruntime's level, below which it prints nothing
 
 
@@ -37,10 +38,8 @@ class LocalEmbedder:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As Embedder has it; the vector of a text does not depend on what it is embedded with."""
         pieces = [self._pieces.encode(text, MOST_TOKENS) for text in texts]
-        by_length = sorted(range(len(texts)), key=lambda at: len(pieces[at]))   # so that little is padded
         matrix = np.empty((len(texts), DIMENSION), np.float32)
-        for at in range(0, len(texts), TOGETHER):
-            chosen = by_length[at:at + TOGETHER]
+        for chosen in _batches([len(one) for one in pieces]):
             matrix[chosen] = self._run([pieces[one] for one in chosen])
         return unit_rows(matrix)
 
@@ -55,6 +54,18 @@ class LocalEmbedder:
         hidden: NDArray[np.float32] = self._session.run(None, fed)[0]   # text, token, dimension
         mean: NDArray[np.float32] = np.einsum("bth,bt->bh", hidden, mask.astype(np.float32)) / mask.sum(axis=1, keepdims=True)
         return mean
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Which texts are run together, by their lengths in tokens: those that are about as long, so that little is padded."""
+    batch: list[int] = []
+    for at in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) == TOGETHER or (len(batch) + 1) * lengths[at] > TOKENS_TOGETHER):
+            yield batch
+            batch = []
+        batch.append(at)
+    if batch:
+        yield batch
 
 
 def _weights() -> bytes:
