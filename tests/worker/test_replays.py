@@ -18,7 +18,7 @@ from tests.support.house import House
 from tests.support.letters import drop, replay
 from tests.support.waiting import wait_for
 from tests.support.worker import arm
-from web.letters import NoLetter
+from web.letters import NoLetter, NotReplayable
 
 NOTES = "instances/${pipeline_uid}/notes"
 HEARS = "User"
@@ -303,7 +303,7 @@ def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once
 
 BROKEN = {"no JSON": {"swarm": "chat", "data": b"\xff\x00{"},
           "no swarm of ours": {"swarm": "caht", "data": make_envelope("tea")},
-          "nobody": {"agent": "nobody", "data": make_envelope("tea")}, "no field": {"tea": "green"},
+          "nobody": {"agent": "nobody", "data": make_envelope("tea")},
           "hops": {"swarm": "chat", "data": make_envelope("tea"), "hop": "many"}}
 
 
@@ -319,6 +319,16 @@ def test_what_can_never_run_comes_back_as_it_was(house: House, fields: Json) -> 
     (after,) = house.dead_letters(uid)
     assert after == before._replace(attempts=2, buried_at=after.buried_at, entry=after.entry)
     assert "guid" in orjson.loads(house.client.ask(uid, "tea")[-1].text)
+
+
+def test_what_names_neither_swarm_nor_agent_is_not_replayed(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid, MENDED))
+    ident = house.client.redis.xadd(input_of(uid), {"tea": "green"}).decode()
+    house.await_dead_letter(uid, ident)
+
+    with pytest.raises(NotReplayable, match="drop it"):
+        replay(house, uid, ident)
 
 
 @pytest.mark.parametrize("again", ["tea", "1-", "1-1.x", "-1-1", "9" * 30 + "-0", "1-0." + "1" * 2000, "1-0\n", "\uff11-0"])
