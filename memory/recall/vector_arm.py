@@ -21,6 +21,8 @@ from memory.sqlite.vectors import VectorSet, VectorTable
 from memory.sqlite.vocabulary import Rows
 
 NUMBER = 4   # bytes, in memory
+NO_VECTORS = ("this store has no vectors yet: they are made in the background once an agent of the bundle searches with `mode` "
+              "hybrid or semantic; see `memrelay status`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class VectorArm:
             raise EmbeddingFault(NO_EMBEDDER)
         one = self._table.serving()
         if one is None:
-            raise EmbeddingFault("this store has no vectors yet: they are made in the background, see `memrelay status`")
+            raise EmbeddingFault(NO_VECTORS)
         question, embedder = meaning.questions.ask(asked, one.fingerprint)
         budget = meaning.matrices.budget
         if len(scene.layout) * one.dimension * NUMBER > budget:
