@@ -44,13 +44,7 @@ def test_the_redis_lines_of_the_readme_are_understood_by_a_redis_server() -> Non
         reader.up()
         with redis.Redis(unix_socket_path=str(reader.folder / "data/bus/server.sock")) as client:
             for line in lines:
-                command, *words = shlex.split(reader.adapted(line))
-                listening = client.pubsub()
-                if command == "SUBSCRIBE":
-                    listening.subscribe(*words)
-                else:   # a PUBLISH that nobody heard may be repeated: the worker has begun a moment ago
-                    wait_for(partial(client.execute_command, command, *words), f"{command} is heard")
-                listening.close()
+                hear_or_say(client, *shlex.split(reader.adapted(line)))
 
     assert len(lines) >= 3
 
@@ -61,3 +55,12 @@ def test_a_page_shows_commands_where_they_are_run(page: Path) -> None:
 
     assert not [text for text in outside if re.search(r"^(\$ |curl |\S*bin/memrelay )", text, re.MULTILINE)]
     assert UID not in "".join(outside)
+
+
+def hear_or_say(client: redis.Redis, command: str, *words: str) -> None:
+    """A PUBLISH that nobody heard may be repeated: the worker has begun a moment ago."""
+    if command == "SUBSCRIBE":
+        with client.pubsub() as listening:
+            listening.subscribe(*words)
+    else:
+        wait_for(partial(client.execute_command, command, *words), f"{command} is heard")
