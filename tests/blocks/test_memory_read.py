@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -125,7 +125,6 @@ def test_a_result_beyond_the_message_limit_is_an_error_that_names_limit(tmp_path
     assert len(part_of_it) == 5
 
 
-@settings(deadline=None)
 @given(st.lists(ODD, max_size=5), st.integers(300, 3000), st.sampled_from(["", "{{content}}\n", "{{content|tojson}}"]))
 def test_an_answer_fits_the_message_limit_or_names_limit(texts: list[str], most: int, template: str) -> None:
     with fresh_store() as store:

@@ -2,7 +2,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bus.codec import encode, is_own_copy
@@ -56,7 +56,6 @@ def cut(stream: bytes, places: Iterable[int]) -> list[bytes]:
     return [stream[start:end] for start, end in zip([0, *ends], [*ends, len(stream)], strict=True) if stream]
 
 
-@settings(deadline=None)
 @given(events, st.lists(st.integers(0, 100_000), max_size=12))
 @example(ONE_OF_EACH, [20])
 @example([*ONE_OF_EACH, *ONE_OF_EACH], [50, 400])
@@ -69,7 +68,6 @@ def test_what_others_say_is_heard_once_and_what_we_say_is_not(events: list[list[
     assert heard == [said for event in events for said in event if not is_own_copy(said[1])]
 
 
-@settings(deadline=None)
 @given(st.lists(of_ours, min_size=1, max_size=4), st.lists(st.integers(0, 100_000), max_size=12))
 def test_nothing_of_ours_is_read_wherever_it_is_cut(ours: list[list[Said]], places: list[int]) -> None:
     echo, stream = Echo(), b"".join(pack("message", *said) for multi in ours for said in multi)

@@ -75,7 +75,7 @@ def test_it_is_kept_shown_and_looked_for_as_it_is(served: Served, uid: str, text
     assert_kept(served, uid, text)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some_text)
 @example("\x00")
 @example(" x ")
@@ -85,7 +85,7 @@ def test_any_text_is_kept_shown_and_looked_for_as_it_is(served: Served, uid: str
         assert_kept(served, uid, text)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.from_regex(r"[a-z]{4,8}", fullmatch=True), st.sampled_from(ALL))
 def test_a_word_among_all_that_is_found(served: Served, words: str, word: str, around: str) -> None:
     guid = write(served, words, f"{around} {word}q {around}")

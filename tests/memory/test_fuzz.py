@@ -62,7 +62,7 @@ def test_hostile_texts_together(stores: tuple[Store, Store], mode: str, queries:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_text(stores: tuple[Store, Store], mode: str, queries: int) -> None:
-    @settings(max_examples=max(1, queries // 2 // TOGETHER), deadline=None, database=None,
+    @settings(max_examples=max(1, queries // 2 // TOGETHER), database=None,
               suppress_health_check=list(HealthCheck))
     @given(QUERIES)
     def asked(drawn: list[tuple[str, int]]) -> None:

@@ -239,4 +239,4 @@ class InboxHistory(RuleBasedStateMachine):
 
 
 TestInboxHistory = InboxHistory.TestCase
-TestInboxHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestInboxHistory.settings = settings(max_examples=60, stateful_step_count=30)

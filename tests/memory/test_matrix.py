@@ -1,7 +1,7 @@
 """The matrix gives the cosines that a plain computation gives, however the store has changed since."""
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.recall.layout import Layout
@@ -49,7 +49,6 @@ def cosines(matrix: Matrix, layout: Layout, question: np.ndarray, allowed: np.nd
     return matrix.cosines(layout, question.astype(np.float32), allowed)[0]
 
 
-@settings(deadline=None)
 @given(threads=st.lists(st.sampled_from([None, 1, 2]), max_size=40), lacking=st.sets(st.integers(1, 40)),
        edited=st.lists(st.integers(1, 40), max_size=5), seed=st.integers(0, 1000))
 def test_it_agrees_with_a_plain_computation_after_any_changes(

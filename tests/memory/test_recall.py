@@ -156,7 +156,7 @@ def test_scores_are_between_0_and_1_and_fall(tmp_path: Path) -> None:
     assert all(0 < score < 1 for score in scores)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     records=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.sets(st.sampled_from("pq")),
                                st.integers(0, 3)), max_size=25),
@@ -184,7 +184,7 @@ def test_filters_are_those_of_an_oracle_and_lose_nothing_to_the_limit(
         assert len(result) == min(limit, len(expected))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.text(max_size=60) | st.lists(st.sampled_from(
     [*'"*-:() ', "the", "kind:", "東京", "e\u0301", "\x00", "'", "a1B2", "NOT"]), max_size=12).map("".join))
 def test_no_text_is_an_error(text: str) -> None:

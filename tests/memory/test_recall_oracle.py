@@ -138,7 +138,7 @@ steps = st.tuples(st.sampled_from(("write", "write", "write", "append", "delete"
 batches = st.lists(st.tuples(st.lists(steps, max_size=12), st.booleans()), min_size=1, max_size=6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(batches=batches, words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True),
        kind=st.sampled_from(("", "a")), turns=st.integers(0, 40))
 def test_every_state_is_ranked_as_the_formula_says(
@@ -161,7 +161,7 @@ class GaveUp(Exception):
     """What a failing message raises."""
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(lost=st.lists(steps, min_size=1, max_size=8), kept=st.lists(steps, max_size=8), searched_inside=st.booleans())
 def test_what_was_rolled_back_is_not_found(
     lost: list[tuple[Any, ...]], kept: list[tuple[Any, ...]], searched_inside: bool

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.operations.records_append import AppendInput, append
@@ -138,7 +138,6 @@ def test_a_rolled_back_append_is_undone(tmp_path: Path) -> None:
     assert_sound(store.path)
 
 
-@settings(deadline=None)  # a disk may be slow
 @given(st.lists(st.text(), min_size=1, max_size=6), st.text(max_size=3))
 def test_appends_are_a_join(texts: list[str], separator: str) -> None:
     with fresh_store() as store:

@@ -191,4 +191,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHistory.settings = settings(max_examples=60, stateful_step_count=40)

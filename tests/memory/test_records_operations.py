@@ -88,7 +88,7 @@ def test_a_list_has_what_all_filters_and_tags_allow(store: Store) -> None:
     assert listed(kind="none") == ([], 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 12), st.integers(1, 5), st.sampled_from(["asc", "desc"]), st.lists(st.integers(0, 99), max_size=6))
 def test_pages_have_each_record_once_whatever_is_written_meanwhile(
     count: int, limit: int, order: str, deleted: list[int]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import Refused, ResultTooLarge
@@ -67,7 +67,6 @@ def test_a_query_without_a_word_finds_nothing(tmp_path: Path, query: str) -> Non
     assert find(make_library(tmp_path), query) == []
 
 
-@settings(deadline=None)  # a disk may be slow
 @given(st.text(st.characters(codec="utf-8"), max_size=40) | st.text('"*^:(){}-+ANDORT \x00', max_size=40))
 def test_no_text_is_a_syntax_error(query: str) -> None:
     with fresh_store() as store:
@@ -78,7 +77,6 @@ def test_no_text_is_a_syntax_error(query: str) -> None:
         assert len(found) <= len(STORE_OF_PROPERTIES)
 
 
-@settings(deadline=None)  # a disk may be slow
 @given(st.lists(st.text("abcé", min_size=1, max_size=3), min_size=1, max_size=4), st.sampled_from(" -_.\n\"'"))
 def test_every_text_is_found_by_itself(words: list[str], glue: str) -> None:
     text = glue.join(words)
@@ -146,7 +144,6 @@ def test_all_tags_must_be_there(tmp_path: Path, tags: tuple[str, ...], expected:
     assert sorted(contents(found)) == [f"tea {name}" for name in expected]
 
 
-@settings(deadline=None)  # a disk may be slow
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=3, unique=True))
 def test_any_tag_is_found_by_itself(tags: list[str]) -> None:
     with fresh_store() as store:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.operations.records_write import write
@@ -85,7 +85,6 @@ def test_hostile_texts_are_kept_to_the_character(tmp_path: Path, text: str) -> N
     assert_sound(store.path)
 
 
-@settings(deadline=None)  # a disk may be slow
 @given(st.lists(st.tuples(st.text(), st.lists(st.text(), unique=True)), max_size=5))
 def test_any_text_and_tags_come_back_to_the_character(records: list[tuple[str, list[str]]]) -> None:
     with fresh_store() as store:

@@ -107,7 +107,7 @@ def test_words_are_found_by_parts_and_whole(tmp_path: Path, content: str, querie
     assert [query for query in strangers if find(store, query)] == []
 
 
-@settings(deadline=None, max_examples=50)  # a disk may be slow
+@settings(max_examples=50)  # a disk may be slow
 @given(st.lists(st.text("ab c", min_size=1, max_size=12), min_size=2, max_size=12), st.sampled_from(["a", "a b", "b c", "ab"]))
 def test_words_alone_keep_the_order_of_fts5_whatever_else_is_stored(texts: list[str], query: str) -> None:
     plain = apsw.Connection(":memory:")

@@ -301,4 +301,4 @@ class VectorsInStep(RuleBasedStateMachine):
 
 
 TestVectorsInStep = VectorsInStep.TestCase
-TestVectorsInStep.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestVectorsInStep.settings = settings(max_examples=40, stateful_step_count=30)

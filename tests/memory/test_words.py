@@ -2,7 +2,7 @@
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.words import BREAK, in_letters, parts_of, taken_apart, tokens
@@ -14,7 +14,6 @@ index.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize = 'unicode61 remove
 index.execute("CREATE VIRTUAL TABLE v USING fts5vocab(t, instance)")
 
 
-@settings(deadline=None)  # a machine may be busy
 @given(TEXTS)
 def test_words_are_those_of_the_index(text: str) -> None:
     index.execute("DELETE FROM t")
@@ -59,7 +58,6 @@ def test_a_content_has_parts_where_the_index_leaves_it_whole(content: str, parts
     assert found == parts if parts is None else tokens(found or "") == [part.casefold() for part in parts]
 
 
-@settings(deadline=None)  # a machine may be busy
 @given(TEXTS | WORDY)
 def test_a_query_is_taken_apart_as_a_content_is(text: str) -> None:
     content, query = parts_of(text), taken_apart(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.bundle import AgentSpec, Bundle
@@ -150,7 +150,6 @@ def test_checking_the_source_again_gives_the_same_bundle() -> None:
     assert check(checked.source).accepted() == checked
 
 
-@settings(deadline=None)
 @given(JSON | BUNDLES)
 def test_no_json_makes_the_check_fall_over(value: Any) -> None:
     checked = check(json.dumps(value).encode())
@@ -158,7 +157,6 @@ def test_no_json_makes_the_check_fall_over(value: Any) -> None:
     assert (checked.bundle is None) == bool(checked.faults)
 
 
-@settings(deadline=None)
 @given(BUNDLES)
 def test_no_object_makes_the_check_fall_over(value: dict[str, Any]) -> None:
     checked = check(value)
@@ -166,13 +164,11 @@ def test_no_object_makes_the_check_fall_over(value: dict[str, Any]) -> None:
     assert (checked.bundle is None) == bool(checked.faults)
 
 
-@settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode))
 def test_no_bytes_make_the_check_fall_over(raw: bytes) -> None:
     assert check(raw).bundle is None
 
 
-@settings(deadline=None)
 @given(st.lists(CHATS, max_size=3))
 def test_what_is_accepted_is_accepted_again_as_the_same(agents: list[dict[str, Any]]) -> None:
     checked = check({"agents": agents, "free": agents}, uid=UID)

@@ -11,7 +11,7 @@ steps = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["write", "write",
                  min_size=1, max_size=30)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(steps)
 def test_two_pipelines_from_one_bundle_never_see_each_others_records(house: House, steps: list[tuple[int, str, str]]) -> None:
     uids, wrote = [make_uid(), make_uid()], [set(), set()]
