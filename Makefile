@@ -35,7 +35,8 @@ faults: .venv/.installed-dev  ## break everything that can break, the long forms
 	$(BIN)/python -m pytest tests/faults -m "long or not long" --junitxml=build/faults.xml
 	$(BIN)/python -m tests.faults.figures build/faults.xml
 
-fuzz: .venv/.installed-dev  ## ask hostile and random queries, a million, or as many as `make fuzz QUERIES=...` says
+fuzz: .venv/.installed-dev  ## ask hostile and random queries, a million or QUERIES=..., and every route what it does not take
+	$(BIN)/python -m pytest tests/web/test_schemathesis.py --timeout 0 --hypothesis-profile long
 	$(BIN)/python -m pytest tests/memory/test_fuzz.py --timeout 0 --queries $(QUERIES)
 
 check: lint types  ## lint and types

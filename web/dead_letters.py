@@ -3,11 +3,12 @@ from aiohttp import web
 
 from web.access import caller_of, needs
 from web.answers import json_response, limit_of, number_of, refuse_unknown
-from web.described import ENTERED, PAGED, WAITED, described
+from web.described import ENTERED, GIVEN, PAGED, WAITED, described
 from web.errors import Conflict, NotFound
 from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
 from web.messages import enter
 from web.parts import parts_of
+from web.shapes import Letter, LetterShown, Page
 
 routes = web.RouteTableDef()
 LETTERS = "/v1/dead-letters"
@@ -17,7 +18,8 @@ LARGEST = 2**63 - 1
 
 
 @routes.get(LETTERS)
-@described({200: "a page of them"}, query={"pipeline": "those of one pipeline"} | PAGED)
+@described({200: "a page of them", 404: "no such pipeline"}, query={"pipeline": "those of one pipeline"} | PAGED,
+           gives={200: Page[Letter]})
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """Those of `pipeline`, or all that the caller sees, in the order in which they first came: {items, next_cursor, total}."""
@@ -36,7 +38,7 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get(LETTER)
-@described({200: "with what was said"})
+@described({200: "with what was said"}, gives={200: LetterShown})
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One, with what was said."""
@@ -47,7 +49,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.post(LETTER + "/replay")
-@described(ENTERED | {409: "its pipeline is not in service"}, query=WAITED)
+@described(ENTERED | {409: "its pipeline is not in service"}, query=WAITED, gives=GIVEN)
 @needs("admin")
 async def replay(request: web.Request) -> web.Response:
     """Runs it again: 202 {message_id}, or with `wait` 200 and what came of it; 404, 409 where the pipeline is gone."""

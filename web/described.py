@@ -3,20 +3,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from web.shapes import Entered, Settled
+
 JSON, HTML, TEXT, FORM = "application/json", "text/html", "text/plain", "application/x-www-form-urlencoded"
+ANY = "*/*"
 PAGED = {"limit": "how many items at most", "cursor": "the `next_cursor` of the page before"}
 WAITED = {"wait": "how many seconds to wait for the end of the cascade"}
 KEYED = {"Idempotency-Key": "the same one again has no second effect", "webhook-id": "the same"}
 CONDITION = {"If-Match": "the ETag of what is to be replaced, or *"}
 ENTERED = {200: "with `wait`: what came of it", 202: "it is kept and runs", 404: "no such pipeline, swarm or agent",
            413: "it is too long", 422: "it cannot be a message", 504: "not settled in time; it runs all the same"}
+GIVEN = {200: Settled, 202: Entered}   # beside ENTERED
 _MARK = "memrelay_described"   # of a handler; functools.wraps hands it on
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Of one route. A fault is problem JSON, whether it is named here or not."""
+    """Of one route. What any route may answer is not named here; faults are problem JSON but where `gives` has them."""
 
     answers: Mapping[int, str]   # status -> what it means
     query: Mapping[str, str] = field(default_factory=dict)     # parameter -> what it is for
@@ -24,6 +28,7 @@ class Described:
     body: str = ""               # what the body is; "" for none
     takes: str = JSON            # the body's type
     kind: str = JSON             # of what is answered when nothing is wrong
+    gives: Mapping[int, Any] = field(default_factory=dict)   # status -> the shape of what is answered in JSON
 
 
 def described(answers: Mapping[int, str], **more: Any) -> Callable[[Declared], Declared]:

@@ -14,6 +14,7 @@ from web.answers import json_response
 from web.described import TEXT, described
 from web.metrics import render
 from web.parts import Parts, parts_of
+from web.shapes import Live, Ready, Status
 from web.status import limited, read_status
 
 routes = web.RouteTableDef()
@@ -22,7 +23,7 @@ PATIENCE_S = 2.0   # with a bus that does not answer; who asks for health does n
 
 
 @routes.get("/live")
-@described({200: "it does"})
+@described({200: "it does"}, gives={200: Live})
 @open_to_all
 async def live(_: web.Request) -> web.Response:
     """The process answers."""
@@ -30,7 +31,8 @@ async def live(_: web.Request) -> web.Response:
 
 
 @routes.get("/ready")
-@described({200: "yes", 503: "no, with what is wrong"}, query={"pipeline": "this pipeline must be run too"})
+@described({200: "yes", 503: "no, with what is wrong"}, query={"pipeline": "this pipeline must be run too"},
+           gives={200: Ready, 503: Ready})
 @open_to_all
 async def ready(request: web.Request) -> web.Response:
     """200 where a message would be taken, durably; 503 with what is wrong, told in full to who sees all pipelines.
@@ -58,7 +60,7 @@ def _told(fault: str, whole: bool) -> str:
 
 
 @routes.get("/status")
-@described({200: "as it is now"})
+@described({200: "as it is now"}, gives={200: Status})
 @needs("read")
 async def status(request: web.Request) -> web.Response:
     """Workers, pipelines with rate, lag and dead letters, and which durability is in force."""

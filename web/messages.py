@@ -13,12 +13,13 @@ from bus.wire import swarm_key
 from web.access import caller_of, needs
 from web.answers import json_response, limit_of, refuse_unknown
 from web.body import to_envelope
-from web.described import ENTERED, KEYED, PAGED, WAITED, described
+from web.described import ENTERED, GIVEN, KEYED, PAGED, WAITED, described
 from web.directory import Served
 from web.errors import BadRequest, NotFound, TooLate
 from web.live import follow_live
 from web.parts import Parts, parts_of
 from web.reading import read_body
+from web.shapes import LogItem, Page
 
 routes = web.RouteTableDef()
 LONGEST_ID = 256
@@ -28,7 +29,7 @@ PAGE = 50
 
 
 @routes.post(MESSAGES)
-@described(ENTERED, body="an envelope, a message, any JSON, or text", query=WAITED, headers=KEYED)
+@described(ENTERED, body="an envelope, a message, any JSON, or text", query=WAITED, headers=KEYED, gives=GIVEN)
 @needs("publish")
 async def say(request: web.Request) -> web.Response:
     """Says the body on a swarm, as `User` where it names nobody."""
@@ -41,7 +42,8 @@ async def say(request: web.Request) -> web.Response:
 
 @routes.get(MESSAGES)
 @described({101: "with Upgrade: a WebSocket that follows the log", 200: "a page of it"},
-           query=PAGED | {"order": "asc (oldest first) or desc", "after": "of a WebSocket: the cursor to go on after"})
+           query=PAGED | {"order": "asc (oldest first) or desc", "after": "of a WebSocket: the cursor to go on after"},
+           gives={200: Page[LogItem]})
 @needs("read")
 async def read(request: web.Request) -> web.StreamResponse:
     """The log, a page at a time: {items, next_cursor, total}. With an Upgrade header, a WebSocket that follows it live."""

@@ -8,13 +8,12 @@ from pydantic import TypeAdapter
 
 from memory.operation import Operation, all_operations
 from web.access import OPEN, OWN, access_of
-from web.described import JSON, KEYED, Described, description_of
+from web.described import HTML, JSON, KEYED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
 
 Json = dict[str, Any]
 SCHEMAS = "#/components/schemas/{model}"
-PROBLEM = {"description": "A fault: `detail` names the rule and the remedy.",
-           "content": {"application/problem+json": {"schema": {"$ref": SCHEMAS.format(model="Problem")}}}}
+PROBLEM = {"application/problem+json": {"schema": {"$ref": SCHEMAS.format(model="Problem")}}}
 PROBLEM_SCHEMA = {"type": "object", "required": ["type", "title", "status", "detail"], "properties": {
     "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"},
     "faults": {"type": "array", "items": {"type": "object"}, "description": "Everything that is wrong, by JSON pointer."}}}
@@ -27,21 +26,29 @@ NAMES = {"uid": "The pipeline's uid.", "guid": "The record's guid.", "swarm": "T
 REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
 CALLED = {404: "no such pipeline or record", 422: "the input is wrong, or refused",
           503: "no worker serves the pipeline, or too much waits: nothing was done", 504: "no answer in time"}
+# What any route may answer, what one that changes something may, and what one with a name in its path may.
+ANYWHERE = {400: "the request cannot be understood", 421: "the header Host names another server",
+            429: "more requests than one caller may make; Retry-After says when there is room", 500: "a fault of the server's",
+            503: "the bus or the catalogue is away, or too busy; Retry-After says when to come again"}
+CHANGING = {403: "a page of another site may not do this", 408: "the request was not whole in time",
+            413: "the body is longer than a message may be", 415: "the body cannot be taken in this form"}
+BARE = (101, 204, 303, 304)   # without a body
+NAMED = {404: "there is no such thing"}
+SAFE = (hdrs.METH_GET, hdrs.METH_HEAD)
 
 
 def describe(app: web.Application) -> Json:
     """The whole document. Raises LookupError for a route of which nothing is said."""
     operations = {(place.method, place.path): (operation, place) for operation in all_operations().values()
                   for place in [place_of(operation)]}
-    outputs, schemas = _outputs([operation for operation, _ in operations.values()])
+    routes = [(route, route.resource.canonical) for route in app.router.routes()
+              if route.method != hdrs.METH_HEAD and route.resource is not None]   # HEAD is what GET answers, without its body
+    outputs, schemas = _outputs([operation for operation, _ in operations.values()], [route for route, _ in routes])
     paths: dict[str, Json] = {}
-    for route in app.router.routes():
-        if route.method == hdrs.METH_HEAD or route.resource is None:
-            continue   # what GET answers, without its body
-        path = route.resource.canonical
+    for route, path in routes:
         called = operations.get((route.method, path))
-        told = _operation(*called, outputs) if called else _by_hand(route, path)
-        paths.setdefault(path, {})[route.method.lower()] = told | _access(access_of(route.handler), told["responses"])
+        told = _operation(*called, outputs) if called else _by_hand(route, path, outputs)
+        paths.setdefault(path, {})[route.method.lower()] = told | _access(route, told["responses"])
     return {"openapi": "3.1.0",
             "info": {"title": "Memrelay", "version": version("memrelay"), "license": LICENCE, "description": ABOUT},
             "paths": dict(sorted(paths.items())),
@@ -49,14 +56,17 @@ def describe(app: web.Application) -> Json:
                 "key": {"type": "http", "scheme": "bearer", "description": "mr_ID_SECRET; needed from the first key on"}}}}
 
 
-def _outputs(operations: list[Operation]) -> tuple[dict[str, Json], Json]:
-    """(by operation the schema of its output, what these refer to)."""
-    giving = [(one.name, "serialization", TypeAdapter(one.output)) for one in operations if one.output is not type(None)]
-    found, told = TypeAdapter.json_schemas(giving, ref_template=SCHEMAS)   # type: ignore[arg-type]
+def _outputs(operations: list[Operation], routes: list[web.AbstractRoute]) -> tuple[dict[Any, Json], Json]:
+    """(the schemas of what is given, by the name of an operation or the shape's type, and what these refer to)."""
+    by_hand = {shape for route in routes for shape in (description_of(route.handler) or Described({})).gives.values()}
+    given: dict[Any, Any] = {one.name: one.output for one in operations if one.output is not type(None)}
+    given |= {shape: shape for shape in sorted(by_hand, key=str)}
+    found, told = TypeAdapter.json_schemas([(name, "serialization", TypeAdapter(shape)) for name, shape in given.items()],
+                                           ref_template=SCHEMAS)
     return {name: schema for (name, _), schema in found.items()}, told.get("$defs", {})
 
 
-def _operation(operation: Operation, place: Place, outputs: dict[str, Json]) -> Json:
+def _operation(operation: Operation, place: Place, outputs: dict[Any, Json]) -> Json:
     schema = operation.adapter.json_schema()
     fields, required = schema["properties"], schema.get("required", [])
     parameters = _in_path(place.path) + [_parameter("query", name, fields[name]["description"], schema=_plain(fields[name]),
@@ -73,14 +83,14 @@ def _operation(operation: Operation, place: Place, outputs: dict[str, Json]) -> 
             **body, "responses": _success(operation, outputs) | {str(status): _problem(text) for status, text in told.items()}}
 
 
-def _success(operation: Operation, outputs: dict[str, Json]) -> Json:
+def _success(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
         return {"204": {"description": "It is done."}}
     answer = {"description": "It is done.", "content": {JSON: {"schema": outputs[operation.name]}}}
     return {"201" if operation.verb == "create" else "200": answer}
 
 
-def _by_hand(route: web.AbstractRoute, path: str) -> Json:
+def _by_hand(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> Json:
     described = description_of(route.handler)
     if described is None:
         raise LookupError(f"{route.method} {path} does not say what it answers; @described does")
@@ -89,25 +99,35 @@ def _by_hand(route: web.AbstractRoute, path: str) -> Json:
     parameters += [_parameter("header", name, text) for name, text in described.headers.items()]
     body = {"requestBody": {"description": described.body, "content": {described.takes: {}}}} if described.body else {}
     return {"operationId": f"{module}.{name}", "tags": [module], "summary": (route.handler.__doc__ or "").partition("\n")[0],
-            "parameters": parameters, **body, "responses": _answers(described)}
+            "parameters": parameters, **body, "responses": _answers(described, outputs)}
 
 
-def _answers(described: Described) -> Json:
-    return {str(status): _problem(text) if status >= 400 and described.kind == JSON else
-            {"description": text} | ({"content": {described.kind: {}}} if status not in (101, 204, 303, 304) else {})
-            for status, text in described.answers.items()}
+def _answers(described: Described, outputs: dict[Any, Json]) -> Json:
+    return {str(status): _answer(described, status, outputs) for status in described.answers}
 
 
-def _access(access: str, responses: Json) -> Json:
-    """Who may call, and how all is told that is not said of the route itself."""
-    told = {} if access in (OPEN, OWN) else REFUSALS
-    responses = {str(status): _problem(text) for status, text in told.items()} | responses | {"default": PROBLEM}
+def _answer(described: Described, status: int, outputs: dict[Any, Json]) -> Json:
+    text, shape = described.answers[status], described.gives.get(status)
+    if status >= 400 and shape is None:
+        return _problem(text, described.kind)
+    content = {} if status in BARE else {"content": {described.kind: {} if shape is None else {"schema": outputs[shape]}}}
+    return {"description": text} | content
+
+
+def _access(route: web.AbstractRoute, responses: Json) -> Json:
+    """Who may call, and what may be told wherever one calls."""
+    access, described = access_of(route.handler), description_of(route.handler)
+    told = ANYWHERE | (CHANGING if route.method not in SAFE else {}) | (NAMED if "{" in str(route.resource) else {})
+    told |= REFUSALS if access != OPEN else {}
+    kind = described.kind if described else JSON
+    responses = {str(status): _problem(text, kind) for status, text in told.items()} | responses
     security: list[Json] = [] if access == OPEN else [{}, {"key": []}] if access == OWN else [{"key": []}]
     return {"responses": dict(sorted(responses.items())), "security": security, "x-scope": access}
 
 
-def _problem(text: str) -> Json:
-    return PROBLEM | {"description": text}
+def _problem(text: str, kind: str = JSON) -> Json:
+    """A page tells its fault as a page."""
+    return {"description": text, "content": PROBLEM | ({HTML: {}} if kind == HTML else {})}
 
 
 def _in_path(path: str) -> list[Json]:

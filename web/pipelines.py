@@ -20,12 +20,14 @@ from web.errors import Conflict, Unprocessable, no_pipeline
 from web.parts import parts_of
 from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
+from web.shapes import Page, Pipeline, PipelineDeployed, PipelineShown
 
 routes = web.RouteTableDef()
 
 
 @routes.post("/v1/pipelines")
-@described({201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"}, body="a bundle")
+@described({201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"}, body="a bundle",
+           gives={201: PipelineDeployed})
 @needs("deploy")
 async def create(request: web.Request) -> web.Response:
     """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
@@ -41,7 +43,8 @@ async def create(request: web.Request) -> web.Response:
 
 @routes.put("/v1/pipelines/{uid}")
 @described({200: "it replaced one", 201: "there was none", 412: "another is in service", 422: "the bundle has faults"},
-           body="a bundle", headers={"If-Match": "the ETag of what is to be replaced, or *", "If-None-Match": "* alone"})
+           body="a bundle", headers={"If-Match": "the ETag of what is to be replaced, or *", "If-None-Match": "* alone"},
+           gives={200: PipelineDeployed, 201: PipelineDeployed})
 @needs("deploy")
 async def replace(request: web.Request) -> web.Response:
     """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there was none, 412."""
@@ -57,7 +60,7 @@ async def replace(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines")
-@described({200: "a page of them"}, query=PAGED)
+@described({200: "a page of them"}, query=PAGED, gives={200: Page[Pipeline]})
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """What is in service and seen by the caller, by name: {items, next_cursor, total}."""
@@ -72,7 +75,7 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines/{uid}")
-@described({200: "the pipeline; its ETag is the bundle's hash"})
+@described({200: "the pipeline; its ETag is the bundle's hash"}, gives={200: PipelineShown})
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One pipeline with its bundle."""

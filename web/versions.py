@@ -16,13 +16,14 @@ from web.parts import parts_of
 from web.pipelines import summary, told_of
 from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
+from web.shapes import Page, PipelineDeployed, PipelineVersion
 
 routes = web.RouteTableDef()
 MOST_VERSION = 10**18 - 1
 
 
 @routes.get("/v1/pipelines/{uid}/versions")
-@described({200: "a page of them"}, query=PAGED)
+@described({200: "a page of them"}, query=PAGED, gives={200: Page[PipelineVersion]})
 @needs("read")
 async def versions(request: web.Request) -> web.Response:
     """Every version, the newest first, also of a pipeline that was taken out of service: {items, next_cursor, total}."""
@@ -42,7 +43,8 @@ async def versions(request: web.Request) -> web.Response:
 @routes.post("/v1/pipelines/{uid}/rollback")
 @described({200: "it replaced one", 201: "there was none", 404: "no such version", 412: "another is in service",
             422: "this program does not accept the bundle any more"},
-           body="`version`, or nothing for the one before", headers=CONDITION)
+           body="`version`, or nothing for the one before", headers=CONDITION,
+           gives={200: PipelineDeployed, 201: PipelineDeployed})
 @needs("deploy")
 async def rollback(request: web.Request) -> web.Response:
     """Puts {"version": n} in service again, as a new version; without one, the last with another bundle. 200, 404, 412, 422."""

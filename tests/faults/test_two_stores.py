@@ -90,8 +90,8 @@ def make_both(uid: str) -> list[Json]:
     return [make_two_stores(uid), make_reader(reader_of(uid))]
 
 
-def kills_at_each_step(house: House, uid: str) -> list[str]:
-    """What was noted until a note passed without the worker being killed."""
+def kills_at_each_step(house: House, uid: str, stride: int) -> list[str]:
+    """What was noted until a note passed without the worker being killed; with a stride of 1 at each step indeed."""
     words: list[str] = []
     worker, kills = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(uid)), 0
     while True:
@@ -101,30 +101,32 @@ def kills_at_each_step(house: House, uid: str) -> list[str]:
         house.client.enter_together(uid, [f"/note {word}" for word in some])
         if worker.lives_until(partial(is_done, house, uid, len(words)), WITHIN_S):
             return words
-        kills += 1
+        kills += stride
         worker = house.start_stepping_worker(armed=False, die_at=kills + 1)
         assert worker.lives_until(partial(is_done, house, uid, len(words)), WITHIN_S)
 
 
-def kills_again_and_again(house: House, uid: str) -> list[str]:
-    """Each time that the worker comes back it is killed a step later."""
+def kills_again_and_again(house: House, uid: str, stride: int) -> list[str]:
+    """Each time that the worker comes back it is killed `stride` steps later."""
     kills = 0
     words = [f"word{number}" for number in range(AT_ONCE)]
     worker = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(uid))
     arm(worker)
     house.client.enter_together(uid, [f"/note {word}" for word in words])
     while not worker.lives_until(partial(is_done, house, uid, len(words)), WITHIN_S):
-        kills += 1
+        kills += stride
         worker = house.start_stepping_worker(die_at=kills, ready=False)
     return words
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kill", [kills_at_each_step, kills_again_and_again])
-def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(kill: Callable[[House, str], list[str]], tell: Tell) -> None:
+def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(kill: Callable[[House, str, int], list[str]], stride: int,
+                                                                   tell: Tell) -> None:
     uid = make_uid()
     with House() as house:
-        words = kill(house, uid)
+        words = kill(house, uid, stride)
 
         assert_each_effect_once(house, uid, words)
         kills = len(house.workers) - 1   # each is followed by another

@@ -1,7 +1,9 @@
-"""HTTP as a stranger would speak it, on the standard library: it knows none of our code."""
+"""HTTP as a stranger would speak it, on the standard library: it knows none of our code. Every answer to `ask` is held to
+what the server's document says, by whom the tests' configuration names.
+"""
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -35,6 +37,9 @@ class Answer(NamedTuple):
         return [result["args"][0]["text"] for result in self.json["results"]]
 
 
+checks: list[Callable[[str, str, Answer], None]] = []   # each is given the method, the path and the answer
+
+
 def ask(url: str, method: str, path: str, body: bytes | dict[str, Any] | str = b"", headers: Mapping[str, str] | None = None,
         ) -> Answer:
     """One request on a connection of its own. An underscore in a header's name stands for a hyphen."""
@@ -44,9 +49,12 @@ def ask(url: str, method: str, path: str, body: bytes | dict[str, Any] | str = b
     try:
         connection.request(method, path, body=data or None, headers=named)
         got = connection.getresponse()
-        return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+        answer = Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
     finally:
         connection.close()
+    for check in checks:
+        check(method, path, answer)
+    return answer
 
 
 def send_raw(url: str, request: bytes) -> Answer:

@@ -7,24 +7,14 @@ from typing import NamedTuple
 import pytest
 from aiohttp import web
 
-from bus.address import Address
-from bus.follow import Follower
-from bus.line import Line
-from bus.request import Requester
-from memory.catalog import Catalog
 from memory.keys import SCOPES
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.routes import app_for
 from tests.support.run_worker import deploy
 from tests.support.served import Served
 from web.access import OPEN, OWN, access_of
-from web.app import make_app
-from web.authoriser import Authoriser
-from web.deployments import Deployments
-from web.directory import Directory
-from web.parts import Parts, WebOptions
-from web.traffic import Traffic
 
 CANARY = "canary-swarm"
 
@@ -45,17 +35,9 @@ class Route(NamedTuple):
                                 ident="1-0", guid="nobody")
 
 
-def parts_for(root: Path) -> Parts:
-    """Real parts of which none is opened: enough to see the routes."""
-    address, catalog = Address(path=str(root / "nobody.sock")), Catalog(root)
-    line = Line(address)
-    return Parts(WebOptions(rate=0), catalog, Directory(catalog), Deployments(catalog, line), Requester(address), line,
-                 Follower(address), Traffic(), lambda reference: "", Authoriser(catalog, on_loopback=True))
-
-
 def routes_of(root: Path) -> list[Route]:
     found = []
-    for route in make_app(parts_for(root)).router.routes():
+    for route in app_for(root).router.routes():
         assert route.resource is not None
         found.append(Route(route.method, route.resource.canonical, access_of(route.handler)))
     return found
@@ -183,7 +165,7 @@ def test_a_route_that_declares_nothing_is_refused(tmp_path: Path) -> None:
         return web.Response(text="secret")
 
     async def serve() -> Answer:
-        app = make_app(parts_for(tmp_path))
+        app = app_for(tmp_path)
         app.router.add_get("/forgotten", forgotten)
         runner = web.AppRunner(app)
         await runner.setup()

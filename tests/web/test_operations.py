@@ -8,10 +8,9 @@ import pytest
 from memory.operation import all_operations
 from tests.support.bundles import Json, make_commands, make_memory
 from tests.support.http import Answer, ask
+from tests.support.routes import app_for
 from tests.support.served import Served
-from tests.web.test_access import parts_for
 from web.access import access_of
-from web.app import make_app
 from web.operation_routes import place_of
 
 
@@ -43,7 +42,7 @@ def faults(answer: Answer) -> dict[str, str]:
 
 def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: object) -> None:
     routes = {(route.method, route.resource.canonical): access_of(route.handler)
-              for route in make_app(parts_for(tmp_path)).router.routes()}
+              for route in app_for(tmp_path).router.routes()}
 
     places = {place_of(operation): operation.access for operation in all_operations().values()}
 

@@ -18,7 +18,7 @@ from web.console.graph import draw
 from web.console.hints import Place, hints_for
 from web.console.said import shown
 from web.console.stations import stations_of, swarms_heard
-from web.described import HTML, TEXT, described
+from web.described import ANY, HTML, described
 from web.directory import Served
 from web.errors import NotFound
 from web.glance import Glance
@@ -81,7 +81,7 @@ async def said_fragment(request: web.Request) -> web.Response:
 
 
 @routes.get("/static/{name}")
-@described({200: "the file", 304: "it has not changed"}, kind=TEXT)
+@described({200: "the file", 304: "it has not changed"}, kind=ANY)
 @open_to_all
 async def static(request: web.Request) -> web.Response:
     """A file that pages are made with."""

@@ -1,0 +1,51 @@
+"""Every route is asked what its description allows, and what it does not. `make fuzz` asks for some ten minutes."""
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import checks
+
+from tests.support.keys import make_key
+from tests.support.routes import app_for
+from tests.support.served import Served
+from web.documents import DOCUMENT
+
+CHECKS = [checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
+          checks.response_schema_conformance, checks.response_headers_conformance]
+NOT_READY = "/ready"   # 503 is what it says of a pipeline that is not there
+
+
+class Home(NamedTuple):
+    """A server, a pipeline that is there, and what opens it."""
+
+    served: Served
+    uid: str
+    guid: str
+    headers: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with Served(WEB__RATE="0") as served:
+        uid = served.deploy()
+        made = served.post(f"/v1/pipelines/{uid}/records", {"content": "tea"})
+        yield Home(served, uid, made.json["guid"], make_key(served.house.root).headers)
+
+
+schema = schemathesis.openapi.from_dict(app_for(Path("nowhere"))[DOCUMENT])
+
+
+@schema.parametrize()
+@settings(max_examples=settings.default.max_examples // 8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_nothing_is_answered_that_is_not_described(case: Any, home: Home) -> None:
+    names, there = case.path_parameters, {"uid": home.uid, "guid": home.guid, "swarm": "chat"}
+    if crc32(str(names).encode()) % 3 and case.method != "DELETE":   # else almost everything is about nothing
+        names.update({name: there[name] for name in names if name in there})
+
+    case.call_and_validate(home.served.url, headers=home.headers, checks=CHECKS[case.path == NOT_READY:], timeout=30)
+
+    assert home.served.web.lives
