@@ -9,7 +9,7 @@ from tests.support.http import checks
 
 checks.append(assert_described)
 hypothesis.settings.register_profile("any machine", deadline=None)   # a busy one takes its time; pytest's timeout is the bound
-hypothesis.settings.register_profile("long", deadline=None, max_examples=16_000)   # for `make fuzz`
+hypothesis.settings.register_profile("long", deadline=None, max_examples=6_000)   # for `make fuzz`
 hypothesis.settings.load_profile("any machine")
 
 # Ctrl-C reaches what the tests start, also where they run in the background of a shell, which has it ignored.

@@ -1,0 +1,192 @@
+"""usage: rest.py [--rounds N] [--seconds S] [--json FILE]. Records over REST, beside a plain aiohttp and aiosqlite service.
+
+Both keep what is written on disk before they answer, with a full-text index. Ours are `memrelay web` and a worker, and a call
+goes over the bus and back; the plain one (benchmarks/plain_rest.py) is one process. In each round: 1,000 reads and 500 writes a
+second, at that pace; as many as there are answers for, over 64 connections; and one after the other. Then what a call costs over
+the bus alone, beside the same operation on a store of one's own.
+"""
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from benchmarks.bundle import make_bundle  # noqa: E402  the checkout is no installed package here
+from benchmarks.load import Load  # noqa: E402
+from benchmarks.paced import one_by_one, paced  # noqa: E402
+from benchmarks.webhooks import UNLIMITED  # noqa: E402
+from bus.address import Address  # noqa: E402
+from bus.call import NewCall  # noqa: E402
+from bus.embedded.launcher import EmbeddedServer  # noqa: E402
+from bus.request import Requester  # noqa: E402
+from cli.embedded import open_store  # noqa: E402
+
+UID = "bench"
+PATH = f"/v1/pipelines/{UID}/records"
+CONTENT = "record 42 of a store that remembers what was said about gardens, rivers and trains"
+PACES = {"read": 1000.0, "write": 500.0}
+CALLS = 200
+Figures = dict[str, float]
+
+
+class Served:
+    """A service, and its two requests."""
+
+    def __init__(self, name: str, processes: list[subprocess.Popen[str]], port: int) -> None:
+        """It listens on `port`; a record is made that is read."""
+        self.name, self.processes, self.port = name, processes, port
+        body = json.dumps({"content": CONTENT}).encode()
+        self.write = (f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+        self.guid = json.loads(_ask(port, self.write))["guid"]
+        self.read = f"GET {PATH}/{self.guid} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+    def measure(self, kind: str, seconds: float) -> Figures:
+        """One round of one kind."""
+        request = self.read if kind == "read" else self.write
+        load = Load(self.port, request, 64)
+        counted = load.run(seconds)
+        load.close()
+        times = asyncio.run(paced(self.port, request, PACES[kind], seconds))
+        single = one_by_one(self.port, request, CALLS)
+        return {"rate": counted.answers / counted.seconds, "paced_p50_ms": 1e3 * _at(times, 0.5),
+                "paced_p99_ms": 1e3 * _at(times, 0.99), "single_p50_ms": 1e3 * _at(single, 0.5)}
+
+
+def _at(times: list[float], share: float) -> float:
+    return times[min(len(times) - 1, int(share * len(times)))]
+
+
+def _ask(port: int, request: bytes) -> bytes:
+    async def whole() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]))
+        writer.close()
+        return body
+
+    return asyncio.run(whole())
+
+
+def start_plain(folder: Path) -> Served:
+    """The peer."""
+    process = subprocess.Popen([sys.executable, HERE / "plain_rest.py", folder / "plain.db"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return Served("plain", [process], int(process.stdout.readline()))
+
+
+def start_ours(folder: Path, socket: Path) -> Served:
+    """A worker, and `memrelay web`."""
+    (folder / "bundle.json").write_text(json.dumps(make_bundle(UID)))
+    environment = os.environ | UNLIMITED | {
+        "MEMRELAY_BUS__URL": f"unix://{socket}", "MEMRELAY_MEMORY__ROOT": str(folder / "memory"), "MEMRELAY_WEB__PORT": "0",
+        "MEMRELAY_LOG__FORMAT": "json"}
+    command = [sys.executable, "-m", "cli.main"]
+    subprocess.run([*command, "deploy", folder / "bundle.json"], env=environment, cwd=HERE.parent, check=True,
+                   stdout=subprocess.DEVNULL)
+    started = [subprocess.Popen([*command, role], env=environment, cwd=HERE.parent, stderr=subprocess.PIPE, text=True)
+               for role in ("worker", "web")]
+    for process, event in zip(started, ("pipelines_served", "web_ready"), strict=True):
+        assert process.stderr is not None
+        while (told := json.loads(process.stderr.readline()))["event"] != event:
+            pass
+    return Served("memrelay", started, int(told["url"].rpartition(":")[2]))
+
+
+async def over_the_bus(socket: Path, guid: str) -> Figures:
+    """p50 of a call's way, in ms, from a process that stands on the bus itself."""
+    async with Requester(Address(path=str(socket))) as requester:
+        calls = {"read": NewCall(UID, "records.get", json.dumps({"guid": guid}).encode(), False, actor="bench"),
+                 "write": NewCall(UID, "records.create", json.dumps({"content": CONTENT}).encode(), True, actor="bench")}
+        found = {}
+        for kind, call in calls.items():
+            times = []
+            for _ in range(CALLS):
+                began = time.perf_counter()
+                answer = await requester.call(call, 10)
+                times.append(time.perf_counter() - began)
+                assert "output" in answer, answer
+            found[kind] = 1e3 * statistics.median(times)
+        return found
+
+
+def by_itself(folder: Path) -> Figures:
+    """p50 of the same operations on a store of one's own, in ms: a transaction and its sync for each write."""
+    with open_store(str(folder / "own.db")) as store:
+        guid = store.records.create(CONTENT).guid
+        calls: dict[str, Callable[[], Any]] = {"read": lambda: store.records.get(guid), "write": lambda: store.records.create(CONTENT)}
+        found = {}
+        for kind, call in calls.items():
+            times = []
+            for _ in range(CALLS):
+                began = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - began)
+            found[kind] = 1e3 * statistics.median(times)
+        return found
+
+
+def run_rounds(services: list[Served], rounds: int, seconds: float) -> dict[str, dict[str, list[Figures]]]:
+    """By kind and service, every round's figures; the services take turns."""
+    found: dict[str, dict[str, list[Figures]]] = {kind: {one.name: [] for one in services} for kind in PACES}
+    for number in range(rounds):
+        for kind in PACES:
+            for one in services if number % 2 else services[::-1]:
+                found[kind][one.name].append(one.measure(kind, seconds))
+    return found
+
+
+def report(rounds: dict[str, dict[str, list[Figures]]], bus: Figures, own: Figures) -> dict[str, Any]:
+    """Medians, printed and returned."""
+    result: dict[str, Any] = {"cores": os.cpu_count(), "rounds": rounds, "over_the_bus_ms": bus, "by_itself_ms": own}
+    for kind, services in rounds.items():
+        for name, figures in services.items():
+            medians = {figure: statistics.median(one[figure] for one in figures) for figure in figures[0]}
+            result[f"{kind} {name}"] = medians
+            print(f"{kind:5} {name:8} {medians['rate']:7,.0f} a second at most; at {PACES[kind]:,.0f} a second p50 "
+                  f"{medians['paced_p50_ms']:.2f} ms, p99 {medians['paced_p99_ms']:.2f} ms; alone p50 "
+                  f"{medians['single_p50_ms']:.2f} ms")
+        print(f"{kind:5} over the bus p50 {bus[kind]:.2f} ms, the operation by itself {own[kind]:.2f} ms")
+    return result
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="rest"))
+    bus = EmbeddedServer(folder / "bus")
+    bus.start()
+    services: list[Served] = []
+    try:
+        services += [start_plain(folder), start_ours(folder, bus.socket_path)]
+        rounds = run_rounds(services, given.rounds, given.seconds)
+        result = report(rounds, asyncio.run(over_the_bus(bus.socket_path, services[1].guid)), by_itself(folder))
+    finally:
+        for process in [process for one in services for process in one.processes]:
+            process.terminate()
+            process.wait(20)
+        bus.stop()
+        shutil.rmtree(folder)
+    if given.json:
+        given.json.parent.mkdir(exist_ok=True)
+        given.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
