@@ -58,6 +58,7 @@ class Ranker:
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._changes = records.changes = Changes()
+        self._expired: set[int] = set()   # rows that the layout lacks for that
         self._known = 0            # the highest row that the layout has heard of
         self._committed = -1       # the highest row that is committed, as far as is known
         self._uncommitted = False  # whether the layout has what is not
@@ -117,7 +118,10 @@ class Ranker:
 
     def _without(self, expired: Rows) -> Layout:
         """The layout as of now, without those whose time has come: their neighbours are neighbours now."""
-        layout = self._current()
+        rows = set(expired.tolist())
+        for row in self._expired - rows:   # deleted, or there again by a clock that is behind
+            self._changes.add(row)
+        layout, self._expired = self._current(), rows
         if len(expired) and len(layout.places(expired)):
             layout = self._layout = layout.changed(expired, NOTHING)
             self._granularities = Granularities(layout)

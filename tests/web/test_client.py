@@ -32,7 +32,12 @@ def test_the_life_of_a_record(served: Served) -> None:
         page = await relay.records.list(uid, tags=["a", "b"], order="desc", limit=1)
         assert (page.items, page.total, page.next_cursor) == ((changed,), 1, None)
         assert [hit.record for hit in (await relay.records.search(uid, "coffee")).items] == [changed]
-        assert await relay.records.delete(uid, made.guid) is None
+        assert await relay.records.delete(uid, made.guid, reason="no more") is None
+        assert (await relay.records.list(uid, deleted=True)).items == (changed,)
+        assert (await relay.records.restore(uid, made.guid)).content == "coffee"
+        history = await relay.records.history(uid, made.guid, limit=3)
+        assert [(one.number, one.change, one.reason) for one in history.items] == [
+            (4, None, None), (3, "restore", None), (2, "delete", "no more")]
 
     with_relay(served, live)
 
