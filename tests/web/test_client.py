@@ -80,10 +80,13 @@ def test_a_server_that_is_not_there_is_told() -> None:
 
 def test_a_key_is_sent(keyed: Served) -> None:
     uid = keyed.deploy()
-    key = make_key(keyed.house.root, "read", pipelines=(uid,))
+    key = make_key(keyed.house.root, "read", "write", pipelines=(uid,))
     wait_for(lambda: keyed.get("/v1/pipelines", **key.headers).status == 200, "the key is known")
 
     assert with_relay(keyed, lambda relay: relay.records.list(uid), key.text).total == 0
+    guid = with_relay(keyed, lambda relay: relay.records.create(uid, "tea"), key.text).guid
+    with_relay(keyed, lambda relay: relay.records.update(uid, guid, content="coffee"), key.text)
+    assert with_relay(keyed, lambda relay: relay.records.history(uid, guid), key.text).items[1].actor == "test"
     with pytest.raises(RelayError) as told:
         with_relay(keyed, lambda relay: relay.records.list(uid))
     assert told.value.status == 401
