@@ -33,6 +33,7 @@ Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, 2**6
 TEMPLATE_READS = 8   # how many messages' worth of records a template is applied to, since it may tell little of each
 MOST_ESCAPED = 6   # bytes of a character as JSON: \u0000
 _NO_TAGS: list[str] = []
+Seconds = Annotated[int, Field(ge=1, le=10**10)]
 NO_MEMORY_ID = 'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
 
 

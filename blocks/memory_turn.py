@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Tags
+from blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Seconds, Tags
 from blocks.registry import block
 from bus.message import Message
 from memory.operations.records_write import WriteInput, write
@@ -35,6 +35,8 @@ class TurnArgs(MemoryArgs):
     """The turns' kind."""
     tags: Tags = ()
     """Tags of the turns: a JSON array in a string, an array, or a comma list."""
+    ttl_s: Seconds | None = None
+    """After so many seconds a turn is gone; by default it stays."""
 
 
 @block("memory_turn", TurnArgs)
@@ -45,7 +47,8 @@ def memory_turn(call: Call, args: TurnArgs) -> Message | None:
     if call.text:
         said_ms = min(max(call.message.timestamp_ms or call.now_ms, 0), call.now_ms)   # nothing is said in the future
         write(call.tx, WriteInput(call.new_guid(), args.scope or args.memory_id, args.kind, call.text, call.message.speaker,
-                                  args.tags, said_ms, thread(call, args.thread, said_ms)))
+                                  args.tags, said_ms, thread(call, args.thread, said_ms),
+                                  expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s))
     return None
 
 

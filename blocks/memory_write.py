@@ -1,6 +1,6 @@
 """memory_write: stores the text as a new record (seed 000)."""
 from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
+from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs, Seconds
 from blocks.registry import block
 from bus.message import JSON, Message
 from memory.operations.records_write import WriteInput, write
@@ -8,7 +8,10 @@ from memory.record import DEFAULT_KIND
 
 
 class WriteArgs(NewRecordArgs):
-    """What the new record is filed under."""
+    """What the new record is filed under, and how long it stays."""
+
+    ttl_s: Seconds | None = None
+    """After so many seconds the record is gone; by default it stays."""
 
 
 @block("memory_write", WriteArgs)
@@ -21,5 +24,5 @@ def memory_write(call: Call, args: WriteArgs) -> Message:
         return call.error("no content")
     guid = write(call.tx, WriteInput(
         call.new_guid(), args.scope or args.memory_id, args.kind or DEFAULT_KIND, text, args.source or call.agent.name,
-        args.tags, call.now_ms))
+        args.tags, call.now_ms, expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s))
     return call.reply(f'{{"guid":"{guid}"}}', JSON)

@@ -20,11 +20,13 @@ from pydantic import ValidationError
 from memory.errors import Refused, StoreBusy
 from memory.ids import derive_guid
 from memory.operation import Context, Noun, Operation, bound_input
+from memory.reaping import HISTORY_DAYS, reap
 from memory.sqlite.store import Store
 from worker.ownership import alone
 
 ACTOR = "python"
 RESULT_BYTES = 1 << 30
+REAP_S = 0.5               # that an opening may take to delete what is over
 ROOT_HAS = ("system.db", "owner.lock")   # what tells a memory root
 
 
@@ -79,7 +81,16 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
             path.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(_locked(path))
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
-        yield EmbeddedStore(stack.enter_context(closing(Store(name, path))), actor)
+        store = stack.enter_context(closing(Store(name, path)))
+        _reap(store)
+        yield EmbeddedStore(store, actor)
+
+
+def _reap(store: Store) -> None:
+    """Deletes what is over, as a worker does by and by; the rest of it at the next opening."""
+    until = time.monotonic() + REAP_S
+    while reap(store, time.time_ns() // 1_000_000, HISTORY_DAYS).gone and time.monotonic() < until:
+        pass
 
 
 @contextmanager

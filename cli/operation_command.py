@@ -20,7 +20,8 @@ from pipelines.report import Report
 from pipelines.shape import tell
 
 ACTOR = "cli"
-TYPES: dict[str, Any] = {"array": list[str], "integer": int}   # by what JSON Schema calls them; all else is text
+# By what JSON Schema calls them; all else is text.
+TYPES: dict[str, Any] = {"array": list[str], "integer": int, "boolean": bool}
 Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
                                     show_default=False)]
 Key = Annotated[str, typer.Option("--key", metavar="ID", help="Your own id: the same again has no second effect.",

@@ -17,8 +17,8 @@ def make_worker(settings: Settings, address: Address) -> Worker:
     limits = WorkerLimits(
         batch=settings.worker.batch, max_hops=settings.worker.max_hops, max_cascade=settings.worker.max_cascade,
         message_bytes=settings.bus.max_message_bytes, log_length=settings.bus.log_length,
-        producer_id_days=settings.worker.producer_id_days, grace_s=settings.worker.grace_s,
-        lease_s=settings.worker.lease_s, retries=settings.worker.retries)
+        producer_id_days=settings.worker.producer_id_days, history_days=settings.worker.history_days,
+        grace_s=settings.worker.grace_s, lease_s=settings.worker.lease_s, retries=settings.worker.retries)
     options = WorkerOptions(address, settings.memory.root, settings.memory.threads, settings.memory.open_files, limits,
                             embedding_options(settings), settings.embedding.matrix_mib << 20)
     return Worker(options)

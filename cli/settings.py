@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from pydantic_core import ErrorDetails
 
 from bus import address
+from memory.reaping import HISTORY_DAYS
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
@@ -102,6 +103,7 @@ class WorkerSettings(_Section):
     max_hops: Count = 32
     max_cascade: Count = 1_000
     producer_id_days: Count = 4
+    history_days: Annotated[int, Field(ge=0)] = HISTORY_DAYS
     retries: Annotated[int, Field(ge=0)] = 8
     grace_s: Count = 10
     lease_s: Count = 30

@@ -37,7 +37,7 @@ class Operation:
     name: str        # "records.create"
     access: Access   # what the caller must be allowed
     mutates: bool
-    run: Callable[[Any, Any, Context], Any]
+    run: Callable[[Any, Any, Context], Any]   # as an act of the caller's: what has expired by then is not there
     input: type      # a frozen dataclass
     output: Any      # one too, or None
     summary: str     # the first line of its docstring
@@ -64,8 +64,13 @@ def operation(name: str, *, access: Access, mutates: bool) -> Callable[[Run], Ru
             raise ValueError(f"two operations are named {name!r}")
         hints = get_type_hints(run, include_extras=True)
         taken = [hint for parameter, hint in hints.items() if parameter != "return"][1]
+
+        def act(tx: Any, asked: Any, context: Context) -> Any:
+            tx.records.acts(context.now_ms, context.actor, getattr(asked, "reason", ""))
+            return run(tx, asked, context)
+
         taken.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-        OPERATIONS[name] = Operation(name, access, mutates, run, taken, hints["return"],
+        OPERATIONS[name] = Operation(name, access, mutates, act, taken, hints["return"],
                                      (run.__doc__ or "").partition("\n")[0], TypeAdapter(taken))
         return run
     return declare

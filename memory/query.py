@@ -4,9 +4,9 @@ What is malformed is words to find. FTS5's own operators are words too: whatever
 """
 import re
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 
 from memory.errors import Refused
+from memory.times import as_ms
 from memory.words import BREAK, in_letters, taken_apart, tokens
 
 MAX_WORDS = 256   # FTS5 takes seconds for some thousands: its time grows with their square, and with each hit in a long text
@@ -17,9 +17,6 @@ MAX_FILTERS = 64  # SQLite has a limit on the depth of a condition
 _ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')
 _FILTER = re.compile(r'(kind|tag|scope|after|before):(?:"([^"]+)"|([^"].*))', re.DOTALL)
 _NOTHING = str.maketrans({"\x00": " ", BREAK: " "})
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d([Tt]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII)
-_UNIX_MS = re.compile(r"\d{1,18}", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,24 +106,10 @@ def _filter(item: str, reading: _Reading) -> bool:
     if name not in ("after", "before"):
         reading.add(name + "s", value)
         return True
-    moment = _moment(value)
+    moment = as_ms(value)
     if moment is not None:
         (reading.after if name == "after" else reading.before).append(moment)
     return moment is not None
-
-
-def _moment(value: str) -> int | None:
-    """Unix ms of a date (its first moment, in UTC), of a date and time (in UTC unless it says otherwise), or of Unix ms."""
-    if _UNIX_MS.fullmatch(value):
-        return int(value)
-    if not _RFC_3339.fullmatch(value):
-        return None
-    try:
-        moment = datetime.fromisoformat(value.upper())
-    except ValueError:
-        return None   # like the 30th of February
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
-    return -(-since // timedelta(milliseconds=1))   # upwards: for whole milliseconds both comparisons stay what they were
 
 
 def match_all(query: Query) -> str:

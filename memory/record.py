@@ -3,7 +3,10 @@ from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """A record as it is answered; times are Unix ms, `tags` a JSON array as text, `score` 0 unless it was searched for."""
+    """A record as it is answered; times are Unix ms, `tags` a JSON array as text, `score` 0 unless it was searched for.
+
+    From `expires_at` on it is gone; None for never.
+    """
 
     guid: str
     scope: str
@@ -13,6 +16,7 @@ class Record(NamedTuple):
     tags: str
     created_at: int
     updated_at: int
+    expires_at: int | None = None
     score: float = 0.0
 
 

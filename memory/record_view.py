@@ -5,9 +5,10 @@ from typing import Annotated
 import orjson
 from pydantic import Field
 
+from memory.errors import Refused
 from memory.record import Record
 from memory.sqlite.checksum import beginning, checksum
-from memory.times import Moment, as_time
+from memory.times import LAST_MS, Moment, as_ms, as_time
 
 MOST_TAGS = 64
 Content = Annotated[str, Field(min_length=1)]
@@ -15,6 +16,8 @@ Guid = Annotated[str, Field(min_length=1, max_length=128)]
 Name = Annotated[str, Field(max_length=256)]   # a kind, a scope, a source; "" where none is given
 GivenName = Annotated[str, Field(min_length=1, max_length=256)]
 Tags = Annotated[tuple[GivenName, ...], Field(max_length=MOST_TAGS)]
+Reason = Annotated[str, Field(max_length=1024)]   # why something is changed; "" where nothing is said
+End = Annotated[str, Field(max_length=40)]        # a date, or a date and time, in UTC unless it says otherwise; "" for never
 Versions = Annotated[tuple[str, ...], Field(max_length=MOST_TAGS)]   # () for whatever version there is
 
 
@@ -30,6 +33,8 @@ class RecordView:
     tags: tuple[str, ...]
     created_at: Moment
     updated_at: Moment
+    expires_at: Moment | None
+    """From then on it is gone; null for never."""
     version: str
     """Another one after each change; an edit may ask for it."""
 
@@ -37,7 +42,21 @@ class RecordView:
 def view(record: Record) -> RecordView:
     """A stored record, as it is told."""
     return RecordView(record.guid, record.scope, record.kind, record.content, record.source, tuple(orjson.loads(record.tags)),
-                      as_time(record.created_at), as_time(record.updated_at), version_of(record))
+                      as_time(record.created_at), as_time(record.updated_at),
+                      None if record.expires_at is None else as_time(record.expires_at), version_of(record))
+
+
+def end_ms(text: str, now_ms: int) -> int | None:
+    """When a record is to expire, Unix ms; None for never. Raises Refused for what is no time, and for one that is over."""
+    if not text:
+        return None
+    moment = as_ms(text)
+    if moment is None or moment > LAST_MS:
+        raise Refused(f"`expires_at` is a time like 2026-11-22T05:00:00Z, up to the year 9999; this is {text!r}")
+    if moment <= now_ms:
+        raise Refused(f"`expires_at` is over: it was {as_time(moment)}, and now it is {as_time(now_ms)}; name a time to come, "
+                      "or delete the record")
+    return moment
 
 
 def version_of(record: Record) -> str:

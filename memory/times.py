@@ -1,12 +1,32 @@
-"""Times as faces tell them."""
-from datetime import UTC, datetime
+"""Times as faces tell them, and as people write them."""
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from pydantic import Field
 
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]   # RFC 3339 in UTC, to the millisecond
+LAST_MS = 253_402_300_799_999   # the end of the year 9999, after which there is no RFC 3339
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d([Tt]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII)
+_UNIX_MS = re.compile(r"\d{1,18}", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def as_time(unix_ms: int) -> str:
     """A `Moment`: 2026-11-22T05:00:00.000Z."""
     return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def as_ms(text: str) -> int | None:
+    """Unix ms of a date (its first moment, in UTC), of a date and time (in UTC unless it says otherwise), or of Unix ms."""
+    if _UNIX_MS.fullmatch(text):
+        return int(text)
+    if not _RFC_3339.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return None   # like the 30th of February
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return -(-since // timedelta(milliseconds=1))   # upwards: for whole milliseconds both comparisons stay what they were

@@ -62,6 +62,7 @@ class Cascade:
                 self._continue_elsewhere(station, swarm, message, hop)
                 return
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
+            tx.records.acts(self._now_ms, agent.name)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
         try:
             answer = station.handle(call, station.args)

@@ -20,6 +20,7 @@ from worker.letters import Lettered, look_up, once_each, settle
 from worker.outbox import Outbox
 from worker.outcome import Outcome
 from worker.patience import Patience
+from worker.reaper import Reaper
 from worker.recovery import Recovery
 from worker.refusals import tell_refusals
 from worker.retries import Retries
@@ -49,6 +50,7 @@ class Group:
         self._todo: deque[Work] = deque()   # continuations and what a full batch left over: before new entries
         self._continuations = Continuations(self._todo, self._patience, shared)
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
+        self._reaper = Reaper(self.stores, thread, shared.limits.history_days)
         self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes)
         self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
@@ -71,7 +73,7 @@ class Group:
             self._asks.open()
             for slot in self.slots.values():
                 slot.open()
-            async with beside(self.vectors.run()):
+            async with beside(self.vectors.run()), beside(self._reaper.run()):
                 await self._serve()
         except (StoreBusy, StoreBroken) as error:
             if not self._patience.over:
@@ -146,6 +148,7 @@ class Group:
         appends = await self._fan_out.appends(outcomes) if public else []
         self._send(outcomes, commits_to_tell(self.plans, result.marks), appends)
         self.vectors.wake()
+        self._reaper.wake()
 
     async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:
         """What a batch comes to, committed."""

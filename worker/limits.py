@@ -1,6 +1,8 @@
 """The bounds within which a worker works (config.yaml, sections `bus` and `worker`)."""
 from dataclasses import dataclass
 
+from memory.reaping import HISTORY_DAYS
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
@@ -12,6 +14,7 @@ class WorkerLimits:
     message_bytes: int = 1 << 20
     log_length: int = 10_000
     producer_id_days: float = 4
+    history_days: float = HISTORY_DAYS
     batch_bytes: int = 8 << 20       # what a batch says before it is committed and sent
     attempts: int = 3                # of an input that was in flight in a crash
     grace_s: float = 10

@@ -8,7 +8,7 @@ from memory.errors import NotThere
 from memory.operation import Context, operation
 from memory.operations.records_write import WriteInput, write
 from memory.record import DEFAULT_KIND
-from memory.record_view import Content, Name, Tags
+from memory.record_view import Content, Name, Reason, Tags
 from memory.sqlite.filters import Filters
 from memory.sqlite.store import Transaction
 from memory.tags import parse
@@ -53,6 +53,8 @@ class AppendToRecord:
     """Tags of a record that is made because there is none."""
     separator: Annotated[str, Field(max_length=256)] = "\n"
     """What stands between the old text and the new."""
+    reason: Reason = ""
+    """Why; kept in the history of a record that grows."""
 
 
 @dataclass(frozen=True, slots=True)

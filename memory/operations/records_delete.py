@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from memory.operation import Context, operation
 from memory.operations.records_get import fetch
 from memory.operations.records_update import check_version
-from memory.record_view import Guid, Versions
+from memory.record_view import Guid, Reason, Versions
 from memory.sqlite.store import Transaction
 
 
@@ -33,13 +33,15 @@ class DeleteRecord:
 
     guid: Guid
     """The record's id."""
+    reason: Reason = ""
+    """Why; kept in the history."""
     if_version: Versions = ()
     """Only where the record has one of these versions."""
 
 
 @operation("records.delete", access="delete", mutates=True)
 def delete_record(tx: Transaction, unwanted: DeleteRecord, context: Context) -> None:
-    """Deletes one record.
+    """Deletes one record; records.restore undoes it.
 
     Raises NotThere and VersionDiffers.
     """

@@ -30,6 +30,8 @@ class ListRecords:
     """Only records of this source."""
     tags: Tags = ()
     """Only records with all of these tags."""
+    deleted: bool = False
+    """Instead of those that are there, those that were deleted and can be restored, in the order of their deletion."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
@@ -61,7 +63,8 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
 
     Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into an answer.
     """
-    found = tx.records.page(wanted.conditions, wanted.order, _place(wanted.cursor), wanted.limit + 1)
+    table = tx.records.versions if wanted.deleted else tx.records
+    found = table.page(wanted.conditions, wanted.order, read_cursor(wanted.cursor), wanted.limit + 1)
     items: list[RecordView] = []
     last, size = None, 0
     for row, record in found:
@@ -72,7 +75,7 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
         last = row
     else:
         last = None   # nothing is left
-    return RecordPage(tuple(items), None if last is None else str(last), tx.records.count(wanted.conditions))
+    return RecordPage(tuple(items), None if last is None else str(last), table.count(wanted.conditions))
 
 
 def _fitting(row: int, record: Record, context: Context) -> Record:
@@ -83,8 +86,8 @@ def _fitting(row: int, record: Record, context: Context) -> Record:
         raise ResultTooLarge(f"{error}; the cursor {row} goes on after it") from error
 
 
-def _place(cursor: str) -> int | None:
-    """The row after which a page begins; None for the first page. Raises Refused."""
+def read_cursor(cursor: str) -> int | None:
+    """Where a page goes on, a row or the like; None for the first page. Raises Refused."""
     if not cursor:
         return None
     if not (cursor.isascii() and cursor.isdecimal()) or int(cursor) > LARGEST:

@@ -8,7 +8,19 @@ from memory.errors import VersionDiffers
 from memory.operation import Context, operation
 from memory.operations.records_get import fetch, fitting
 from memory.record import Record
-from memory.record_view import Content, GivenName, Guid, RecordView, Tags, Versions, version_of, view
+from memory.record_view import (
+    Content,
+    End,
+    GivenName,
+    Guid,
+    Reason,
+    RecordView,
+    Tags,
+    Versions,
+    end_ms,
+    version_of,
+    view,
+)
 from memory.sqlite.store import Transaction
 from memory.tags import parse
 
@@ -29,6 +41,10 @@ class UpdateRecord:
     """Another source."""
     tags: Tags | None = None
     """Other tags, in the place of those that it has."""
+    expires_at: End | None = None
+    """Another time from which on it is gone; empty for never."""
+    reason: Reason = ""
+    """Why; kept in the history."""
     if_version: Versions = ()
     """Only where the record has one of these versions."""
 
@@ -37,11 +53,12 @@ class UpdateRecord:
 def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordView:
     """Changes what is named of a record.
 
-    Raises NotThere, VersionDiffers, and ResultTooLarge where it does not fit into an answer.
+    Raises NotThere, VersionDiffers, Refused for an end that is no time to come, and ResultTooLarge where it does not fit into
+    an answer.
     """
     before = fetch(tx, change.guid)
     check_version(before, change.if_version)
-    after = fitting(_changed(before, change), context)
+    after = fitting(_changed(before, change, context.now_ms), context)
     if after == before:
         return view(before)
     after = after._replace(updated_at=context.now_ms)
@@ -56,9 +73,11 @@ def check_version(record: Record, allowed: tuple[str, ...]) -> None:
                              "at it and decide anew")
 
 
-def _changed(record: Record, change: UpdateRecord) -> Record:
+def _changed(record: Record, change: UpdateRecord, now_ms: int) -> Record:
     given: dict[str, Any] = {"content": change.content, "kind": change.kind, "scope": change.scope, "source": change.source}
     values = {name: value for name, value in given.items() if value is not None}
     if change.tags is not None:
         values["tags"] = orjson.dumps(parse(change.tags)).decode()
+    if change.expires_at is not None:
+        values["expires_at"] = end_ms(change.expires_at, now_ms)
     return record._replace(**values)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 import orjson
 
 from memory.sqlite.store import Transaction
+from memory.sqlite.versions import State
 
 
 class WriteInput(NamedTuple):
@@ -18,14 +19,23 @@ class WriteInput(NamedTuple):
     now_ms: int
     thread: str = ""          # the conversation that it is a turn of, if any
     seq: int | None = None    # its place there; by default after all that are there
+    expires_at: int | None = None   # Unix ms
 
 
 def write(tx: Transaction, new: WriteInput) -> str:
     """Stores the record and returns its guid."""
     tags = orjson.dumps(new.tags).decode() if new.tags else "[]"
     record = (new.guid, new.scope, new.kind, new.content, new.source, tags, new.now_ms, new.now_ms)
-    if new.thread:
+    if new.expires_at is not None:
+        tx.records.insert_whole(_whole(new, tags))
+    elif new.thread:
         tx.records.insert_turn(record, new.thread, new.seq)
     else:
         tx.records.insert(record)
     return new.guid
+
+
+def _whole(new: WriteInput, tags: str) -> State:
+    return State(new.guid, 1, new.scope, new.kind, new.source, tags, new.now_ms, new.now_ms, key=None, owner=None, data=None,
+                 expires_at=new.expires_at, in_context=0, encrypted=0, thread=new.thread or None, seq=new.seq, crc=None,
+                 content=new.content)

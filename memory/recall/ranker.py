@@ -20,10 +20,10 @@ from memory.recall.times import LANGUAGES, Times, read_times
 from memory.recall.vector_arm import VectorArm
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
-from memory.sqlite.outline import Since, read_outline
+from memory.sqlite.outline import NOTHING, Since, read_outline
 from memory.sqlite.records import RecordTable
 from memory.sqlite.vectors import VectorTable
-from memory.sqlite.vocabulary import Vocabulary
+from memory.sqlite.vocabulary import Rows, Vocabulary
 
 Mask = NDArray[np.bool_]
 MOST_TIMED = 200_000   # records of which the days are looked at, which takes a microsecond each
@@ -58,6 +58,7 @@ class Ranker:
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._changes = records.changes = Changes()
+        self._expired: set[int] = set()   # rows that the layout lacks for that
         self._known = 0            # the highest row that the layout has heard of
         self._committed = -1       # the highest row that is committed, as far as is known
         self._uncommitted = False  # whether the layout has what is not
@@ -70,8 +71,9 @@ class Ranker:
         """
         self._records.complete()
         self._vocabulary.open()
-        layout = self._current()
-        scene = Scene(layout, self._granularities, self._vocabulary, self._allowed(query, conditions, layout))
+        expired = np.asarray(self._records.expired_rows(), np.int64)
+        layout = self._without(expired)
+        scene = Scene(layout, self._granularities, self._vocabulary, self._allowed(query, conditions, layout), expired)
         POOL.used(self)
         if semantic:
             vector = self._vectors.search(scene, asked)
@@ -113,6 +115,17 @@ class Ranker:
     def nbytes(self) -> int:
         """What is kept."""
         return (self._layout.nbytes if self._layout is not None else 0) + self._filters.nbytes()
+
+    def _without(self, expired: Rows) -> Layout:
+        """The layout as of now, without those whose time has come: their neighbours are neighbours now."""
+        rows = set(expired.tolist())
+        for row in self._expired - rows:   # deleted, or there again by a clock that is behind
+            self._changes.add(row)
+        layout, self._expired = self._current(), rows
+        if len(expired) and len(layout.places(expired)):
+            layout = self._layout = layout.changed(expired, NOTHING)
+            self._granularities = Granularities(layout)
+        return layout
 
     def _current(self) -> Layout:
         """The layout as of now."""

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout
-from memory.sqlite.vocabulary import Vocabulary
+from memory.sqlite.vocabulary import Rows, Vocabulary
 
 Floats = NDArray[np.float32]
 
@@ -19,6 +19,7 @@ class Scene:
     granularities: Granularities
     vocabulary: Vocabulary
     allowed: NDArray[np.bool_] | None   # by place: what passes all filters; None for everything
+    expired: Rows                       # what the vocabulary still has, and the layout no more
 
 
 @dataclass(frozen=True, slots=True)

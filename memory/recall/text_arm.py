@@ -84,6 +84,9 @@ def _scores(scene: Scene, wanted: list[tuple[Term, bool]]) -> tuple[Floats, tupl
     sums = [Scores(granularity) for granularity in scene.granularities.all]
     for term, counted in wanted:
         rows, counts = term.postings(scene.vocabulary, counted=counted)
+        if len(scene.expired):
+            there = ~np.isin(rows, scene.expired)
+            rows, counts = rows[there], counts[there]
         places = layout.places(rows)
         held.append((term, places))
         for one in sums:

@@ -14,8 +14,10 @@ from memory.sqlite.damage import keep_log, structural_faults
 
 BUSY_MS = 10_000
 CHECKSUMS = 4   # the migration by which records have them
-ROWS = ("SELECT CAST(guid AS BLOB), CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
-        "AS BLOB), CAST(content AS BLOB), crc FROM records ORDER BY row")
+VERSIONS = 8    # the one by which earlier states are kept
+TEXTS = ("SELECT CAST(guid AS BLOB), CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
+         "AS BLOB), CAST(content AS BLOB), crc FROM ")
+ROWS, STATES = f"{TEXTS} records ORDER BY row", f"{TEXTS} versions WHERE content IS NOT NULL ORDER BY n"
 
 
 class Inspection(NamedTuple):
@@ -72,15 +74,17 @@ def inspect(path: Path) -> Inspection:
             return Inspection(0, 0, "", faults, [])
         if connection.pragma("user_version") < CHECKSUMS:
             return Inspection(0, 0, "", _index_faults(connection), [])
-        records, unknown, guids = _compare(connection)
+        records, unknown, guids = _compare(connection, ROWS)
+        if connection.pragma("user_version") >= VERSIONS:
+            guids = list(dict.fromkeys([*guids, *_compare(connection, STATES)[2]]))
         texts = [f"{len(guids)} records are not what was written"] if guids else []
         return Inspection(records, unknown, CommitCount(connection).mark, texts + _index_faults(connection), guids)
 
 
-def _compare(connection: apsw.Connection) -> tuple[int, int, list[str]]:
+def _compare(connection: apsw.Connection, rows: str) -> tuple[int, int, list[str]]:
     """(records, those without a checksum, guids of those whose checksum is another)."""
     records, unknown, guids = 0, 0, []
-    for guid, names, content, crc in connection.execute(ROWS):
+    for guid, names, content, crc in connection.execute(rows):
         records += 1
         if crc is None:
             unknown += 1

@@ -5,6 +5,8 @@ insertions, each in ascending order, and as seldom as possible: 8 microseconds a
 
 `records_fts` has the content of all records, `parts_fts` content and parts of those that have parts (memory/words.py).
 """
+from typing import Any
+
 import apsw
 
 CONTENTS = "records_fts(records_fts, rowid, content) "
@@ -41,13 +43,14 @@ class FullTextIndex:
             self._outdated.setdefault(row, (old_content, old_parts))
             self._changed.discard(row)
 
-    def gone_kind(self, kind: str) -> None:
-        """All records of a kind are about to be deleted; the index must be in step."""
+    def gone_where(self, which: str, values: list[Any]) -> None:
+        """All records that a WHERE clause over `records AS r` picks are about to be deleted; the index must be in step."""
         self._connection.execute(
-            f"INSERT INTO {CONTENTS} SELECT 'delete', row, content FROM records WHERE kind = ? ORDER BY row", (kind,))
+            f"INSERT INTO {CONTENTS} SELECT 'delete', row, content FROM records AS r{which} ORDER BY row", values)
         self._connection.execute(
-            f"INSERT INTO {PARTS} SELECT 'delete', row, content, parts FROM records WHERE kind = ? AND parts IS NOT NULL "
-            "ORDER BY row", (kind,))
+            f"INSERT INTO {PARTS} SELECT 'delete', row, content, parts FROM records AS r{which} AND parts IS NOT NULL "
+            "ORDER BY row",
+            values)
 
     def catch_up(self, last_row: int) -> None:
         """Brings the index in step with rows up to `last_row`, which must be in the table."""

@@ -47,6 +47,9 @@ class Outline(NamedTuple):
     threads: list[Turns]
 
 
+NOTHING = Outline(np.empty(0, np.int64), np.empty(0, np.int64), [])
+
+
 def read_outline(connection: apsw.Connection, since: Since) -> Outline:
     """The index must be in step with the records."""
     rows, lengths = _lengths(connection, since)

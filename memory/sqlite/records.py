@@ -1,41 +1,42 @@
 """The table of records: rows to insert wait in memory until something reads the table, and until the commit at the latest."""
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from memory.record import Record
 from memory.sqlite.changes import Changes
 from memory.sqlite.checksum import beginning, checksum, content_checksum
+from memory.sqlite.expiry import Expiry
 from memory.sqlite.filters import Conditions, Filters, where
 from memory.sqlite.fulltext import FullTextIndex
+from memory.sqlite.place import Place, places
 from memory.sqlite.rows import RowInsert
+from memory.sqlite.versions import STATE, Act, State, VersionTable, What
 from memory.words import parts_of
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
 INSERT = RowInsert(f"records(row, {COLUMNS}, crc, parts)", 11)
 INSERT_TURNS = RowInsert(f"records(row, {COLUMNS}, crc, parts, thread, seq)", 13)
+INSERT_WHOLE = RowInsert(f"records(row, {STATE}, content, parts)", 20)
 LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
 MOST_SEQ = 2**63 - 1
-SELECT = f"SELECT {COLUMNS}, 0.0 FROM records AS r"
-PAGE = f"SELECT r.row, {COLUMNS}, 0.0 FROM records AS r"
-FOUND = f"SELECT {', '.join('r.' + name for name in COLUMNS.split(', '))}, "
+READ = f"{COLUMNS}, expires_at"   # in the order of Record
+SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
+PAGE = f"SELECT r.row, {READ}, 0.0 FROM records AS r"
+FOUND = f"SELECT {', '.join('r.' + name for name in READ.split(', '))}, "
 SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
 WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
-CHANGE = "UPDATE records SET content = ?, parts = ?, updated_at = ?, crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
-AT_ROW = f"SELECT {COLUMNS} FROM records WHERE row = ?"
-REFILE = "UPDATE records SET scope = ?, kind = ?, source = ?, tags = ?, updated_at = ?, crc = ? WHERE row = ?"
+CHANGE = ("UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
+          "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?")
+AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
+REFILE = ("UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, updated_at = ?, "
+          "expires_at = ?, crc = ?, number = number + 1 WHERE row = ?")
+REVERT = ("UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, key = ?, owner = ?, data = ?, "
+          "in_context = ?, encrypted = ?, updated_at = ?, crc = ?, number = number + 1 WHERE row = ?")
+BY_GUID = " WHERE guid = ?"   # as `oldest` finds it, without the making of a statement
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
 ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
-
-
-class Place(NamedTuple):
-    """Where a record is, and what of it is indexed."""
-
-    row: int
-    guid: str
-    content: str
-    parts: str | None
 
 
 class RecordTable:
@@ -46,19 +47,29 @@ class RecordTable:
         self._connection = connection
         self._waiting: list[tuple[Any, ...]] = []
         self._turns: list[tuple[Any, ...]] = []   # that wait as well
+        self._whole: list[tuple[Any, ...]] = []   # and those with more than a content and names
         self._last_seqs: dict[str, int] = {}      # of the threads that this transaction has added to
         self.changes: Changes | None = None       # told of what is edited and deleted, where somebody wants to know
+        self.versions = VersionTable(connection)
         self._index = FullTextIndex(connection)
         self._last_row = 0
+        self.expiry = Expiry(connection)
         self.reset()
 
     def reset(self) -> None:
         """Forgets what waited: after a rollback, and at the beginning."""
         self._waiting.clear()
         self._turns.clear()
+        self._whole.clear()
         self._last_seqs.clear()
+        self.versions.reset()
+        self.expiry.reset()
         self._last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
         self._index.reset(self._last_row)
+
+    def acts(self, now_ms: int, actor: str, reason: str = "") -> None:
+        """What follows is done at that moment, Unix ms, which decides what has expired; by whom, and why, is kept."""
+        self.versions.act = Act(now_ms, actor, reason)
 
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """A new record, its values in the order of COLUMNS."""
@@ -75,13 +86,26 @@ class RecordTable:
 
     def insert_turn(self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None) -> None:
         """A new record in a thread, at the place `seq`, or after all that are there."""
+        seq = self._seq(thread, seq)
+        self.insert(record)
+        self._turns.append((*self._waiting.pop(), thread, seq))
+
+    def insert_whole(self, new: State) -> None:
+        """A new record with all that is known of it; its checksum is made here, and where it is None its place in a thread."""
+        self._last_row += 1
+        crc = checksum(beginning(new.scope, new.kind, new.source, new.tags), new.guid, new.content)
+        seq = self._seq(new.thread, new.seq) if new.thread else None
+        self._whole.append((self._last_row, *new._replace(seq=seq, crc=crc), parts_of(new.content)))
+        self.expiry.concerns |= new.expires_at is not None
+
+    def _seq(self, thread: str, seq: int | None) -> int:
+        """The place of one more turn: that, or after all that are there."""
         last = self._last_seqs.get(thread)
         if last is None:   # then none of this thread waits
             last = self._connection.execute(LAST_SEQ, (thread,)).get
         seq = min(last + 1, MOST_SEQ) if seq is None else seq
         self._last_seqs[thread] = max(last, seq)
-        self.insert(record)
-        self._turns.append((*self._waiting.pop(), thread, seq))
+        return seq
 
     def flush(self) -> None:
         """Puts the rows that wait into the table."""
@@ -91,52 +115,102 @@ class RecordTable:
         if self._turns:
             INSERT_TURNS.run(self._connection, self._turns)
             self._turns.clear()
+        if self._whole:
+            INSERT_WHOLE.run(self._connection, self._whole)
+            self._whole.clear()
 
     def complete(self) -> None:
         """Table and index as the commit wants them."""
         self.flush()
+        self.versions.flush()
         self._index.catch_up(self._last_row)
         self._last_seqs.clear()
 
     def by_guid(self, guid: str) -> Place | None:
         """One record."""
-        return self.oldest({"guid": guid})
+        if self.expiry.concerns:
+            return self.oldest({"guid": guid})
+        self.flush()
+        return next(places(self._connection, BY_GUID, [guid]), None)
 
     def oldest(self, filters: Filters) -> Place | None:
         """The first record that has the values of `filters`."""
         self.flush()
-        clauses, values = Conditions(filters).clauses()
-        found = self._connection.execute(
-            f"SELECT row, guid, content, parts FROM records AS r{where(*clauses)} ORDER BY row LIMIT 1", values)
-        return next(map(Place._make, found), None)
+        clauses, values = self._clauses(Conditions(filters))
+        return next(places(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values), None)
 
-    def replace_content(self, place: Place, new: str, now_ms: int) -> None:
+    def _clauses(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
+        return self.expiry.clauses(conditions, self.versions.act.now_ms)
+
+    def replace_content(self, place: Place, new: str, now_ms: int, what: What = "append") -> None:
         """Gives a record another content."""
-        self._index.changed(place.row, place.content, place.parts)
-        if self.changes is not None:
-            self.changes.add(place.row)
+        self._changing(place, what, new)
         self._connection.execute(CHANGE, (new, parts_of(new), now_ms, content_checksum(new), place.row))
 
+    def _changing(self, place: Place, what: What, content: str) -> None:
+        """A record is about to get this content, or other names; what it was is kept."""
+        self.versions.keep(place.state, place.content, what, content)
+        if content != place.content:
+            self._index.changed(place.row, place.content, place.parts)
+        if self.changes is not None:
+            self.changes.add(place.row)
+
     def delete(self, place: Place) -> None:
-        """Deletes a record."""
+        """Deletes a record; its last state is kept."""
+        self.versions.keep(place.state, place.content, "delete")
+        self._remove(place)
+
+    def _remove(self, place: Place) -> None:
         self._index.gone(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
 
     def delete_kind(self, kind: str) -> int:
-        """Deletes all records of a kind and returns how many they were."""
+        """Deletes all records of a kind and returns how many they were; their last states are kept."""
         self.complete()
-        self._index.gone_kind(kind)
+        clauses, values = self._clauses(Conditions({"kind": kind}))
+        which = where(*clauses)
+        self.versions.keep_all(which, values)
+        self._index.gone_where(which, values)
         if self.changes is not None:
             self.changes.add_all()
-        self._connection.execute("DELETE FROM records WHERE kind = ?", (kind,))
+        self._connection.execute(f"DELETE FROM records AS r{which}", values)
         return self._connection.changes()
+
+    def bring_back(self, deleted: State, wanted: State) -> None:
+        """Puts a deleted record back, as it was in one of its states. It comes after all others; in its thread where it was."""
+        act = self.versions.act
+        self.versions.keep_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
+        self.insert_whole(wanted._replace(number=deleted.number + 2, updated_at=act.now_ms, expires_at=deleted.expires_at))
+
+    def revert(self, place: Place, wanted: State) -> None:
+        """Gives a record the content and the names of an earlier state. When it expires stays as it is."""
+        self._changing(place, "restore", wanted.content)
+        crc = checksum(beginning(wanted.scope, wanted.kind, wanted.source, wanted.tags), wanted.guid, wanted.content)
+        self._connection.execute(REVERT, (
+            wanted.content, parts_of(wanted.content), wanted.scope, wanted.kind, wanted.source, wanted.tags, wanted.key,
+            wanted.owner, wanted.data, wanted.in_context, wanted.encrypted, self.versions.act.now_ms, crc, place.row))
+
+    def expired_rows(self) -> list[int]:
+        """Of the records whose time has come, and that are not deleted yet; nothing may wait."""
+        return self.expiry.rows(self.versions.act.now_ms)
+
+    def reap_expired(self, now_ms: int, most: int) -> int:
+        """Deletes records whose time has come, with all that is kept of them, so many at once. How many there were."""
+        self.flush()
+        which = " WHERE r.expires_at <= ? ORDER BY r.expires_at LIMIT ?"
+        found = list(places(self._connection, which, [now_ms, most]))
+        for place in found:
+            self._remove(place)
+            self.versions.forget(place.guid)
+        self.expiry.reset()
+        return len(found)
 
     def select(self, filters: Filters, order: str, limit: int | None, offset: int) -> Iterator[Record]:
         """Records with the values of `filters`, oldest first for `order` "asc", newest first for "desc"."""
         self.flush()
-        clauses, values = Conditions(filters).clauses()
+        clauses, values = self._clauses(Conditions(filters))
         window = " LIMIT ? OFFSET ?" if limit is not None or offset else ""
         if window:
             values += [-1 if limit is None else limit, offset]
@@ -155,7 +229,7 @@ class RecordTable:
         First those whose content matches, best first; then those that match by parts of words too. The limit counts last.
         """
         self.complete()
-        clauses, values = conditions.clauses()
+        clauses, values = self._clauses(conditions)
         if unwanted:
             clauses, values = [WITHOUT.format(index="parts_fts"), *clauses], [unwanted, *values]
         left = limit
@@ -175,26 +249,28 @@ class RecordTable:
     def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
         """Records that do not match an FTS5 expression ("" for all), newest first."""
         self.complete()
-        clauses, values = conditions.clauses()
+        clauses, values = self._clauses(conditions)
         if unwanted:
             clauses = [*clauses, WITHOUT.format(index="records_fts"), WITHOUT.format(index="parts_fts")]
             values = [*values, unwanted, unwanted]
         return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values))
 
     def replace(self, before: Record, after: Record) -> None:
-        """Gives a record that is there another content, and other names and tags."""
+        """Gives a record that is there another content, other names and tags, or another end."""
         place = self.by_guid(before.guid)
         if place is None:
             return
-        if after.content != before.content:
-            self.replace_content(place, after.content, after.updated_at)
+        self._changing(place, "update", after.content)
         crc = checksum(beginning(after.scope, after.kind, after.source, after.tags), after.guid, after.content)
-        self._connection.execute(REFILE, (after.scope, after.kind, after.source, after.tags, after.updated_at, crc, place.row))
+        self._connection.execute(REFILE, (
+            after.content, parts_of(after.content), after.scope, after.kind, after.source, after.tags, after.updated_at,
+            after.expires_at, crc, place.row))
+        self.expiry.concerns |= after.expires_at is not None
 
     def page(self, conditions: Conditions, order: str, beyond: int | None, limit: int) -> Iterator[tuple[int, Record]]:
         """(row, record) of those that the conditions allow and that come after the row `beyond` in that order."""
         self.flush()
-        clauses, values = conditions.clauses()
+        clauses, values = self._clauses(conditions)
         if beyond is not None:
             clauses, values = [BEYOND[order], *clauses], [beyond, *values]
         found = self._connection.execute(f"{PAGE}{where(*clauses)}{ORDER[order]}{_window(limit)}", values)
@@ -203,7 +279,7 @@ class RecordTable:
     def count(self, conditions: Conditions) -> int:
         """How many records the conditions allow."""
         self.flush()
-        clauses, values = conditions.clauses()
+        clauses, values = self._clauses(conditions)
         return int(self._connection.execute(f"SELECT count(*) FROM records AS r{where(*clauses)}", values).get)
 
 

@@ -40,6 +40,17 @@ def test_a_turn_has_the_messages_time_but_none_to_come(tmp_path: Path) -> None:
     assert [one.created_at for one in read_all(store)] == [NOW - 9, NOW - 5000, NOW, 0, NOW, NOW]
 
 
+def test_a_turn_stays_for_as_long_as_it_is_meant_to_in_its_place(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    for text, ttl_s in (("one", None), ("two", 60), ("three", None)):
+        hear(store, text, part={"timestamp": NOW - 5}, ttl_s=ttl_s)
+
+    assert [(seq, text) for _, seq, _, text in turns(store)] == [(0, "one"), (1, "two"), (2, "three")]
+    assert [(one.created_at, one.expires_at) for one in read_all(store)] == [
+        (NOW - 5, None), (NOW - 5, NOW + 60_000), (NOW - 5, None)]
+
+
 def test_without_a_username_the_sender_speaks(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 

@@ -108,6 +108,21 @@ def test_an_argument_that_the_block_does_not_have_is_an_error_at_deploy() -> Non
         args_of("memory_write", memory_idd=MEMORY_ID)
 
 
+def test_a_record_stays_for_as_long_as_it_is_meant_to(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    ask_store("memory_write", "tea", store, ttl_s=60)
+    ask_store("memory_write", "coffee", store)
+
+    assert [record.expires_at for record in read_all(store)] == [NOW + 60_000, None]
+
+
+@pytest.mark.parametrize("ttl_s", [0, -1, 1.5, "soon", 10**11])
+def test_a_time_to_stay_that_is_none_is_an_error_at_deploy(ttl_s: Any) -> None:
+    with pytest.raises(ValidationError, match="ttl_s"):
+        args_of("memory_write", memory_id=MEMORY_ID, ttl_s=ttl_s)
+
+
 def test_records_accumulate(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 

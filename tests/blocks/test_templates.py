@@ -9,7 +9,7 @@ from memory.errors import Refused, ResultTooLarge
 from memory.record import Record
 from tests.blocks.calls import NOW
 
-RECORD = Record("g-1", "s", "fact", "tea", "keeper", '["a","b"]', NOW, NOW + 1, 1.25)
+RECORD = Record("g-1", "s", "fact", "tea", "keeper", '["a","b"]', NOW, NOW + 1, score=1.25)
 
 
 def render(source: str, *records: Record) -> str:

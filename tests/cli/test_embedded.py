@@ -1,4 +1,7 @@
 """The operations from Python on a file, without bus and server."""
+import sqlite3
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,24 @@ def test_the_life_of_a_record(tmp_path: Path) -> None:
         with pytest.raises(NotThere):
             store.records.get(made.guid)
     assert_sound(file)
+
+
+def test_a_history_is_kept_and_what_is_over_is_deleted_when_the_file_is_opened(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with open_store(file, actor="ada") as store:
+        made = store.records.create("tea")
+        store.records.delete(made.guid, reason="mistaken")
+        assert store.records.restore(made.guid).content == "tea"
+        states = store.records.history(made.guid).items
+        soon = datetime.fromtimestamp(time.time() + 0.2, UTC).isoformat()
+        store.records.create("secret", expires_at=soon)
+    time.sleep(0.3)
+
+    with open_store(file) as store:
+        assert [(one.number, one.actor, one.reason) for one in states] == [(3, None, None), (2, "ada", None),
+                                                                           (1, "ada", "mistaken")]
+        assert store.records.list().total == 1
+    assert b"secret" not in {row[0] for row in sqlite3.connect(file).execute("SELECT CAST(content AS BLOB) FROM records")}
 
 
 def test_ids_differ_however_quickly_they_are_made(tmp_path: Path) -> None:

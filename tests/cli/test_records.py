@@ -17,11 +17,18 @@ def test_the_life_of_a_record_by_command(program: Program) -> None:
     (shown,) = records(program, "get", made["guid"]).lines
     (listed,) = records(program, "list", "--tags", "a", "--limit", "1").lines
     (found,) = records(program, "search", "coffee").lines
+    records(program, "delete", made["guid"], "--reason", "mistaken")
+    (deleted,) = records(program, "list", "--deleted").lines
+    (back,) = records(program, "restore", made["guid"], "--number", "2", "--reason", "undo").lines
+    (history,) = records(program, "history", made["guid"], "--limit", "3").lines
     gone, again = records(program, "delete", made["guid"]), records(program, "delete", made["guid"])
 
     assert (made["kind"], made["tags"], made["source"]) == ("fact", ["a", "b"], "cli")
     assert (changed["content"], grown["created"], shown["content"]) == ("coffee", False, "coffee\nblack")
     assert listed["items"] == [shown] == [hit["record"] for hit in found["items"]]
+    assert (deleted["items"], back["content"]) == ([shown], "coffee")
+    assert [(one["number"], one["change"], one["actor"], one["reason"]) for one in history["items"]] == [
+        (5, None, None, None), (4, "restore", "cli", "undo"), (3, "delete", "cli", "mistaken")]
     assert (gone.code, gone.lines) == (0, [{"done": True}])
     assert (again.code, again.out) == (1, "") and f"no record has the guid '{made['guid']}'" in again.err
 

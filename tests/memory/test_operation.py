@@ -53,7 +53,9 @@ def test_what_only_looks_is_told_from_what_changes() -> None:
         "records.create": ("write", True),
         "records.delete": ("delete", True),
         "records.get": ("read", False),
+        "records.history": ("read", False),
         "records.list": ("read", False),
+        "records.restore": ("write", True),
         "records.search": ("search", False),
         "records.update": ("write", True),
     }

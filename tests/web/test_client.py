@@ -32,7 +32,12 @@ def test_the_life_of_a_record(served: Served) -> None:
         page = await relay.records.list(uid, tags=["a", "b"], order="desc", limit=1)
         assert (page.items, page.total, page.next_cursor) == ((changed,), 1, None)
         assert [hit.record for hit in (await relay.records.search(uid, "coffee")).items] == [changed]
-        assert await relay.records.delete(uid, made.guid) is None
+        assert await relay.records.delete(uid, made.guid, reason="no more") is None
+        assert (await relay.records.list(uid, deleted=True)).items == (changed,)
+        assert (await relay.records.restore(uid, made.guid)).content == "coffee"
+        history = await relay.records.history(uid, made.guid, limit=3)
+        assert [(one.number, one.change, one.reason) for one in history.items] == [
+            (4, None, None), (3, "restore", None), (2, "delete", "no more")]
 
     with_relay(served, live)
 
@@ -75,10 +80,13 @@ def test_a_server_that_is_not_there_is_told() -> None:
 
 def test_a_key_is_sent(keyed: Served) -> None:
     uid = keyed.deploy()
-    key = make_key(keyed.house.root, "read", pipelines=(uid,))
+    key = make_key(keyed.house.root, "read", "write", pipelines=(uid,))
     wait_for(lambda: keyed.get("/v1/pipelines", **key.headers).status == 200, "the key is known")
 
     assert with_relay(keyed, lambda relay: relay.records.list(uid), key.text).total == 0
+    guid = with_relay(keyed, lambda relay: relay.records.create(uid, "tea"), key.text).guid
+    with_relay(keyed, lambda relay: relay.records.update(uid, guid, content="coffee"), key.text)
+    assert with_relay(keyed, lambda relay: relay.records.history(uid, guid), key.text).items[1].actor == "test"
     with pytest.raises(RelayError) as told:
         with_relay(keyed, lambda relay: relay.records.list(uid))
     assert told.value.status == 401

@@ -49,7 +49,8 @@ def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: obje
     assert {(place.method, place.path): access for place, access in places.items()}.items() <= routes.items()
     assert {(place.method, place.path.removeprefix("/v1/pipelines/{uid}")) for place in places} == {
         ("POST", "/records"), ("GET", "/records"), ("GET", "/records/{guid}"), ("PATCH", "/records/{guid}"),
-        ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append")}
+        ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append"),
+        ("GET", "/records/{guid}/history"), ("POST", "/records/{guid}/restore")}
 
 
 def test_the_life_of_a_record(records: Records) -> None:
@@ -67,6 +68,46 @@ def test_the_life_of_a_record(records: Records) -> None:
     assert shown.json["content"] == "coffee with milk" and shown.json["created_at"] == made.json["created_at"]
     assert (gone.status, gone.body) == (204, b"")
     assert records("GET", at).problem[0] == records("DELETE", at).problem[0] == 404
+
+
+def test_a_history_is_told_and_a_deletion_undone(records: Records) -> None:
+    made = records.create("tea")
+    at = "/" + made["guid"]
+    records("PATCH", at, {"content": "coffee", "reason": "tired"})
+    shown = records("GET", at)
+    assert records("DELETE", at + "?reason=gone%20off", If_Match=shown.headers["etag"]).status == 204
+    gone = records("GET", "?deleted=true").json
+    back = records("POST", at + "/restore", {"number": 1, "reason": "after all"}, If_Match=shown.headers["etag"])
+    first = records("GET", at + "/history?limit=2").json
+    rest = records("GET", at + f"/history?cursor={first['next_cursor']}").json
+
+    assert (gone["total"], gone["items"][0]["content"]) == (1, "coffee")
+    assert (back.status, back.json["content"], back.headers["etag"]) == (200, "tea", f'"{back.json["version"]}"')
+    told = [(one["number"], one["record"] and one["record"]["content"], one["change"], one["actor"], one["reason"])
+            for one in first["items"] + rest["items"]]
+    assert told == [(4, "tea", None, None, None), (3, None, "restore", "http", "after all"),
+                    (2, "coffee", "delete", "http", "gone off"), (1, "tea", "update", "http", "tired")]
+    assert first["total"] == 4 and rest["next_cursor"] is None
+
+
+def test_what_expires_is_told_until_then(records: Records) -> None:
+    made = records("POST", "", {"content": "tea", "expires_at": "2100-01-01T12:00:00+02:00"})
+    over = records("POST", "", {"content": "tea", "expires_at": "2020-01-01"})
+
+    assert made.json["expires_at"] == "2100-01-01T10:00:00.000Z"
+    assert over.problem[0] == 422 and "is over" in over.problem[1]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "expected"), [
+    ("GET", "/nobody/history", b"", 404), ("POST", "/nobody/restore", b"{}", 404), ("POST", "/nobody/restore", b"", 404),
+    ("DELETE", "/nobody?number=1", b"", 400), ("DELETE", "/nobody", b'{"reason": "x"}', 422),
+    ("DELETE", "/nobody?reason=" + "x" * 1025, b"", 422), ("GET", "/nobody/history?cursor=x", b"", 422),
+    ("POST", "/nobody/restore", b'{"number": 0}', 422), ("POST", "/nobody/restore", b'{"number": "1"}', 422),
+    ("GET", "?deleted=perhaps", b"", 422), ("POST", "/nobody/history", b"", 405),
+])
+def test_what_cannot_be_told_or_restored_is_refused(
+        records: Records, method: str, path: str, body: bytes, expected: int) -> None:
+    assert records(method, path, body).problem[0] == expected
 
 
 def test_what_is_said_and_what_is_created_lie_in_one_store(records: Records) -> None:

@@ -1,0 +1,98 @@
+"""records.history: every state of a record that is kept, the latest first, with who ended it, when and why."""
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from memory.errors import NotThere
+from memory.operation import Context, operation
+from memory.operations.records_list import read_cursor
+from memory.operations.records_read import RECORD_BYTES
+from memory.record_view import Guid, RecordView, view
+from memory.sqlite.store import Transaction
+from memory.sqlite.versions import Version
+from memory.times import Moment, as_time
+
+Number = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHistory:
+    """Whose history, and which page of it."""
+
+    guid: Guid
+    """The record's id, also of one that was deleted."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 50
+    """How many states at most; a page of long ones may have fewer."""
+    cursor: Annotated[str, Field(max_length=19)] = ""
+    """The `next_cursor` of the page before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordState:
+    """A record as it was, or is."""
+
+    number: int
+    """1 as it was made, one more with each change."""
+    record: RecordView | None
+    """Null where it was deleted."""
+    change: Literal["update", "append", "delete", "restore"] | None
+    """What ended this state; null where it is as it is now, and then nothing below is said."""
+    changed_at: Moment | None
+    """When that was."""
+    actor: str | None
+    """Who did it: an agent, a key's name, a program."""
+    reason: str | None
+    """What was said to it, if anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A page of states, the latest first."""
+
+    items: tuple[RecordState, ...]
+    next_cursor: str | None
+    """For the next page; null on the last one."""
+    total: int
+    """How many states there are on all pages."""
+
+
+@operation("records.history", access="read", mutates=False)
+def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History:
+    """Tells what a record was before each of its changes, and what became of it.
+
+    Raises NotThere where nothing is kept of it, and Refused for a cursor that is none.
+    """
+    before, total = read_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
+    items: list[RecordState] = []
+    size = 0
+    for state in _states(tx, wanted.guid):
+        if before is not None and state.number >= before:
+            continue
+        size += RECORD_BYTES + (len(state.record.content) if state.record else 0)
+        if len(items) == wanted.limit or (items and size > context.result_bytes):
+            return History(tuple(items), str(items[-1].number), total)
+        items.append(state)
+    return History(tuple(items), None, total)
+
+
+def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
+    """As it is now, and then as it was. Raises NotThere."""
+    place = tx.records.by_guid(guid)
+    if place is not None:
+        yield RecordState(place.whole.number, view(place.whole.record), None, None, None, None)
+        yield from map(_told, tx.records.versions.of(guid, place.content, place.whole.number))
+        return
+    deleted = tx.records.versions.deleted(guid)
+    if deleted is None:
+        raise NotThere(f"nothing is kept of a record {guid[:128]!r} in {tx.memory_id}")
+    yield RecordState(deleted.state.number + 1, None, None, None, None, None)
+    yield from map(_told, tx.records.versions.of(guid))
+
+
+def _told(version: Version) -> RecordState:
+    state, act = version.state, version.act
+    return RecordState(state.number, view(state.record) if version.there else None, version.what, as_time(act.now_ms),
+                       act.actor, act.reason or None)
+

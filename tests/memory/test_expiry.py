@@ -1,0 +1,169 @@
+"""expires_at: from that moment on no read tells a record, whether it is deleted yet or not."""
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.embedding.embedder import EmbeddingOptions
+from memory.embedding.loading import LazyEmbedder
+from memory.embedding.questions import Questions
+from memory.errors import NotThere, Refused
+from memory.memory_id import path_of
+from memory.operations.records_append import AppendInput, append
+from memory.operations.records_delete import DeleteInput, delete
+from memory.operations.records_write import write
+from memory.reaping import TOGETHER, reap
+from memory.recall.meaning import Meaning
+from memory.recall.pool import Pool
+from memory.sqlite.store import Store
+from memory.times import LAST_MS, as_time
+from memory.vectoring import keep, make, next_task
+from tests.memory.builders import (
+    MEMORY_ID,
+    NOW,
+    assert_sound,
+    contents,
+    find,
+    make_record,
+    make_store,
+    perform,
+    read_all,
+    write_all,
+)
+
+END = NOW + 1000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = make_store(tmp_path)
+    yield store
+    store.close()
+    assert_sound(store.path)
+
+
+def at(store: Store, now_ms: int, name: str, **given: Any) -> Any:
+    with store.transaction() as tx:
+        return perform(tx, name, now_ms=now_ms, **given)
+
+
+def test_no_read_tells_what_has_expired_and_nothing_changes_it(store: Store) -> None:
+    guid = at(store, NOW, "records.create", content="green tea", expires_at=as_time(END)).guid
+    write_all(store, "more tea")
+
+    for now_ms, there in ((END - 1, 1), (END, 0)):
+        store.records.acts(now_ms, "tester")
+        assert at(store, now_ms, "records.list").total == 1 + there
+        assert len(at(store, now_ms, "records.list", order="desc", limit=1000).items) == 1 + there
+        assert len(read_all(store)) == len(at(store, now_ms, "records.search", query="tea").items) == 1 + there
+        assert len(at(store, now_ms, "records.search", query="green", mode="hybrid").items) == there
+        assert len(find(store, "-more kind:observation")) == there
+        assert len(find(store, "gre*")) == there
+    for name, given in (("get", {}), ("update", {"content": "x"}), ("update", {"expires_at": ""}), ("append", {"content": "x"}),
+                        ("delete", {}), ("history", {}), ("restore", {"number": 1})):
+        with pytest.raises(NotThere):
+            at(store, END, f"records.{name}", guid=guid, **given)
+    with store.transaction() as tx:
+        assert delete(tx, DeleteInput(guid=guid)) == 0
+        assert append(tx, AppendInput(make_record("x"), guid, {}))[1] is False
+        assert delete(tx, DeleteInput(kind="observation")) == 2
+
+
+def test_when_it_expires_is_told_and_can_be_changed(store: Store) -> None:
+    made = at(store, NOW, "records.create", content="tea", expires_at="2100-01-01")
+    sooner = at(store, NOW, "records.update", guid=made.guid, expires_at="4102444800001")
+    never = at(store, NOW, "records.update", guid=made.guid, expires_at="")
+
+    assert [one.expires_at for one in (made, sooner, never)] == ["2100-01-01T00:00:00.000Z", "2100-01-01T00:00:00.001Z", None]
+    assert never == at(store, LAST_MS, "records.get", guid=made.guid)
+    assert at(store, NOW, "records.history", guid=made.guid).items[1].record == sooner
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("tomorrow", "is a time like"), ("2100-02-30", "is a time like"), (str(LAST_MS + 1), "up to the year 9999"),
+    (str(NOW), "is over"), ("1970-01-01", "is over"),
+])
+def test_an_end_that_is_none_to_come_is_refused(store: Store, text: str, said: str) -> None:
+    guid = at(store, NOW, "records.create", content="tea").guid
+
+    for name, given in (("create", {"content": "x"}), ("update", {"guid": guid})):
+        with pytest.raises(Refused, match=said):
+            at(store, NOW, f"records.{name}", expires_at=text, **given)
+    assert at(store, NOW, "records.list").total == 1
+
+
+def test_an_expired_turn_lends_nothing_to_its_neighbours(store: Store) -> None:
+    with store.transaction() as tx:
+        for content, end in (("where is the stadium", None), ("it is near the harbour", END), ("thank you so much", None)):
+            write(tx, make_record(content, thread="t", expires_at=end))
+    found = {now_ms: contents([hit.record for hit in at(store, now_ms, "records.search", query="harbour", mode="hybrid").items])
+             for now_ms in (END - 1, END)}
+
+    assert len(found[END - 1]) == 3
+    assert found[END] == []
+    reap(store, END, 90)
+    assert [hit.record.content for hit in at(store, END, "records.search", query="stadium", mode="hybrid").items] == [
+        "where is the stadium", "thank you so much"]
+
+
+@pytest.mark.parametrize("budget", [1 << 20, 0])
+def test_what_has_expired_is_not_found_by_its_meaning(tmp_path: Path, budget: int) -> None:
+    lazy = LazyEmbedder(EmbeddingOptions("local"))
+    lazy.get()
+    store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(budget)))
+    at(store, NOW, "records.create", content="my cat sleeps all day", expires_at=as_time(END))
+    write_all(store, "the tea is cold")
+    while (task := next_task(store, lazy.get(), True, 100)) is not None:
+        if task.one is not None:
+            keep(store, task.one, make(lazy.get(), task.texts))
+
+    for mode in ("semantic", "hybrid"):
+        first, second = (at(store, now_ms, "records.search", query="a kitten takes naps", mode=mode, limit=1).items
+                         for now_ms in (END - 1, END))
+        assert [hit.record.content for hit in first] == ["my cat sleeps all day"]
+        assert "my cat sleeps all day" not in [hit.record.content for hit in second]
+    store.close()
+
+
+def test_a_deleted_record_that_expires_cannot_be_brought_back_after_that(store: Store) -> None:
+    guid = at(store, NOW, "records.create", content="tea", expires_at=as_time(END)).guid
+    at(store, NOW, "records.delete", guid=guid)
+
+    assert at(store, END - 1, "records.list", deleted=True).total == 1
+    assert at(store, END, "records.list", deleted=True).total == 0
+    with pytest.raises(NotThere, match="has expired"):
+        at(store, END, "records.restore", guid=guid)
+    assert at(store, END - 1, "records.restore", guid=guid).expires_at == as_time(END)
+
+
+def test_what_has_expired_is_deleted_with_its_history_a_few_at_a_time(store: Store) -> None:
+    guid = at(store, NOW, "records.create", content="tea", expires_at=as_time(END)).guid
+    at(store, NOW, "records.update", guid=guid, content="coffee")
+    deleted = at(store, NOW, "records.create", content="secret", expires_at=as_time(END + 5)).guid
+    at(store, NOW, "records.delete", guid=deleted)
+    with store.transaction() as tx:
+        for _ in range(TOGETHER):
+            write(tx, make_record("x", expires_at=END + 1))
+
+    assert reap(store, END - 1, 90) == (0, END)
+    steps = [reap(store, END + 9, 90).gone for _ in range(3)]
+
+    assert steps == [TOGETHER + 1, 1, 0]
+    for table in ("records", "versions"):
+        assert store._connection.execute(f"SELECT count(*) FROM {table}").get == 0
+    assert store.records.expiry.concerns is False
+
+
+def test_a_store_knows_after_an_opening_or_a_rollback_whether_any_record_expires(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    assert store.records.expiry.concerns is False
+    store.begin()
+    write(store, make_record("tea", expires_at=END))
+    assert store.records.expiry.concerns is True
+    store.rollback()
+    assert store.records.expiry.concerns is False
+    at(store, NOW, "records.create", content="tea", expires_at=as_time(END))
+    store.close()
+
+    assert make_store(tmp_path).records.expiry.concerns is True

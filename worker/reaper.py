@@ -1,0 +1,69 @@
+"""Deletes what has had its time in a group's stores, in the background: a few at a time, between two batches."""
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import structlog
+
+from memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memory.reaping import Reaped, reap
+from memory.sqlite.connection import translated
+from memory.stores import OpenStores
+from memory.threads import DatabaseThread
+from worker.waiting import wait
+
+log = structlog.get_logger()
+GATHER_S = 5.0       # between two looks while much is written, and after a fault
+PAUSE_S = 0.02       # between two steps, for the group's own work
+LONGEST_S = 3600.0   # a clock may be set
+NOTHING = Reaped(0, None)
+
+
+class Reaper:
+    """For one group. A store in which nothing ends, and to which nothing is written, is not looked at again."""
+
+    def __init__(self, stores: Sequence[str], thread: DatabaseThread, history_days: float) -> None:
+        """`history_days` is how long earlier states and deleted records are kept."""
+        self._stores, self._thread, self._history_days = tuple(stores), thread, history_days
+        self._written = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something was written."""
+        self._written.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
+        try:
+            while True:
+                self._written.clear()
+                await wait(self._written, await self._round())
+                await asyncio.sleep(GATHER_S)
+        except StoreFenced:
+            log.warning("reaping_left", stores=self._stores)
+
+    async def _round(self) -> float | None:
+        """A step for each store, and further ones where there is more. How many seconds to wait at most."""
+        ends = [end for name in self._stores if (end := await self._reap(name)) is not None]
+        return min(max(min(ends) - time.time(), 0.0), LONGEST_S) if ends else None
+
+    async def _reap(self, name: str) -> float | None:
+        """All that is over in one store. When there will be more, Unix time in s."""
+        total = 0
+        try:
+            while (reaped := await self._thread.run(partial(_step, name=name, history_days=self._history_days))).gone:
+                total += reaped.gone
+                await asyncio.sleep(PAUSE_S)
+        except (StoreBusy, StoreBroken):
+            return time.time()
+        if total:
+            log.info("expired_deleted", memory_id=name, count=total)
+        return None if reaped.next_ms is None else reaped.next_ms / 1000
+
+
+def _step(stores: OpenStores, name: str, history_days: float) -> Reaped:
+    """A store that nothing was written to yet is not made for this."""
+    if not stores.exists(name):
+        return NOTHING
+    with translated(name):
+        return reap(stores.get(name), time.time_ns() // 1_000_000, history_days)
