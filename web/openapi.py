@@ -1,4 +1,5 @@
 """All that is served, described as OpenAPI 3.1: made from the routes, what stands beside each, and the operations."""
+import dataclasses
 import re
 from importlib.metadata import version
 from typing import Any
@@ -10,6 +11,7 @@ from memory.operation import Operation, all_operations
 from web.access import OPEN, OWN, access_of
 from web.described import HTML, JSON, KEYED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
+from web.operations import ACTION
 
 Json = dict[str, Any]
 SCHEMAS = "#/components/schemas/{model}"
@@ -20,7 +22,9 @@ PROBLEM_SCHEMA = {"type": "object", "required": ["type", "title", "status", "det
 LICENCE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 ABOUT = "Memory for agents, on a message bus. Every answer carries X-Request-Id."
 PARAMETER = re.compile(r"\{(\w+)\}")
-NAMES = {"uid": "The pipeline's uid.", "guid": "The record's guid.", "swarm": "The swarm's name.",
+NAMES = {"uid": "The pipeline's uid.", "guid": "The record's guid.", "id": "The id of the memory or entry.",
+         "memory_id": "The memory's id.", "entry_id": "The entry's id.",
+         "swarm": "The swarm's name.",
          "alias": "The agent's alias.",
          "ident": "The dead letter's id.", "token": "The agent's token.", "trigger": "The agent's block.", "name": "The file."}
 REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
@@ -87,7 +91,11 @@ def _success(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
         return {"204": {"description": "It is done."}}
     answer = {"description": "It is done.", "content": {JSON: {"schema": outputs[operation.name]}}}
-    return {"201" if operation.verb == "create" else "200": answer}
+    if operation.verb != "create":
+        return {"200": answer}
+    may_find = ACTION in {field.name for field in dataclasses.fields(operation.output)}
+    found = {"200": answer | {"description": "It was there already, or another one holds it now."}}
+    return {"201": answer} | (found if may_find else {})
 
 
 def _by_hand(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> Json:

@@ -11,7 +11,7 @@ from pipelines.report import Report
 from pipelines.shape import tell
 from web.answers import refuse_unknown
 from web.errors import BadRequest, Unprocessable
-from web.operation_routes import IN_HEADER, STORE, Place
+from web.operation_routes import IN_HEADER, IN_QUERY, STORE, Place
 from web.parts import parts_of
 from web.preconditions import etags_of
 from web.reading import read_body
@@ -21,11 +21,12 @@ async def read_input(request: web.Request, operation: Operation, place: Place) -
     """The input as JSON. Raises BadRequest, and Unprocessable with `faults`."""
     refuse_unknown(request, (*place.query_fields, STORE))
     report = Report()
-    given = _query(request, operation, place) if place.method == "GET" else await _body(request, operation, place, report)
+    in_query = place.method in IN_QUERY
+    given = _query(request, operation, place) if in_query else await _body(request, operation, place, report)
     given |= {name: request.match_info[name] for name in place.path_fields}
     if place.has_if_match and (versions := etags_of(request, hdrs.IF_MATCH)):
         given[IN_HEADER] = versions
-    return _checked(operation, given, report, is_text=place.method == "GET")
+    return _checked(operation, given, report, is_text=in_query)
 
 
 def _query(request: web.Request, operation: Operation, place: Place) -> dict[str, Any]:

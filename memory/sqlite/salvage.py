@@ -6,7 +6,8 @@ import apsw
 
 from memory.sqlite.connection import know_parts, open_store_file, translated
 
-KEYS = {"records": "row", "inbox": "n", "pending": "rowid", "attempts": "", "producer_ids": ""}   # by which rows are found
+KEYS = {"memories": "row", "entries": "", "records": "row", "inbox": "n", "pending": "rowid", "attempts": "",
+        "producer_ids": ""}   # by which rows are found
 UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.NoMemError)
 TOGETHER = 1000
 MOST_FAILURES = 100_000   # places that cannot be read, after which the rest is given up
@@ -19,10 +20,11 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
     with translated(str(damaged)), closing(apsw.Connection(str(new), flags=flags)) as connection:
         connection.execute("ATTACH ? AS damaged", (f"{damaged.absolute().as_uri()}?mode=ro",))
-        columns = {table: _columns(connection, table) for table in KEYS}
+        columns = {table: names for table in KEYS if (names := _columns(connection, table))}   # an older store has fewer
         # No transaction around it all: once something in one cannot be read, nothing is. It is synced when it is in place.
         connection.pragma("synchronous", "OFF")
-        for table, key in KEYS.items():
+        for table in columns:
+            key = KEYS[table]
             if key:
                 _Copy(connection, table, key, columns[table]).between(1, LAST_ROW)
             else:

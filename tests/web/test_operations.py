@@ -49,7 +49,10 @@ def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: obje
     assert {(place.method, place.path): access for place, access in places.items()}.items() <= routes.items()
     assert {(place.method, place.path.removeprefix("/v1/pipelines/{uid}")) for place in places} == {
         ("POST", "/records"), ("GET", "/records"), ("GET", "/records/{guid}"), ("PATCH", "/records/{guid}"),
-        ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append")}
+        ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append"),
+        *[(method, f"/{noun}{path}") for noun in ("memories", "entries") for method, path in
+          (("POST", ""), ("GET", ""), ("GET", "/{id}"), ("PATCH", "/{id}"), ("DELETE", "/{id}"))],
+        ("POST", "/knowledge/search"), ("POST", "/knowledge/context")}
 
 
 def test_the_life_of_a_record(records: Records) -> None:

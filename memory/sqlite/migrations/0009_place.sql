@@ -1,0 +1,1 @@
+-- Keeps the number until the migration of another branch takes it.
