@@ -12,6 +12,7 @@ from web.access import OPEN, OWN, access_of
 from web.described import HTML, JSON, KEYED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
 from web.operations import ACTION
+from web.soat.errors import SCHEMA, is_soat
 
 Json = dict[str, Any]
 SCHEMAS = "#/components/schemas/{model}"
@@ -52,11 +53,12 @@ def describe(app: web.Application) -> Json:
     for route, path in routes:
         called = operations.get((route.method, path))
         told = _operation(*called, outputs) if called else _by_hand(route, path, outputs)
-        paths.setdefault(path, {})[route.method.lower()] = told | _access(route, told["responses"])
+        told |= _access(route, told["responses"])
+        paths.setdefault(path, {})[route.method.lower()] = _in_soats_shape(told) if is_soat(path) else told
     return {"openapi": "3.1.0",
             "info": {"title": "Memrelay", "version": version("memrelay"), "license": LICENCE, "description": ABOUT},
             "paths": dict(sorted(paths.items())),
-            "components": {"schemas": {"Problem": PROBLEM_SCHEMA} | schemas, "securitySchemes": {
+            "components": {"schemas": {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA} | schemas, "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "mr_ID_SECRET; needed from the first key on"}}}}
 
 
@@ -131,6 +133,13 @@ def _access(route: web.AbstractRoute, responses: Json) -> Json:
     responses = {str(status): _problem(text, kind) for status, text in told.items()} | responses
     security: list[Json] = [] if access == OPEN else [{}, {"key": []}] if access == OWN else [{"key": []}]
     return {"responses": dict(sorted(responses.items())), "security": security, "x-scope": access}
+
+
+def _in_soats_shape(told: Json) -> Json:
+    """The same, with faults as its paths tell them."""
+    shape = {JSON: {"schema": {"$ref": SCHEMAS.format(model="Error")}}}
+    responses = {status: one | {"content": shape} if status >= "400" else one for status, one in told["responses"].items()}
+    return told | {"operationId": f"soat.{told['operationId']}", "tags": ["soat"], "responses": responses}
 
 
 def _problem(text: str, kind: str = JSON) -> Json:

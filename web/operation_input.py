@@ -1,4 +1,5 @@
 """The input of an operation from a request: path, query, body and If-Match, checked as a whole, with every fault at once."""
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -46,6 +47,14 @@ def _query(request: web.Request, operation: Operation, place: Place) -> dict[str
 
 async def _body(request: web.Request, operation: Operation, place: Place, report: Report) -> dict[str, Any]:
     """The object in the body; a field that there is not is told with the names that there are."""
+    value = await read_object(request, place.body_fields)
+    for name in value.keys() - set(place.body_fields):
+        report.unknown((name,), f"{operation.name} takes no such field here", name, place.body_fields)
+    return {name: held for name, held in value.items() if name in place.body_fields}
+
+
+async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The object in the body, which has these fields; {} where it is empty. Raises BadRequest and Unprocessable."""
     body, most = await read_body(request), parts_of(request).options.json_keys
     if too_many_keys(body, most):
         raise Unprocessable(f"the JSON has more than {most} keys, which is what web.max_json_keys allows")
@@ -54,10 +63,13 @@ async def _body(request: web.Request, operation: Operation, place: Place, report
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is no JSON: {error.msg}") from error
     if not isinstance(value, dict):
-        raise Unprocessable(f"the body is a JSON object with {', '.join(place.body_fields) or 'nothing in it'}")
-    for name in value.keys() - set(place.body_fields):
-        report.unknown((name,), f"{operation.name} takes no such field here", name, place.body_fields)
-    return {name: held for name, held in value.items() if name in place.body_fields}
+        raise Unprocessable(f"the body is a JSON object with {', '.join(names) or 'nothing in it'}")
+    return value
+
+
+def checked_input(operation: Operation, given: dict[str, Any]) -> bytes:
+    """An input that was read otherwise, as JSON with its defaults. Raises Unprocessable."""
+    return _checked(operation, given, Report(), is_text=False)
 
 
 def _checked(operation: Operation, given: dict[str, Any], report: Report, *, is_text: bool) -> bytes:

@@ -58,7 +58,8 @@ def test_the_same_text_is_skipped_and_confirms_the_entry(tx: Store, again: str) 
     assert contents(tx, memory) == [A]
 
 
-@pytest.mark.parametrize("other", ["The invoice is due in June", "The invoice is due in May 2027", "the invoice is not due in May"])
+@pytest.mark.parametrize("other", ["The invoice is due in June", "The invoice is due in May 2027",
+                                   "the invoice is not due in May"])
 def test_what_is_only_alike_is_not_the_same(tx: Store, other: str) -> None:
     memory = make_memory(tx)
 

@@ -32,7 +32,7 @@ class Route(NamedTuple):
 
     def filled(self, uid: str) -> str:
         return self.path.format(uid=uid, swarm="chat", alias="memory_write_", name="chat.js", token="t", trigger="memory_write",
-                                ident="1-0", guid="nobody")
+                                ident="1-0", guid="nobody", id="nobody", memory_id="nobody", entry_id="nobody")
 
 
 def routes_of(root: Path) -> list[Route]:
