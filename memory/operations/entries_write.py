@@ -80,6 +80,7 @@ def _decision(new: NewEntry, score: float) -> Mode:
 def _create(tx: Transaction, new: NewEntry, question: Question | None, likeness: Likeness) -> Written:
     write(tx, WriteInput(new.guid, new.memory, KIND, new.content, new.source, new.tags, new.now_ms))
     tx.records.flush()
+    tx.entries.digest(new.memory)
     if question is not None:
         keep_vector(tx, tx.records.last_row, new.content, question)
     return Written(new.guid, "created", likeness)

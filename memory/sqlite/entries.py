@@ -39,7 +39,7 @@ class EntryTable:
 
     def same(self, memory: str, digest: bytes) -> str | None:
         """The guid of the oldest entry with that text, or with a line that is that text."""
-        self._digest_all(memory)
+        self.digest(memory)
         guid: str | None = self._connection.execute(SAME, (memory, digest)).get
         return guid
 
@@ -67,8 +67,8 @@ class EntryTable:
         within = accumulate(count for count, _ in counted)
         return [word for (_, word), total in zip(counted, within, strict=True) if total <= MOST_RECORDS][:MOST_WORDS]
 
-    def _digest_all(self, memory: str) -> None:
-        """Whatever was written, edited or restored meanwhile, by whichever way."""
+    def digest(self, memory: str) -> None:
+        """Makes the digests of whatever was written, edited or restored meanwhile, by whichever way."""
         while some := self._connection.execute(UNDIGESTED, (memory, TOGETHER)).fetchall():
             for guid, content in some:
                 self._connection.executemany("INSERT OR IGNORE INTO entry_lines VALUES (?, ?, ?)",
