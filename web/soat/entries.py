@@ -7,17 +7,18 @@ from web.access import caller_of, needs
 from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
 from web.soat.calls import every_page, needed, owner_of, read_fields
-from web.soat.memories import WRONG, at_memory
+from web.soat.memories import AWAY, WRONG, at_memory
+from web.soat.shapes import SoatEntry, SoatWritten
 
 routes = web.RouteTableDef()
 MISSING = "Memory not found, or Memory entry not found"
-AWAY = "no worker serves its project"
 WRITTEN = ("content", "source", "source_type", "tags", "duplicate_threshold", "update_threshold", "mode")
 
 
 @routes.post("/api/v1/memories/{memory_id}/entries")
-@described({201: "a new entry, with its action", 200: "an entry that was there: skipped or updated", 400: WRONG, 404: MISSING,
-            503: AWAY}, headers=KEYED, body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}")
+@described({201: "a new entry, with its action", 200: "an entry that was there: skipped or updated", 400: WRONG, 404: MISSING}
+           | AWAY, headers=KEYED, gives={201: SoatWritten, 200: SoatWritten},
+           body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}")
 @needs("write")
 async def create(request: web.Request) -> web.Response:
     """Writes an entry, unless one says the same already."""
@@ -31,8 +32,8 @@ async def create(request: web.Request) -> web.Response:
 
 
 @routes.get("/api/v1/memories/{memory_id}/entries")
-@described({200: "an array of entries, the oldest first", 400: WRONG, 404: MISSING, 503: AWAY},
-           query={"tags": "only those with a tag that fits; several for any of them"})
+@described({200: "an array of entries, the oldest first", 400: WRONG, 404: MISSING} | AWAY,
+           gives={200: list[SoatEntry]}, query={"tags": "only those with a tag that fits; several for any of them"})
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """All entries of a memory, or those of tags."""
@@ -45,7 +46,7 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described({200: "the entry", 404: MISSING, 503: AWAY})
+@described({200: "the entry", 404: MISSING} | AWAY, gives={200: SoatEntry})
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One entry of a memory."""
@@ -53,7 +54,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.put("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described({200: "the entry", 400: WRONG, 404: MISSING, 503: AWAY}, headers=KEYED,
+@described({200: "the entry", 400: WRONG, 404: MISSING} | AWAY, headers=KEYED, gives={200: SoatEntry},
            body="{content?, tags?}; null clears the tags")
 @needs("write")
 async def update(request: web.Request) -> web.Response:
@@ -68,7 +69,7 @@ async def update(request: web.Request) -> web.Response:
 
 
 @routes.delete("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described({204: "it is gone", 404: MISSING, 503: AWAY}, headers=KEYED)
+@described({204: "it is gone", 404: MISSING} | AWAY, headers=KEYED)
 @needs("delete")
 async def delete(request: web.Request) -> web.Response:
     """Deletes an entry of a memory."""

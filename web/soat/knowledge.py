@@ -9,6 +9,7 @@ from web.answers import json_response
 from web.described import described
 from web.errors import BadRequest, NotFound, Problem, TooLate, Unavailable
 from web.soat.calls import call_each, project_of, read_fields, seen_pipelines
+from web.soat.shapes import SoatKnowledge
 
 routes = web.RouteTableDef()
 LISTS = ("memory_ids", "memory_tags", "document_paths", "document_ids")
@@ -19,7 +20,7 @@ LIMIT = 10
 
 @routes.post("/api/v1/knowledge/search")
 @described({200: "{results, degraded}, best first", 400: "nothing to look for, or a field is not as it should be"},
-           body="{project_id?, query?, min_score?, limit?, memory_ids?, memory_tags?}")
+           gives={200: SoatKnowledge}, body="{project_id?, query?, min_score?, limit?, memory_ids?, memory_tags?}")
 @needs("search")
 async def search(request: web.Request) -> web.Response:
     """Finds entries of memories by what is meant; by their words, and `degraded`, where nothing knows that."""

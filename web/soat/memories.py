@@ -8,16 +8,18 @@ from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
 from web.errors import BadRequest, NotFound, Problem
 from web.soat.calls import call, call_each, every_page, needed, no_memory, owner_of, project_of, read_fields, seen_pipelines
+from web.soat.shapes import SoatMemory
 
 routes = web.RouteTableDef()
 FIELDS = ("id", "project_id", "name", "description", "tags", "created_at", "updated_at")
 NULLABLE = ("description", "tags")
 MISSING = "Memory not found"
+AWAY = {503: "no worker serves the project", 504: "no answer in time"}
 WRONG = "a field is missing, or not as it should be"
 
 
 @routes.post("/api/v1/memories")
-@described({201: "the memory", 400: WRONG, 503: "no worker serves the project"}, headers=KEYED,
+@described({201: "the memory", 400: WRONG} | AWAY, headers=KEYED, gives={201: SoatMemory},
            body="{project_id, name, description?, tags?}")
 @needs("write")
 async def create(request: web.Request) -> web.Response:
@@ -29,7 +31,7 @@ async def create(request: web.Request) -> web.Response:
 
 
 @routes.get("/api/v1/memories")
-@described({200: "an array of memories, the oldest first", 400: WRONG, 503: "no worker serves a project"}, query={
+@described({200: "an array of memories, the oldest first", 400: WRONG} | AWAY, gives={200: list[SoatMemory]}, query={
     "project_id": "only those of this project", "tags": "only those with a tag that fits; several for any of them"})
 @needs("read")
 async def every(request: web.Request) -> web.Response:
@@ -44,7 +46,7 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get("/api/v1/memories/{memory_id}")
-@described({200: "the memory", 404: MISSING, 503: "no worker serves its project"})
+@described({200: "the memory", 404: MISSING} | AWAY, gives={200: SoatMemory})
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One memory."""
@@ -52,7 +54,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.put("/api/v1/memories/{memory_id}")
-@described({200: "the memory", 400: WRONG, 404: MISSING, 503: "no worker serves its project"}, headers=KEYED,
+@described({200: "the memory", 400: WRONG, 404: MISSING} | AWAY, headers=KEYED, gives={200: SoatMemory},
            body="{name?, description?, tags?}; null clears the last two")
 @needs("write")
 async def update(request: web.Request) -> web.Response:
@@ -67,7 +69,7 @@ async def update(request: web.Request) -> web.Response:
 
 
 @routes.delete("/api/v1/memories/{memory_id}")
-@described({204: "it is gone, with its entries", 404: MISSING, 503: "no worker serves its project"}, headers=KEYED)
+@described({204: "it is gone, with its entries", 404: MISSING} | AWAY, headers=KEYED)
 @needs("delete")
 async def delete(request: web.Request) -> web.Response:
     """Deletes a memory with its entries."""
