@@ -2,8 +2,8 @@
 
 Both keep what is written on disk before they answer, with a full-text index. Ours are `memrelay web` and a worker, and a call
 goes over the bus and back; the plain one (benchmarks/plain_rest.py) is one process. In each round: 1,000 reads and 500 writes a
-second, at that pace; as many as there are answers for, over 64 connections; and one after the other. Then what a call costs over
-the bus alone, beside the same operation on a store of one's own.
+second, at that pace; as many as there are answers for, over 64 connections; and one after the other. Then what a call costs
+over the bus alone, beside the same operation on a store of one's own.
 """
 import argparse
 import asyncio
@@ -126,7 +126,8 @@ def by_itself(folder: Path) -> Figures:
     """p50 of the same operations on a store of one's own, in ms: a transaction and its sync for each write."""
     with open_store(str(folder / "own.db")) as store:
         guid = store.records.create(CONTENT).guid
-        calls: dict[str, Callable[[], Any]] = {"read": lambda: store.records.get(guid), "write": lambda: store.records.create(CONTENT)}
+        calls: dict[str, Callable[[], Any]] = {"read": lambda: store.records.get(guid),
+                                               "write": lambda: store.records.create(CONTENT)}
         found = {}
         for kind, call in calls.items():
             times = []

@@ -95,12 +95,17 @@ class ListingArgs(MemoryArgs):
             said = call.reply(self.template.render(records))
         else:
             said = call.reply_json([as_object(record) for record in records])
-        if len(said.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
-            return said   # far from the limit, however it is escaped
-        envelope = msgspec.json.encode({"from": said.sender, "id": said.id, "args": said.args})
-        if len(envelope) > call.limits.message_bytes:
-            raise too_large(call.limits.message_bytes)
-        return said
+        return within_message(call, said)
+
+
+def within_message(call: Call, said: Message) -> Message:
+    """The answer itself. Raises ResultTooLarge."""
+    if len(said.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
+        return said   # far from the limit, however it is escaped
+    envelope = msgspec.json.encode({"from": said.sender, "id": said.id, "args": said.args})
+    if len(envelope) > call.limits.message_bytes:
+        raise too_large(call.limits.message_bytes)
+    return said
 
 
 def as_object(record: Record) -> dict[str, Any]:

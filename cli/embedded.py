@@ -43,6 +43,21 @@ class EmbeddedStore:
         """What is remembered."""
         return Noun("records", self._bind)
 
+    @cached_property
+    def memories(self) -> Noun[Callable[..., Any]]:
+        """Named memories."""
+        return Noun("memories", self._bind)
+
+    @cached_property
+    def entries(self) -> Noun[Callable[..., Any]]:
+        """What they hold."""
+        return Noun("entries", self._bind)
+
+    @cached_property
+    def knowledge(self) -> Noun[Callable[..., Any]]:
+        """What is found in them."""
+        return Noun("knowledge", self._bind)
+
     def _bind(self, operation: Operation) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             """Calls the operation, in a transaction of its own where it changes something. Raises Refused and StoreBusy."""

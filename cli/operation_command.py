@@ -21,7 +21,7 @@ from pipelines.shape import tell
 
 ACTOR = "cli"
 # By what JSON Schema calls them; all else is text.
-TYPES: dict[str, Any] = {"array": list[str], "integer": int, "boolean": bool}
+TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
 Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
                                     show_default=False)]
 Key = Annotated[str, typer.Option("--key", metavar="ID", help="Your own id: the same again has no second effect.",
@@ -57,7 +57,7 @@ def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
         argument = typer.Argument(metavar=name.upper(), help=told["description"], show_default=False)
         return _parameter(name, Annotated[kind, argument])
     text = told["description"] + " Several times for several." * (kind == list[str])
-    option = typer.Option(f"--{name.replace('_', '-')}", metavar="TEXT" if kind is not int else "NUMBER", help=text,
+    option = typer.Option(f"--{name.replace('_', '-')}", metavar="NUMBER" if kind in (int, float) else "TEXT", help=text,
                           show_default=False)
     return _parameter(name, Annotated[kind | None, option], None)
 

@@ -5,7 +5,8 @@ from cli.composition import fail, pipeline_named
 from cli.settings import Settings
 from memory.backup import BackedUpPipeline
 from memory.catalog import Catalog, Deployed
-from memory.memory_id import stores_below
+from memory.memory_id import path_of, stores_below
+from memory.sqlite.damage import note_of
 from pipelines.check import check
 from pipelines.plan import Plan
 
@@ -16,13 +17,20 @@ async def pipelines_with_stores(settings: Settings, names: Sequence[str]) -> lis
         fail(f"nothing is stored in {settings.memory.root}; memory.root names another folder")
     async with Catalog(settings.memory.root) as catalog:
         wanted = [await pipeline_named(catalog, name) for name in names] or await catalog.active()
-        return [await _with_stores(catalog, one) for one in wanted]
+        return [await _with_stores(settings, catalog, one) for one in wanted]
 
 
-async def _with_stores(catalog: Catalog, deployed: Deployed) -> BackedUpPipeline:
+async def _with_stores(settings: Settings, catalog: Catalog, deployed: Deployed) -> BackedUpPipeline:
     checked = check(await catalog.source(deployed.hash) or b"", uid=deployed.uid)
-    stores = list(Plan(checked.bundle).stores) if checked.bundle else []
+    plan = Plan(checked.bundle) if checked.bundle else None
+    stores = [] if plan is None else [name for name in plan.every_store if name in plan.stores or _is_there(settings, name)]
     return BackedUpPipeline(deployed.uid, deployed.name, deployed.hash, deployed.version, stores)
+
+
+def _is_there(settings: Settings, memory_id: str) -> bool:
+    """The store of named memories, which no bundle has to name."""
+    path = path_of(settings.memory.root, memory_id)
+    return path.exists() or note_of(path).exists()
 
 
 def wanted_stores(settings: Settings, names: Sequence[str], pipelines: Sequence[BackedUpPipeline]) -> list[str]:

@@ -3,6 +3,7 @@
 What is malformed is words to find. FTS5's own operators are words too: whatever reaches FTS5 is quoted here.
 """
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from memory.errors import Refused
@@ -59,10 +60,7 @@ class _Reading:
 def parse(text: str) -> Query:
     """Reads a query. Raises Refused where it has more than MAX_ITEMS different items, MAX_CHARS in them or MAX_FILTERS."""
     items = dict.fromkeys(_ITEM.findall(text.encode(errors="replace").decode().translate(_NOTHING)))
-    if len(items) > MAX_ITEMS:
-        raise Refused(f"the query has {len(items)} different words; at most {MAX_ITEMS} are taken")
-    if (length := sum(map(len, items))) > MAX_CHARS:
-        raise Refused(f"the different words of the query have {length} characters; at most {MAX_CHARS} are taken")
+    _check_size(items)
     reading = _Reading()
     for item in items:
         _read(item, reading)
@@ -73,6 +71,21 @@ def parse(text: str) -> Query:
     if query.excluded and not query.wants_words and not query.filters:
         return replace(query, words=tuple(item for item in items if tokens(item)), excluded=())
     return query
+
+
+def plain(text: str) -> Query:
+    """What is said, as words alone: nothing in it is syntax. Raises Refused as `parse` does."""
+    items = dict.fromkeys(text.encode(errors="replace").decode().translate(_NOTHING).split())
+    _check_size(items)
+    return Query(words=tuple(item for item in items if tokens(item)))
+
+
+def _check_size(items: Collection[str]) -> None:
+    """Of different items. Raises Refused."""
+    if len(items) > MAX_ITEMS:
+        raise Refused(f"the query has {len(items)} different words; at most {MAX_ITEMS} are taken")
+    if (length := sum(map(len, items))) > MAX_CHARS:
+        raise Refused(f"the different words of the query have {length} characters; at most {MAX_CHARS} are taken")
 
 
 def _read(item: str, reading: _Reading) -> None:

@@ -10,6 +10,7 @@ from pipelines.check import CheckedAgent, CheckedBundle
 from pipelines.senders import accepts
 
 RELAY = "relay"   # the store of a pipeline without memory blocks, for what waits and for what was done
+HOME = "memories"  # the store of its named memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class Plan:
         stores = dict.fromkeys(station.store for station in self._stations.values() if station.store)
         self.embedded_stores = frozenset(station.store for station in self._stations.values() if station.args.embeds)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
+        self.home = f"instances/{self.uid}/{HOME}"  # of named memories; it is there from the first call that needs it
+        self.every_store = tuple(dict.fromkeys((*self.stores, self.home)))
 
     def station(self, alias: str) -> Station | None:
         """The station of one agent."""

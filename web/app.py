@@ -19,6 +19,8 @@ from web.openapi import describe
 from web.parts import PARTS, Parts
 from web.rate import key_or_address, limit_rate
 from web.request_id import tell_id
+from web.soat import entries, knowledge, memories
+from web.soat.errors import speak_soat
 from web.status import read_status
 from web.traffic import Traffic
 
@@ -28,13 +30,13 @@ def make_app(parts: Parts) -> web.Application:
     options = parts.options
     hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
     limited = [limit_rate(options.rate, options.burst, key_or_address)] if options.rate else []
-    passed = [_attend(parts.traffic), compress, tell_problems, *limited, guard(hosts), refuse_undeclared]
+    passed = [_attend(parts.traffic), compress, speak_soat, tell_problems, *limited, guard(hosts), refuse_undeclared]
     app = web.Application(middlewares=passed, client_max_size=options.message_bytes)
     app[PARTS], app[LISTENERS] = parts, {}
     app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))
     app.add_routes(operations.routes())
     for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
-                  login.routes, pages.routes, documents.routes):
+                  login.routes, pages.routes, documents.routes, memories.routes, entries.routes, knowledge.routes):
         app.add_routes(table)
     app[documents.DOCUMENT] = describe(app)
     app.cleanup_ctx.append(evicting)

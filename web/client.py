@@ -48,6 +48,21 @@ class Relay:
         """What a pipeline remembers."""
         return Noun("records", self._bind)
 
+    @cached_property
+    def memories(self) -> Noun[Call]:
+        """Its named memories."""
+        return Noun("memories", self._bind)
+
+    @cached_property
+    def entries(self) -> Noun[Call]:
+        """What named memories hold."""
+        return Noun("entries", self._bind)
+
+    @cached_property
+    def knowledge(self) -> Noun[Call]:
+        """What is found in named memories."""
+        return Noun("knowledge", self._bind)
+
     def _bind(self, operation: Operation) -> Call:
         async def call(pipeline: str, /, *given: Any, store: str = "", idempotency_key: str = "", **named: Any) -> Any:
             """Calls the operation in the pipeline of that uid. Raises RelayError."""

@@ -1,4 +1,5 @@
 """All that is served, described as OpenAPI 3.1: made from the routes, what stands beside each, and the operations."""
+import dataclasses
 import re
 from importlib.metadata import version
 from typing import Any
@@ -10,6 +11,8 @@ from memory.operation import Operation, all_operations
 from web.access import OPEN, OWN, access_of
 from web.described import HTML, JSON, KEYED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
+from web.operations import ACTION
+from web.soat.errors import SCHEMA, is_soat
 
 Json = dict[str, Any]
 SCHEMAS = "#/components/schemas/{model}"
@@ -20,7 +23,9 @@ PROBLEM_SCHEMA = {"type": "object", "required": ["type", "title", "status", "det
 LICENCE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 ABOUT = "Memory for agents, on a message bus. Every answer carries X-Request-Id."
 PARAMETER = re.compile(r"\{(\w+)\}")
-NAMES = {"uid": "The pipeline's uid.", "guid": "The record's guid.", "swarm": "The swarm's name.",
+NAMES = {"uid": "The pipeline's uid.", "guid": "The record's guid.", "id": "The id of the memory or entry.",
+         "memory_id": "The memory's id.", "entry_id": "The entry's id.",
+         "swarm": "The swarm's name.",
          "alias": "The agent's alias.",
          "ident": "The dead letter's id.", "token": "The agent's token.", "trigger": "The agent's block.", "name": "The file."}
 REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
@@ -48,11 +53,12 @@ def describe(app: web.Application) -> Json:
     for route, path in routes:
         called = operations.get((route.method, path))
         told = _operation(*called, outputs) if called else _by_hand(route, path, outputs)
-        paths.setdefault(path, {})[route.method.lower()] = told | _access(route, told["responses"])
+        told |= _access(route, told["responses"])
+        paths.setdefault(path, {})[route.method.lower()] = _in_soats_shape(told) if is_soat(path) else told
     return {"openapi": "3.1.0",
             "info": {"title": "Memrelay", "version": version("memrelay"), "license": LICENCE, "description": ABOUT},
             "paths": dict(sorted(paths.items())),
-            "components": {"schemas": {"Problem": PROBLEM_SCHEMA} | schemas, "securitySchemes": {
+            "components": {"schemas": {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA} | schemas, "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "mr_ID_SECRET; needed from the first key on"}}}}
 
 
@@ -87,7 +93,11 @@ def _success(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
         return {"204": {"description": "It is done."}}
     answer = {"description": "It is done.", "content": {JSON: {"schema": outputs[operation.name]}}}
-    return {"201" if operation.verb == "create" else "200": answer}
+    if operation.verb != "create":
+        return {"200": answer}
+    may_find = ACTION in {field.name for field in dataclasses.fields(operation.output)}
+    found = {"200": answer | {"description": "It was there already, or another one holds it now."}}
+    return {"201": answer} | (found if may_find else {})
 
 
 def _by_hand(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> Json:
@@ -123,6 +133,13 @@ def _access(route: web.AbstractRoute, responses: Json) -> Json:
     responses = {str(status): _problem(text, kind) for status, text in told.items()} | responses
     security: list[Json] = [] if access == OPEN else [{}, {"key": []}] if access == OWN else [{"key": []}]
     return {"responses": dict(sorted(responses.items())), "security": security, "x-scope": access}
+
+
+def _in_soats_shape(told: Json) -> Json:
+    """The same, with faults as its paths tell them."""
+    shape = {JSON: {"schema": {"$ref": SCHEMAS.format(model="Error")}}}
+    responses = {status: one | {"content": shape} if status >= "400" else one for status, one in told["responses"].items()}
+    return told | {"operationId": f"soat.{told['operationId']}", "tags": ["soat"], "responses": responses}
 
 
 def _problem(text: str, kind: str = JSON) -> Json:

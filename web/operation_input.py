@@ -1,4 +1,5 @@
 """The input of an operation from a request: path, query, body and If-Match, checked as a whole, with every fault at once."""
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from pipelines.report import Report
 from pipelines.shape import tell
 from web.answers import refuse_unknown
 from web.errors import BadRequest, Unprocessable
-from web.operation_routes import BODILESS, IN_HEADER, STORE, Place
+from web.operation_routes import IN_HEADER, IN_QUERY, STORE, Place
 from web.parts import parts_of
 from web.preconditions import etags_of
 from web.reading import read_body
@@ -27,7 +28,7 @@ async def read_input(request: web.Request, operation: Operation, place: Place) -
     given |= {name: request.match_info[name] for name in place.path_fields}
     if place.has_if_match and (versions := etags_of(request, hdrs.IF_MATCH)):
         given[IN_HEADER] = versions
-    return _checked(operation, given, report, is_text=place.method in BODILESS)
+    return _checked(operation, given, report, is_text=place.method in IN_QUERY)
 
 
 def _query(request: web.Request, operation: Operation, place: Place) -> dict[str, Any]:
@@ -47,6 +48,14 @@ def _query(request: web.Request, operation: Operation, place: Place) -> dict[str
 
 async def _body(request: web.Request, operation: Operation, place: Place, report: Report) -> dict[str, Any]:
     """The object in the body; a field that there is not is told with the names that there are."""
+    value = await read_object(request, place.body_fields)
+    for name in value.keys() - set(place.body_fields):
+        report.unknown((name,), f"{operation.name} takes no such field here", name, place.body_fields)
+    return {name: held for name, held in value.items() if name in place.body_fields}
+
+
+async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The object in the body, which has these fields; {} where it is empty. Raises BadRequest and Unprocessable."""
     body, most = await read_body(request), parts_of(request).options.json_keys
     if too_many_keys(body, most):
         raise Unprocessable(f"the JSON has more than {most} keys, which is what web.max_json_keys allows")
@@ -55,10 +64,13 @@ async def _body(request: web.Request, operation: Operation, place: Place, report
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is no JSON: {error.msg}") from error
     if not isinstance(value, dict):
-        raise Unprocessable(f"the body is a JSON object with {', '.join(place.body_fields) or 'nothing in it'}")
-    for name in value.keys() - set(place.body_fields):
-        report.unknown((name,), f"{operation.name} takes no such field here", name, place.body_fields)
-    return {name: held for name, held in value.items() if name in place.body_fields}
+        raise Unprocessable(f"the body is a JSON object with {', '.join(names) or 'nothing in it'}")
+    return value
+
+
+def checked_input(operation: Operation, given: dict[str, Any]) -> bytes:
+    """An input that was read otherwise, as JSON with its defaults. Raises Unprocessable."""
+    return _checked(operation, given, Report(), is_text=False)
 
 
 def _checked(operation: Operation, given: dict[str, Any], report: Report, *, is_text: bool) -> bytes:

@@ -3,7 +3,7 @@
 | verb | request |
 |---|---|
 | create, list | POST, GET /v1/pipelines/{uid}/<noun> |
-| get, update, delete | GET, PATCH, DELETE /v1/pipelines/{uid}/<noun>/{guid} |
+| get, update, delete | GET, PATCH, DELETE /v1/pipelines/{uid}/<noun>/{guid}, or {id} |
 | any other | POST /v1/pipelines/{uid}/<noun>/<verb>, or .../<noun>/{guid}/<verb> where it needs a guid |
 | ... that needs a guid and changes nothing | GET /v1/pipelines/{uid}/<noun>/{guid}/<verb> |
 """
@@ -13,8 +13,8 @@ from typing import NamedTuple
 from memory.operation import Operation
 
 METHODS = {"create": "POST", "list": "GET", "get": "GET", "update": "PATCH", "delete": "DELETE"}
-BODILESS = ("GET", "DELETE")   # what else they take stands in the query
-IN_PATH = "guid"
+IN_PATH = ("guid", "id")   # whichever is needed
+IN_QUERY = ("GET", "DELETE")   # methods that take all else in the query
 IN_HEADER = "if_version"   # If-Match
 STORE = "store"            # a parameter of every operation
 
@@ -33,12 +33,11 @@ class Place(NamedTuple):
 def place_of(operation: Operation) -> Place:
     """By the rule."""
     fields = {field.name: field for field in dataclasses.fields(operation.input)}
-    needs_guid = IN_PATH in fields and fields[IN_PATH].default is dataclasses.MISSING
-    method = METHODS.get(operation.verb, "GET" if needs_guid and not operation.mutates else "POST")
-    path = f"/v1/pipelines/{{uid}}/{operation.noun}" + f"/{{{IN_PATH}}}" * needs_guid
+    in_path = tuple(name for name in IN_PATH if name in fields and fields[name].default is dataclasses.MISSING)
+    method = METHODS.get(operation.verb, "GET" if in_path and not operation.mutates else "POST")
+    path = f"/v1/pipelines/{{uid}}/{operation.noun}" + "".join(f"/{{{name}}}" for name in in_path)
     if operation.verb not in METHODS:
         path += f"/{operation.verb}"
-    in_path = (IN_PATH,) * needs_guid
     rest = tuple(name for name in fields if name not in (*in_path, IN_HEADER))
-    return Place(method, path, in_path, rest if method in BODILESS else (), () if method in BODILESS else rest,
-                 IN_HEADER in fields)
+    has_query = method in IN_QUERY
+    return Place(method, path, in_path, rest if has_query else (), () if has_query else rest, IN_HEADER in fields)

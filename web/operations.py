@@ -13,10 +13,11 @@ from web.answers import json_response
 from web.errors import NotFound, PreconditionFailed, Problem, TooLate, Unavailable, Unprocessable
 from web.messages import producer_id
 from web.operation_input import read_input
-from web.operation_routes import STORE, place_of
+from web.operation_routes import IN_PATH, STORE, place_of
 from web.parts import parts_of
 
 NOBODY = "http"   # who acts where no key was needed
+ACTION, MADE = "action", "created"   # of a create that may find what it would make
 PROBLEMS: dict[str, type[Problem]] = {NotThere.code: NotFound, VersionDiffers.code: PreconditionFailed, BROKEN: Problem,
                                       UNAVAILABLE: Unavailable}
 
@@ -39,12 +40,12 @@ def handler_of(operation: Operation) -> Handler:
         data = await read_input(request, operation, place)
         call = NewCall(uid, operation.name, data, operation.mutates, request.query.get(STORE, ""),
                        caller_of(request).name or NOBODY, producer_id(request) if operation.mutates else "")
-        return _told(request, operation, await _answer(request, call))
+        return _told(request, operation, await answer_to(request, call))
 
     return handle
 
 
-async def _answer(request: web.Request, call: NewCall) -> Any:
+async def answer_to(request: web.Request, call: NewCall) -> Any:
     """What the operation gives. Raises what its refusal is over HTTP, TooLate, and a fault of the bus."""
     parts = parts_of(request)
     try:
@@ -62,10 +63,12 @@ async def _answer(request: web.Request, call: NewCall) -> Any:
 def _told(request: web.Request, operation: Operation, output: Any) -> web.Response:
     if output is None:
         return web.Response(status=204)
-    response = json_response(output, 201 if operation.verb == "create" else 200)
+    is_made = operation.verb == "create" and output.get(ACTION, MADE) == MADE
+    response = json_response(output, 201 if is_made else 200)
     if "version" in output:
         response.headers[hdrs.ETAG] = f'"{output["version"]}"'
-    if operation.verb == "create":
+    if is_made:
         store = f"?{request.query_string}" if STORE in request.query else ""
-        response.headers[hdrs.LOCATION] = f"{request.path}/{output['guid']}{store}"
+        ident = next(output[name] for name in IN_PATH if name in output)
+        response.headers[hdrs.LOCATION] = f"{request.path}/{ident}{store}"
     return response

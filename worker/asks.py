@@ -71,7 +71,8 @@ class Asks:
             self._refuse(question, code, f"{reason}; ask again in a second")
             return
         try:
-            operation, memory_id = _operation(question.op), store_of(plan, question.store)
+            operation = _operation(question.op)
+            memory_id = store_of(plan, question.store, operation)
         except Refused as error:
             self._refuse(question, error.code, str(error))
             return

@@ -37,6 +37,7 @@ class BatchResult:
     put_off: list[PutOff] = field(default_factory=list)   # to be run again later
     left: Sequence[Work] = ()
     marks: dict[str, str] = field(default_factory=dict)   # store -> its last commit, for the bus
+    embedded: set[str] = field(default_factory=set)   # stores that are to have vectors from now on
     duplicates: Counter[str] = field(default_factory=Counter)   # pipeline -> inputs that were answered from the inbox
     took_s: float = 0.0
 
@@ -172,6 +173,8 @@ class Batch:
         outcome = outcome_of(work)
         outcome.store, outcome.answer = carry_out(work, call, self._begun, self._limits.message_bytes)
         outcome.size = len(outcome.answer)
+        if call.operation.embeds:
+            self._result.embedded.add(outcome.store)
         return outcome
 
     def _begun(self, memory_id: str) -> Store:
@@ -187,7 +190,7 @@ class Batch:
     def _known(self, work: Input) -> Outcome | None:
         """What the inbox holds of an input that came back, or of an earlier message with its producer's id."""
         key, touched = work.key, self._cascade.touched
-        stores = work.plan.stores + self._former if self._former else work.plan.stores
+        stores = work.plan.stores if work.call is None and not self._former else self._all_stores(work)
         for memory_id in stores:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
@@ -195,6 +198,11 @@ class Batch:
             if work.producer_id and (done := inbox.produced(_producer(work))) is not None:
                 return _again(work, done, "", [])
         return None
+
+    def _all_stores(self, work: Input) -> list[str]:
+        """Those of the plan, of named memories where there are some, and of earlier versions."""
+        home = work.plan.home
+        return [*work.plan.stores, *self._former, *[home] * (work.call is not None and self._stores.exists(home))]
 
     def _keep(self, work: Input, outcome: Outcome) -> None:
         """The inbox row. An input that touched no store has none: it is run again if it comes back, and says the same.

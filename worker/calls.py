@@ -24,7 +24,7 @@ def carry_out(work: Input, call: Call, begun: Callable[[str], Store], message_by
     """
     uid, numbers = work.plan.uid, count(1)
     try:
-        memory_id = store_of(work.plan, call.store)
+        memory_id = store_of(work.plan, call.store, call.operation)
     except Refused as error:
         return work.plan.stores[0], error_answer(error.code, str(error))
     context = Context(time_of(work.id), call.actor, RESULT_SHARE * message_bytes,
@@ -43,8 +43,15 @@ def perform(operation: Operation, data: bytes, tx: Store, context: Context) -> b
         return error_answer(error.code, str(error))
 
 
-def store_of(plan: Plan, memory_id: str) -> str:
-    """The store that a call names, by default the pipeline's first. Raises Refused for one that the bundle does not name."""
+def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
+    """The store that a call names, by default the operation's own or the pipeline's first.
+
+    Raises Refused for one that the bundle does not name.
+    """
+    if operation.home:
+        if memory_id not in ("", plan.home):
+            raise Refused(f"{operation.name} works on {plan.home} alone; leave the store out")
+        return plan.home
     if not memory_id:
         return plan.stores[0]
     if memory_id not in plan.stores:

@@ -14,7 +14,7 @@ def commits_to_tell(plans: Iterable[Plan], marks: Mapping[str, str]) -> list[byt
     """The commands, for the MULTI that acknowledges what these commits did; `marks` has the last commit of each store."""
     commands = []
     for plan in plans:
-        if words := [word for name in plan.stores if name in marks for word in (name, marks[name])]:
+        if words := [word for name in plan.every_store if name in marks for word in (name, marks[name])]:
             commands.append(pack("HSET", stores_key(plan.uid), *words))
     return commands
 

@@ -15,6 +15,7 @@ from worker.asks import Asks
 from worker.batch import Batch, BatchResult
 from worker.commits import commits_to_tell
 from worker.continuations import Continuations
+from worker.foresight import Foresight
 from worker.inputs import Work, place_of
 from worker.letters import Lettered, look_up, once_each, settle
 from worker.outbox import Outbox
@@ -43,11 +44,14 @@ class Group:
         self._thread, self._outbox, self._shared = thread, outbox, shared
         self._wanted = asyncio.Event()
         self.slots = {plan.uid: Slot(plan, self._wanted) for plan in plans}
-        self.stores = list(dict.fromkeys(name for plan in plans for name in plan.stores))
+        self.stores = list(dict.fromkeys(name for plan in plans for name in plan.every_store))
         self._patience = Patience(thread, self.stores, self.slots, shared.tally)
         self._fan_out, self._says_in_public = outbox.fan_out, any(plan.public for plan in plans)
-        self._recovery = Recovery(self.stores, self._patience, shared)
+        named = {name for plan in plans for name in plan.stores}
+        homes = [name for name in self.stores if name not in named]
+        self._recovery = Recovery(self.stores, homes, self._patience, shared)
         self._todo: deque[Work] = deque()   # continuations and what a full batch left over: before new entries
+        self._foresight = Foresight(shared.questions, self._wanted)
         self._continuations = Continuations(self._todo, self._patience, shared)
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
         self._reaper = Reaper(self.stores, thread, shared.limits.history_days)
@@ -81,6 +85,7 @@ class Group:
             log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
         finally:
             self._asks.end()
+            self._foresight.close()
         await self._thread.run(partial(close_stores, names=self.stores))
 
     def stop(self) -> None:
@@ -96,6 +101,7 @@ class Group:
         await self._continuations.load(tuple(self.stores), self.slots)
         while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
             self._shared.checkpoint("claimed")
+            await self._foresight.prepare(entries)
             together = sorted([*entries, *self._todo], key=place_of)   # an entry before what it has led to
             self._todo.clear()
             self._todo.extend(together)
@@ -112,13 +118,14 @@ class Group:
         agenda = self._continuations.agenda
         while True:
             self._todo.extend(agenda.take())
+            self._todo.extend(self._foresight.take())
             if not agenda.full:
                 self._take()
             if self._todo:
                 await self._work(journal=False)
             elif self._unconfirmed and all(future.done() for future in self._sent):
                 await self._confirm()
-            elif self._patience.over and not self._unconfirmed:
+            elif self._patience.over and not self._unconfirmed and not self._foresight.waits:
                 return
             else:
                 self._wanted.clear()
@@ -129,7 +136,7 @@ class Group:
         for uid, slot in self.slots.items():
             if entries := slot.take():
                 self._shared.tally.count_in(uid, len(entries))
-                self._todo.extend(entries)
+                self._todo.extend(self._foresight.sift(entries))
 
     async def _work(self, journal: bool) -> None:
         """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
@@ -147,7 +154,7 @@ class Group:
         public = self._says_in_public or self._recovery.lasts or self._continuations.may_say_in_public
         appends = await self._fan_out.appends(outcomes) if public else []
         self._send(outcomes, commits_to_tell(self.plans, result.marks), appends)
-        self.vectors.wake()
+        self.vectors.wake(result.embedded)
         self._reaper.wake()
 
     async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:

@@ -1,5 +1,5 @@
 """Recovery: what a group does before it takes anything new. Its stores are its own from then on, and attempts are over."""
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from memory.errors import StoreFenced
@@ -13,16 +13,19 @@ from worker.upkeep import close_stores, end_recovery, stores_below, take_over, t
 class Recovery:
     """In this order: `take_over`, then the group works off what it finds, then `end`."""
 
-    def __init__(self, stores: list[str], patience: Patience, shared: Surroundings) -> None:
-        """`stores` are those of the versions in service. While it lasts, those of earlier versions stand at its end."""
+    def __init__(self, stores: list[str], homes: Collection[str], patience: Patience, shared: Surroundings) -> None:
+        """`stores` are those of the versions in service. While it lasts, those of earlier versions stand at its end.
+
+        `homes` are those of them that no bundle names, where an earlier version may have worked all the same.
+        """
         self._stores, self._patience, self._shared = stores, patience, shared
-        self._own = len(stores)
+        self._own, self._homes = len(stores), homes
         self.lasts = True
 
     @property
     def former(self) -> tuple[str, ...]:
         """Stores of earlier versions, while it lasts: their inboxes may know what comes back."""
-        return tuple(self._stores[self._own:])
+        return (*self._stores[self._own:], *self._homes) if self.lasts else ()
 
     async def take_over(self, tenure: Tenure) -> None:
         """No earlier owner may write from now on. The bus may have lost its epochs; those in the stores are surpassed too."""
@@ -41,7 +44,7 @@ class Recovery:
 
     async def end(self) -> dict[str, list[str]]:
         """What was in flight has an outcome now. Returns, per store, the inputs that cannot come back."""
-        former = self.former
+        former = tuple(self._stores[self._own:])
         del self._stores[self._own:]
         settled = await self._patience.in_thread(partial(end_recovery, names=tuple(self._stores)))
         await self._patience.in_thread(partial(close_stores, names=former))
@@ -52,6 +55,7 @@ class Recovery:
     async def _former_stores(self, uids: Sequence[str]) -> list[str]:
         """The pipelines' own stores that no version in service works on: what an earlier one has left is known there alone."""
         below = await self._patience.in_thread(partial(stores_below, uids=uids))
+        self._homes = [name for name in self._homes if name in below]
         if below := [name for name in below if name not in self._stores]:
             others = await self._patience.attempt(self._shared.shelf.active)
             below = [name for name in below if all(name not in plan.stores for plan in others)]

@@ -17,5 +17,6 @@ def describe(groups: Collection[Group], shared: Surroundings) -> dict[str, Any]:
             uid = plan.uid
             told[uid] = read[uid] | {"hash": plan.hash, "paused": tally.paused.get(uid) or fault, "wal_bytes": wal_bytes,
                                      "outbox_bytes": group.outbox_bytes(uid), "waiting": group.waiting(uid),
-                                     "vectors_todo": group.vectors.backlog(plan.stores), "vectors_fault": group.vectors.fault}
+                                     "vectors_todo": group.vectors.backlog(plan.every_store),
+                                     "vectors_fault": group.vectors.fault}
     return {"loop_lag_ms": watch.take_lag_ms(), "groups_recreated": tally.recreated, "pipelines": told}

@@ -248,7 +248,7 @@ def connected(plans: Iterable[Plan]) -> list[list[Plan]]:
     """Plans that share stores, together; in the order in which they come."""
     together: list[tuple[set[str], list[Plan]]] = []
     for plan in plans:
-        stores, members = set(plan.stores), [plan]
+        stores, members = set(plan.every_store), [plan]
         for touching in [one for one in together if one[0] & stores]:
             together.remove(touching)
             stores |= touching[0]

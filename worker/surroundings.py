@@ -2,6 +2,7 @@
 from dataclasses import dataclass
 
 from memory.catalog import Catalog
+from memory.embedding.questions import Questions
 from worker.batch import Checkpoint
 from worker.embedding import EmbeddingThread
 from worker.limits import WorkerLimits
@@ -21,3 +22,4 @@ class Surroundings:
     tally: Tally
     watch: Watch
     embedding: EmbeddingThread
+    questions: Questions

@@ -1,7 +1,7 @@
 """Makes the vectors of a group's stores, in the background: writes never wait for it, nor it for more than a few of them."""
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ class VectorMaker:
     def __init__(self, plans: Sequence[Plan], stores: Sequence[str], thread: DatabaseThread, shared: Surroundings) -> None:
         """Nothing is looked at before `run`."""
         self._wanted = {name for plan in plans for name in plan.embedded_stores}
+        self._homes = {plan.home for plan in plans} - self._wanted   # wanted where there are named memories
         self._stores, self._thread, self._shared = tuple(stores), thread, shared
         self._embedding = shared.embedding
         self._woken = asyncio.Event()
@@ -42,9 +43,11 @@ class VectorMaker:
         self._others = ""   # that a store's vectors are of another embedder
         self.fault = ""     # why none are made
 
-    def wake(self) -> None:
-        """Something was written."""
-        self._woken.set()
+    def wake(self, wanted: Collection[str] = ()) -> None:
+        """Something was written; these stores are to have vectors from now on."""
+        self._wanted.update(wanted)
+        if self._concerned:
+            self._woken.set()
 
     def remake(self, token: str) -> bool:
         """All vectors are to be made anew, by the embedder of today, once for each token. Whether that has begun."""
@@ -61,12 +64,11 @@ class VectorMaker:
     async def run(self) -> None:
         """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
         try:
+            await self._look_at_homes()
             while True:
                 self._woken.clear()
-                if await self._round():
+                if self._concerned and await self._round():
                     continue
-                if not self._concerned:
-                    return
                 await self._woken.wait()
                 await asyncio.sleep(GATHER_S)
         except StoreFenced:
@@ -76,6 +78,15 @@ class VectorMaker:
     def _concerned(self) -> bool:
         """Whether any store has vectors, or is to have some."""
         return bool(self._wanted or self._backlogs)
+
+    async def _look_at_homes(self) -> None:
+        """Whether there are named memories from before."""
+        try:
+            for name in self._homes:
+                if await self._thread.run(partial(_has_memories, name=name)):
+                    self._wanted.add(name)
+        except (StoreBusy, StoreBroken) as fault:
+            self._tell(str(fault))   # the next that is made asks for vectors again
 
     async def _round(self) -> bool:
         """A step for each store. Whether there may be more to do."""
@@ -142,6 +153,10 @@ def _look(stores: OpenStores, name: str, wanted: bool) -> Look:
     if not stores.exists(name):
         return NOTHING
     return _with_store(stores, name, partial(look, wanted=wanted))
+
+
+def _has_memories(stores: OpenStores, name: str) -> bool:
+    return stores.exists(name) and _with_store(stores, name, lambda store: store.memories.any())
 
 
 def _with_store(stores: OpenStores, name: str, work: Callable[[Store], Result]) -> Result:

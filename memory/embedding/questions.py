@@ -1,7 +1,7 @@
 """Vectors of what is asked: made at once where the embedder is here, and awaited where it is elsewhere."""
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -68,6 +68,31 @@ class Questions:
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return found
+
+    def known(self, text: str, fingerprint: str) -> Question | None:
+        """The vector of a question, if it was made lately."""
+        with self._lock:
+            return self._kept.get((text, fingerprint))
+
+    def prepare(self, texts: Sequence[str]) -> Future[None]:
+        """Makes the vectors of so many texts (`KEPT` at most) by the embedder of today, in a thread of its own.
+
+        The future ends when they are known; with EmbeddingFault where they cannot be made.
+        """
+        return self._executor.submit(self._prepare, texts)
+
+    def _prepare(self, texts: Sequence[str]) -> None:
+        embedder = self.embedder.get()
+        fingerprint = str(embedder.fingerprint)
+        missing = [text for text in dict.fromkeys(texts) if self.known(text, fingerprint) is None]
+        if not missing:
+            return
+        vectors = embedder.embed(missing)
+        with self._lock:
+            for text, vector in zip(missing, vectors, strict=True):
+                self._kept[text, fingerprint] = Question(vector, embedder)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
 
     def close(self) -> None:
         """Nothing is asked any more."""

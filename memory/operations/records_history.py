@@ -7,7 +7,7 @@ from pydantic import Field
 
 from memory.errors import NotThere
 from memory.operation import Context, operation
-from memory.operations.records_list import read_cursor
+from memory.operations.records_list import place_of_cursor
 from memory.operations.records_read import RECORD_BYTES
 from memory.record_view import Guid, RecordView, view
 from memory.sqlite.store import Transaction
@@ -64,7 +64,7 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
 
     Raises NotThere where nothing is kept of it, and Refused for a cursor that is none.
     """
-    before, total = read_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
+    before, total = place_of_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
     items: list[RecordState] = []
     size = 0
     for state in _states(tx, wanted.guid):

@@ -1,4 +1,5 @@
 """records.list: pages of records in order of arrival, which stay as they are while others write."""
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -64,18 +65,22 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
     Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into an answer.
     """
     table = tx.records.versions if wanted.deleted else tx.records
-    found = table.page(wanted.conditions, wanted.order, read_cursor(wanted.cursor), wanted.limit + 1)
-    items: list[RecordView] = []
+    found = table.page(wanted.conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1)
+    records, cursor = page_within(found, wanted.limit, context)
+    return RecordPage(tuple(map(view, records)), cursor, table.count(wanted.conditions))
+
+
+def page_within(found: Iterable[tuple[int, Record]], limit: int, context: Context) -> tuple[list[Record], str | None]:
+    """(the records of a page, the cursor of the next one) of (row, record), one more than the limit. Raises ResultTooLarge."""
+    records: list[Record] = []
     last, size = None, 0
     for row, record in found:
         size += len(record.content) + RECORD_BYTES
-        if len(items) == wanted.limit or (items and size > context.result_bytes):
-            break
-        items.append(view(_fitting(row, record, context)))
+        if len(records) == limit or (records and size > context.result_bytes):
+            return records, str(last)
+        records.append(_fitting(row, record, context))
         last = row
-    else:
-        last = None   # nothing is left
-    return RecordPage(tuple(items), None if last is None else str(last), table.count(wanted.conditions))
+    return records, None
 
 
 def _fitting(row: int, record: Record, context: Context) -> Record:
@@ -86,7 +91,7 @@ def _fitting(row: int, record: Record, context: Context) -> Record:
         raise ResultTooLarge(f"{error}; the cursor {row} goes on after it") from error
 
 
-def read_cursor(cursor: str) -> int | None:
+def place_of_cursor(cursor: str) -> int | None:
     """Where a page goes on, a row or the like; None for the first page. Raises Refused."""
     if not cursor:
         return None

@@ -68,7 +68,8 @@ def _clauses(conditions: Conditions) -> Iterator[Clause]:
     parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
     parts += [Conditions(tags=(tag,)) for tag in conditions.tags]
     rest = replace(conditions, equal={}, tags=())
-    parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in ("kinds", "scopes", "after_ms", "before_ms")]
+    names = ("kinds", "scopes", "globs", "after_ms", "before_ms")
+    parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]
     for part in parts:
         clauses, values = part.clauses()
         if clauses:

@@ -64,6 +64,18 @@ class Matrix:
         self._slot_of[rows[rows < len(self._slot_of)]] = NOWHERE
         self._near = None
 
+    def nearest(self, rows: Rows, question: Floats, most: int) -> dict[int, float]:
+        """Row -> cosine of those of `rows` that are nearest to the question; `most` at most, in no order."""
+        inside = rows[rows < len(self._slot_of)]
+        slots = self._slot_of[inside]
+        there = slots >= 0
+        inside, slots = inside[there], slots[there]
+        dots = self._dots(slots, question)
+        if len(dots) > most:
+            best = np.argpartition(dots, -most)[-most:]
+            inside, dots = inside[best], dots[best]
+        return dict(zip(inside.tolist(), dots.tolist(), strict=True))
+
     def cosines(self, layout: Layout, question: Floats, allowed: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
         """(cosine with the question, whether there is one) of each place that is allowed.
 

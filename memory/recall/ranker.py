@@ -1,4 +1,5 @@
 """The ranker of one store: its layout, kept in step with what is written, and the arms that search it."""
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import apsw
@@ -13,6 +14,7 @@ from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout, Places
 from memory.recall.meaning import Meaning
 from memory.recall.pool import POOL
+from memory.recall.row_lists import RowLists
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.stems import Stems
 from memory.recall.text_arm import text_arm
@@ -44,6 +46,11 @@ class Ranked:
         rows, scores = self.scene.layout.row[self.places], self.scores[self.places]
         return dict(zip(rows.tolist(), scores.tolist(), strict=True))
 
+    def shares(self) -> dict[int, dict[str, float]]:
+        """Row -> what each arm says of it."""
+        rows, named = self.scene.layout.row[self.places], [(arm.arm, arm.score[self.places]) for arm in self.arms]
+        return {row: {name: float(scores[at]) for name, scores in named} for at, row in enumerate(rows.tolist())}
+
 
 class Ranker:
     """Works inside the store's open transaction, and sees what it has written. What a rollback undid is read anew."""
@@ -55,6 +62,7 @@ class Ranker:
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
         self._stems: dict[str, Stems] = {}
         self._vectors = VectorArm(vectors, meaning)
+        self._rows = RowLists(connection)
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._changes = records.changes = Changes()
@@ -87,6 +95,20 @@ class Ranker:
             return _ranked(timely(text.score, on_time), scene, limit, (text,), str(fault))
         return _ranked(timely(fused(text, vector), on_time), scene, limit, (text, vector))
 
+    def nearest(self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()) -> dict[int, float]:
+        """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and of those `beside`.
+
+        Of what was edited to meet them just now, some may be missing; what does no more, and is told, is for the caller to see.
+        """
+        self._records.complete()
+        if self._changes:
+            self._current()   # what was edited or deleted has another vector, or none
+        self._uncommitted = True   # as far as is known here
+        rows = self._rows.of(within, self._records.last_row)
+        POOL.used(self)
+        others = np.array(sorted(beside), np.int64)
+        return self._vectors.nearest(rows, vector, most) | self._vectors.nearest(others, vector, len(others))
+
     def committed(self) -> None:
         """The transaction was committed."""
         self._committed, self._uncommitted, self._changes.uncommitted = self._records.last_row, False, False
@@ -102,6 +124,7 @@ class Ranker:
     def drop(self) -> None:
         """Gives back what is kept; the next search reads it again."""
         self._layout, self._uncommitted = None, False
+        self._rows.drop()
         self._vectors.drop()
         self._filters = Filters(self._connection)
         self._vocabulary.changed()
@@ -114,7 +137,7 @@ class Ranker:
 
     def nbytes(self) -> int:
         """What is kept."""
-        return (self._layout.nbytes if self._layout is not None else 0) + self._filters.nbytes()
+        return (self._layout.nbytes if self._layout is not None else 0) + self._filters.nbytes() + self._rows.nbytes()
 
     def _without(self, expired: Rows) -> Layout:
         """The layout as of now, without those whose time has come: their neighbours are neighbours now."""

@@ -62,6 +62,20 @@ class VectorArm:
         calibration = embedder.calibration
         return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least)
 
+    def nearest(self, rows: Rows, question: Floats, most: int) -> dict[int, float]:
+        """Row -> cosine of those of `rows` (ascending) that are nearest to a question of the set that is searched."""
+        one, meaning = self._table.serving(), self._meaning
+        if one is None or meaning is None or not len(rows):
+            return {}
+        if (int(rows[-1]) + 1) * one.dimension * NUMBER > meaning.matrices.budget:
+            self.drop()
+            matrix = Matrix(one.dimension)   # of these alone, and not kept
+            matrix.add(self._table.read_rows(one, rows.tolist()))
+            return matrix.nearest(rows, question, most)
+        found = self._current(one).nearest(rows, question, most)
+        meaning.matrices.used(self)
+        return found
+
     def changed(self, rows: Rows) -> None:
         """These records were edited or deleted, or that was undone: the table has what is theirs now."""
         if self._matrix is not None:

@@ -2,7 +2,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
+TAG_FITS = "tags_match(r.tags, ?)"   # memory/sqlite/memories.py has the function
 
 Filters = dict[str, str]   # column (kind, scope, source, guid) -> the value it must have
 
@@ -17,6 +20,7 @@ class Conditions:
     tags: tuple[str, ...] = ()     # all of them
     after_ms: int | None = None    # created at this moment or later, Unix ms
     before_ms: int | None = None   # created before this moment, Unix ms
+    globs: tuple[str, ...] = ()    # one of them fits a tag, where there are any (memory/globs.py)
 
     def clauses(self) -> tuple[list[str], list[Any]]:
         """SQL over the table of records as `r`, and the values in it. Names in it are our own, never a user's."""
@@ -28,6 +32,9 @@ class Conditions:
                 values += wanted
         clauses += [HAS_TAG] * len(self.tags)
         values += self.tags
+        if self.globs:
+            clauses.append(TAG_FITS)
+            values.append(orjson.dumps(self.globs).decode())
         for clause, moment in (("r.created_at >= ?", self.after_ms), ("r.created_at < ?", self.before_ms)):
             if moment is not None:
                 clauses.append(clause)

@@ -7,7 +7,8 @@ import apsw
 from memory.sqlite.connection import know_parts, open_store_file, translated
 
 # By which rows are found.
-KEYS = {"records": "row", "versions": "n", "inbox": "n", "pending": "rowid", "attempts": "", "producer_ids": ""}
+KEYS = {"memories": "row", "entries": "", "records": "row", "versions": "n", "inbox": "n", "pending": "rowid", "attempts": "",
+        "producer_ids": ""}
 UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.NoMemError)
 TOGETHER = 1000
 MOST_FAILURES = 100_000   # places that cannot be read, after which the rest is given up
@@ -20,12 +21,11 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
     with translated(str(damaged)), closing(apsw.Connection(str(new), flags=flags)) as connection:
         connection.execute("ATTACH ? AS damaged", (f"{damaged.absolute().as_uri()}?mode=ro",))
-        columns = {table: names for table in KEYS if (names := _columns(connection, table))}
+        columns = {table: names for table in KEYS if (names := _columns(connection, table))}   # an older store has fewer
         # No transaction around it all: once something in one cannot be read, nothing is. It is synced when it is in place.
         connection.pragma("synchronous", "OFF")
-        for table, key in KEYS.items():
-            if table not in columns:
-                continue
+        for table in columns:
+            key = KEYS[table]
             if key:
                 _Copy(connection, table, key, columns[table]).between(1, LAST_ROW)
             else:

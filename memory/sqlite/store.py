@@ -9,7 +9,9 @@ from memory.errors import StoreBroken, StoreDamaged, StoreFenced
 from memory.sqlite.commits import CommitCount, lost_commits
 from memory.sqlite.connection import open_store_file, translated
 from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, structural_faults
+from memory.sqlite.entries import EntryTable
 from memory.sqlite.inbox import Inbox
+from memory.sqlite.memories import MemoryTable
 from memory.sqlite.pending import PendingTable
 from memory.sqlite.records import RecordTable
 from memory.sqlite.vectors import VectorTable
@@ -39,6 +41,7 @@ class Store:
                 self.pending = PendingTable(self._connection)
                 self.commits = CommitCount(self._connection)
                 self.vectors = VectorTable(self._connection)
+                self.memories, self.entries = MemoryTable(self._connection), EntryTable(self._connection)
         except StoreBroken:
             self._leave()
             raise
@@ -139,6 +142,11 @@ class Store:
         """Closes the file as it is, with a note on what is wrong, and returns what is to be raised."""
         self._leave()
         return condemn(Path(self.path), reason)
+
+    @property
+    def meaning(self) -> "Meaning | None":
+        """Who makes vectors of what is asked; None where words alone are known."""
+        return self._meaning
 
     @property
     def ranker(self) -> "Ranker":

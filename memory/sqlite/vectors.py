@@ -109,6 +109,15 @@ class VectorTable:
         run("UPDATE vector_sets SET looked_at = max(looked_at, min(?, (SELECT coalesce(max(row), 0) FROM records))) "
             "WHERE place = ?", (last, place))
 
+    def put_new(self, one: VectorSet, made: Made) -> None:
+        """Keeps the vector of a record that was made just now. It is made again where those before it have none yet."""
+        run = self._connection.execute
+        run(f"INSERT OR REPLACE INTO {_table(one.place)} VALUES (?, ?, ?)",
+            (made.row, crc32(made.text.encode()), made.vector))
+        run("UPDATE vector_sets SET looked_at = ?1 WHERE place = ?2 AND looked_at = ?1 - 1", (made.row, one.place))
+        if self.changes is not None:
+            self.changes.add(made.row)
+
     def backlog(self, one: VectorSet) -> int:
         """How many records have no vector yet; about, for those that were deleted before they got one count too."""
         return int(self._connection.execute(BACKLOG, {"place": one.place, "looked_at": one.looked_at}).get)

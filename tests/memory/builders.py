@@ -69,7 +69,8 @@ def find(tx: Store, query: str, **wanted: Any) -> list[Record]:
     return search(tx, SearchInput(query, PLENTY, **wanted))
 
 
-def perform(tx: Store, name: str, *, now_ms: int = NOW, actor: str = "tester", result_bytes: int = PLENTY, **given: Any) -> Any:
+def perform(tx: Store, name: str, /, *, now_ms: int = NOW, actor: str = "tester", result_bytes: int = PLENTY,
+            **given: Any) -> Any:
     """Calls an operation as its faces do: with what JSON can say, checked."""
     operation = all_operations()[name]
     asked = operation.adapter.validate_json(orjson.dumps(given), strict=True)

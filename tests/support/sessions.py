@@ -14,8 +14,9 @@ from tests.support.waiting import wait_for
 CHECKOUT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 UID, GUID = "3f9c2a71", re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+NAMED = re.compile(r"\b(mem|me)_[A-Za-z0-9-]+_[0-9a-f]{32}\b")   # ids of named memories and entries
 # What differs from run to run: guids, times and ids of entries, digests, rates.
-CHANGING = ((GUID, "GUID"), (re.compile(r"\b\d{13}(-\d+)?"), "TIME"), (re.compile(r"~[0-9a-f]{8}"), "~DIGEST"),
+CHANGING = ((NAMED, "ID"), (GUID, "GUID"), (re.compile(r"\b\d{13}(-\d+)?"), "TIME"), (re.compile(r"~[0-9a-f]{8}"), "~DIGEST"),
             (re.compile(r"\b[0-9.]+ a second"), "RATE"))
 
 
@@ -54,6 +55,7 @@ class Reader:
         ours = {"MEMRELAY_MEMORY__ROOT": "data/memory", "MEMRELAY_BUS__DATA": "data/bus", "MEMRELAY_WEB__PORT": "0"}
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")} | ours
         self._changed = {UID: UID}
+        self._named: dict[str, str] = {}   # the first id of each sort that was printed
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -101,13 +103,15 @@ class Reader:
                               check=False)
         if guid := GUID.search(done.stdout):
             self._changed.setdefault("guid", guid[0])
+        for named in NAMED.finditer(done.stdout):
+            self._named.setdefault(named[1], named[0])
         return done.stdout
 
     def adapted(self, text: str) -> str:
         """A page's text, with this run's uid, url and guid."""
         for was, now in self._changed.items():
             text = GUID.sub(now, text) if was == "guid" else text.replace(was, now)
-        return text
+        return NAMED.sub(lambda named: self._named.get(named[1], named[0]), text)
 
 
 def looks_like(shown: str, printed: str) -> bool:

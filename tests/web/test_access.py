@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from memory.keys import SCOPES
+from memory.operation import all_operations
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key, revoke
@@ -32,7 +33,7 @@ class Route(NamedTuple):
 
     def filled(self, uid: str) -> str:
         return self.path.format(uid=uid, swarm="chat", alias="memory_write_", name="chat.js", token="t", trigger="memory_write",
-                                ident="1-0", guid="nobody")
+                                ident="1-0", guid="nobody", id="nobody", memory_id="nobody", entry_id="nobody")
 
 
 def routes_of(root: Path) -> list[Route]:
@@ -79,6 +80,12 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
                   for scope in SCOPES}
         await_closed(served)
         yield Door(served, routes, kinds, mine)
+
+
+def is_unserved(route: Route, answer: Answer) -> bool:
+    """It calls an operation, and no worker runs here."""
+    nouns = {operation.noun for operation in all_operations().values()}
+    return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))
 
 
 STRANGERS = ("none", "no key at all", "another scheme", "malformed", "wrong secret", "another id", "no session",
@@ -132,7 +139,7 @@ def test_what_has_no_uid_shows_only_the_keys_own_pipelines(door: Door) -> None:
     for route in door.routes:
         if route.access == "read" and not route.has_uid:
             answer = door.ask(route, "right")
-            assert answer.status == 200, route
+            assert answer.status == 200 or is_unserved(route, answer), route
             assert CANARY.encode() not in answer.body
 
 
@@ -140,8 +147,7 @@ def test_the_right_key_is_let_in_everywhere(door: Door) -> None:
     for number, route in enumerate(door.routes):
         if route.access in SCOPES:
             answer = door.ask(route, "right", door.mine[number])
-            called = "/records" in route.path and answer.status == 503   # no worker runs here
-            assert called or answer.status in (200, 202, 204, 404, 422), (route, answer)
+            assert is_unserved(route, answer) or answer.status in (200, 202, 204, 400, 404, 422), (route, answer)
             assert b"is in service; GET" not in answer.body   # it knows the pipeline, if not what is asked for of it
 
 

@@ -23,8 +23,10 @@ class Gate(NamedTuple):
 
     def status(self, operation: Operation, key: str, uid: str = "") -> int:
         place = place_of(operation)
-        path = place.path.format(uid=uid or self.uid, guid="nobody")
-        body = {"content": "x"} if "content" in place.body_fields else {"query": "x"} if "query" in place.body_fields else b""
+        path = place.path.format(uid=uid or self.uid, guid="nobody", id="nobody")
+        if "memory_id" in place.query_fields:
+            path += "?memory_id=nobody"
+        body = {name: "x" for name in ("content", "query", "memory_id", "name") if name in place.body_fields} or b""
         return ask(self.served.url, place.method, path, body, self.keys[key].headers if key else {}).status
 
 

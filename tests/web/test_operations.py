@@ -50,7 +50,10 @@ def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: obje
     assert {(place.method, place.path.removeprefix("/v1/pipelines/{uid}")) for place in places} == {
         ("POST", "/records"), ("GET", "/records"), ("GET", "/records/{guid}"), ("PATCH", "/records/{guid}"),
         ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append"),
-        ("GET", "/records/{guid}/history"), ("POST", "/records/{guid}/restore")}
+        ("GET", "/records/{guid}/history"), ("POST", "/records/{guid}/restore"),
+        *[(method, f"/{noun}{path}") for noun in ("memories", "entries") for method, path in
+          (("POST", ""), ("GET", ""), ("GET", "/{id}"), ("PATCH", "/{id}"), ("DELETE", "/{id}"))],
+        ("POST", "/knowledge/search"), ("POST", "/knowledge/context")}
 
 
 def test_the_life_of_a_record(records: Records) -> None:

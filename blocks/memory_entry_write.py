@@ -1,0 +1,65 @@
+"""memory_entry_write: writes the text to a named memory, unless an entry says the same already (docs/memories.md)."""
+from typing import Annotated
+
+from pydantic import Field
+
+from blocks.contract import Call, Transient
+from blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Tags
+from blocks.registry import block
+from bus.message import Message
+from memory.entry_text import MOST_CHARACTERS
+from memory.entry_vector import asked_vector
+from memory.errors import VectorAwaited
+from memory.named_view import Source
+from memory.operations.entries_create import Threshold, told_of
+from memory.operations.entries_write import DUPLICATE, UPDATE, Mode, NewEntry, write_entry
+from memory.operations.memories_create import CreateMemory, add_memory
+
+
+class EntryArgs(MemoryArgs):
+    """The store is that of the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
+
+    memory: Annotated[str, Field(max_length=256)] = ""
+    """The memory's id, or its name; a memory of that name is made where there is none. Needed."""
+    source: Source = "agent"
+    """Where the entries come from: `manual`, `agent` or `extraction`."""
+    tags: Tags = ()
+    """Tags of a new entry: a JSON array in a string, an array, or a comma list."""
+    duplicate_threshold: Threshold = DUPLICATE
+    """How alike an entry must be for the text to be skipped; more than 1 is never."""
+    update_threshold: Threshold = UPDATE
+    """How alike an entry must be for the text to be added to it; more than 1 is never."""
+    mode: Mode | None = None
+    """`skip`, `merge`, `create` or `supersede`, as `entries.create` has them; by default the document's rule."""
+
+    @property
+    def embeds(self) -> bool:
+        """Entries are compared by what they mean."""
+        return True
+
+    def warnings(self) -> list[str]:
+        """The block answers with an error each time."""
+        return MemoryArgs.warnings(self) or ([] if self.memory.strip() else [NO_MEMORY])
+
+
+NO_MEMORY = "memory is missing: set it in wf_webhook_args to the id or the name of a memory"
+
+
+@block("memory_entry_write", EntryArgs)
+def memory_entry_write(call: Call, args: EntryArgs) -> Message:
+    """Answers with the entry that holds the text now and its `action`: `created`, `updated` or `skipped`."""
+    if faults := EntryArgs.warnings(args):
+        return call.error(faults[0] if args.memory_id else NO_MEMORY_ID)
+    if not call.text.strip() or len(call.text) > MOST_CHARACTERS:
+        return call.error("no content" if not call.text.strip() else f"an entry has at most {MOST_CHARACTERS} characters")
+    try:
+        question = asked_vector(call.tx, call.text)
+    except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
+        raise Transient(str(awaited), awaited.after_s) from awaited
+    found = call.tx.memories.find(args.memory) or call.tx.memories.named(args.memory)
+    if found is None and args.memory.startswith("mem_"):
+        return call.error(f"no memory has the id {args.memory!r}; name it, or make it first")
+    memory = found or add_memory(call.tx, CreateMemory(args.memory), call.new_guid(), call.now_ms)
+    new = NewEntry(call.new_guid(), memory.id, call.text, call.now_ms, args.source, args.tags, args.duplicate_threshold,
+                   args.update_threshold, args.mode)
+    return call.reply_json(told_of(call.tx, write_entry(call.tx, new, question)))

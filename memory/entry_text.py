@@ -1,0 +1,34 @@
+"""The text of an entry: when two are the same before anything is embedded, and how one is added to another."""
+import unicodedata
+from hashlib import blake2b
+
+MOST_CHARACTERS = 1 << 15   # of an entry, and so of a merged one: no embedder looks further
+DIGEST_BYTES = 16
+
+
+def normalised(text: str) -> str:
+    """What texts have in common that differ in case, white space and the full stop at the end alone."""
+    plain = unicodedata.normalize("NFC", text).casefold()
+    return " ".join(unicodedata.normalize("NFC", plain).split()).removesuffix(".").rstrip()
+
+
+def digest_of(text: str) -> bytes:
+    """The same for texts that are the same."""
+    return blake2b(normalised(text).encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def digests_of(text: str) -> set[bytes]:
+    """Of an entry: as a whole, and of each line, since merged facts are a line each."""
+    return {digest_of(one) for one in (text, *lines_of(text))}
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that say something."""
+    return [line for line in text.split("\n") if normalised(line)]
+
+
+def merged(old: str, new: str) -> str:
+    """`old` with the lines of `new` below that it does not have; `old` itself where it has them all."""
+    known = {normalised(line) for line in lines_of(old)}
+    added = [line for line in new.split("\n") if normalised(line) and normalised(line) not in known]
+    return "\n".join([old, *added]) if added else old

@@ -1,0 +1,56 @@
+"""entries.create: writes an entry to a named memory, unless it is there already (docs/memories.md)."""
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from memory.entry_vector import known_vector
+from memory.named_ids import ALIAS
+from memory.named_view import Fact, Ident, Source, TagList, WrittenEntry, entry_fields
+from memory.operation import Context, operation
+from memory.operations.entries_write import DUPLICATE, UPDATE, Mode, NewEntry, Written, write_entry
+from memory.operations.memories_get import fetch_memory
+from memory.operations.records_get import fetch
+from memory.sqlite.store import Transaction
+
+Threshold = Annotated[float, Field(ge=0, le=2)]   # above 1: never
+
+
+@dataclass(frozen=True, slots=True)
+class CreateEntry:
+    """What is to be remembered, and how alike another entry must be to hold it already."""
+
+    memory_id: Ident
+    """The memory that it belongs to."""
+    content: Fact
+    """The fact or observation."""
+    source: Source = "manual"
+    """Where it comes from."""
+    tags: TagList = ()
+    """Words to find it by."""
+    duplicate_threshold: Threshold = DUPLICATE
+    """How alike another entry must be for this one to be skipped; more than 1 is never."""
+    update_threshold: Threshold = UPDATE
+    """How alike another entry must be for this one to be added to it; more than 1 is never."""
+    mode: Mode | None = None
+    """`skip` adds to no entry, `merge` adds also what is a duplicate, `supersede` replaces in the place of adding, `create`
+    looks at nothing; none is the document's rule."""
+
+
+@operation("entries.create", access="write", mutates=True, home=ALIAS, embeds="content")
+def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
+    """Writes an entry: it is created, added to one that overlaps, or skipped where one says the same.
+
+    Raises NotThere for a memory that is none.
+    """
+    fetch_memory(tx, new.memory_id)
+    entry = NewEntry(context.new_guid(), new.memory_id, new.content, context.now_ms, new.source, tuple(dict.fromkeys(new.tags)),
+                     new.duplicate_threshold, new.update_threshold, new.mode)
+    return told_of(tx, write_entry(tx, entry, known_vector(tx, new.content)))
+
+
+def told_of(tx: Transaction, written: Written) -> WrittenEntry:
+    """What a write made, as it is told."""
+    record = fetch(tx, written.guid)
+    return WrittenEntry(**entry_fields(record, tx.memory_id, tx.entries.confirmed(written.guid)), action=written.action,
+                        score=round(written.likeness.score, 4), why=written.likeness.why)

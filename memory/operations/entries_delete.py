@@ -1,0 +1,34 @@
+"""entries.delete: deletes one entry of a named memory."""
+from dataclasses import dataclass
+
+from memory.named_ids import ALIAS
+from memory.named_view import Ident, MaybeIdent
+from memory.operation import Context, operation
+from memory.operations.entries_get import fetch_entry
+from memory.operations.records_delete import DeleteInput, delete
+from memory.operations.records_update import check_version
+from memory.record_view import Versions
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteEntry:
+    """Which entry."""
+
+    id: Ident
+    """The entry's id."""
+    memory_id: MaybeIdent = ""
+    """The memory in which it must be."""
+    if_version: Versions = ()
+    """Only where the entry has one of these versions."""
+
+
+@operation("entries.delete", access="delete", mutates=True, home=ALIAS)
+def delete_entry(tx: Transaction, unwanted: DeleteEntry, context: Context) -> None:
+    """Deletes one entry.
+
+    Raises NotThere and VersionDiffers.
+    """
+    entry = fetch_entry(tx, unwanted.id, unwanted.memory_id)
+    check_version(entry, unwanted.if_version)
+    delete(tx, DeleteInput(entry.guid))

@@ -1,0 +1,47 @@
+"""entries.get: one entry of a named memory by its id."""
+from dataclasses import dataclass
+
+from memory.errors import NotThere
+from memory.named_ids import ALIAS, guid_of
+from memory.named_view import KIND, EntryView, Ident, MaybeIdent, entry_fields
+from memory.operation import Context, operation
+from memory.operations.memories_get import fetch_memory
+from memory.record import Record
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class GetEntry:
+    """Which entry."""
+
+    id: Ident
+    """The entry's id."""
+    memory_id: MaybeIdent = ""
+    """The memory in which it must be."""
+
+
+@operation("entries.get", access="read", mutates=False, home=ALIAS)
+def get_entry(tx: Transaction, wanted: GetEntry, context: Context) -> EntryView:
+    """Tells one entry.
+
+    Raises NotThere, also for an entry of another memory than the one that is named.
+    """
+    return entry_view(tx, fetch_entry(tx, wanted.id, wanted.memory_id))
+
+
+def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
+    """The entry's record, as it is stored. Raises NotThere."""
+    if memory:
+        fetch_memory(tx, memory)
+    guid = guid_of("me", tx.memory_id, ident)
+    record = next(tx.records.select({"guid": guid}, "asc", 1, 0), None) if guid else None
+    is_entry = record is not None and record.kind == KIND and tx.memories.find(record.scope) is not None
+    if record is None or not is_entry or memory not in ("", record.scope):
+        where = f" in {memory[:128]}" if memory else ""
+        raise NotThere(f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; entries.list lists them")
+    return record
+
+
+def entry_view(tx: Transaction, record: Record) -> EntryView:
+    """As it is told."""
+    return EntryView(**entry_fields(record, tx.memory_id, tx.entries.confirmed(record.guid)))

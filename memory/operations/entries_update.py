@@ -1,0 +1,44 @@
+"""entries.update: changes what an entry says, without looking for others like it."""
+from dataclasses import dataclass
+
+import orjson
+
+from memory.named_ids import ALIAS
+from memory.named_view import EntryView, Fact, Ident, MaybeIdent, TagList
+from memory.operation import Context, operation
+from memory.operations.entries_get import entry_view, fetch_entry
+from memory.operations.records_update import check_version
+from memory.record_view import Versions
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateEntry:
+    """What is to be changed; what is not named stays as it is."""
+
+    id: Ident
+    """The entry's id."""
+    memory_id: MaybeIdent = ""
+    """The memory in which it must be."""
+    content: Fact | None = None
+    """Another text."""
+    tags: TagList | None = None
+    """Other tags, in the place of those that it has."""
+    if_version: Versions = ()
+    """Only where the entry has one of these versions."""
+
+
+@operation("entries.update", access="write", mutates=True, home=ALIAS)
+def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
+    """Changes what is named of an entry; it is compared with no other.
+
+    Raises NotThere and VersionDiffers.
+    """
+    before = fetch_entry(tx, change.id, change.memory_id)
+    check_version(before, change.if_version)
+    tags = before.tags if change.tags is None else orjson.dumps(list(dict.fromkeys(change.tags))).decode()
+    after = before._replace(content=before.content if change.content is None else change.content, tags=tags)
+    if after != before:
+        after = after._replace(updated_at=context.now_ms)
+        tx.records.replace(before, after)
+    return entry_view(tx, after)

@@ -1,0 +1,154 @@
+"""The one way in for entries of named memories (seed 004, "Write Algorithm"), under operations and blocks.
+
+Decision and change are in one transaction of the store's one owner, so the same text written at once by many is one entry.
+"""
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from memory.embedding.questions import Question
+from memory.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged
+from memory.entry_vector import keep_vector
+from memory.likeness import Likeness, alike
+from memory.named_view import KIND, Action
+from memory.operations.records_write import WriteInput, write
+from memory.record import Record
+from memory.sqlite.filters import Conditions
+from memory.sqlite.store import Transaction
+from memory.words import tokens
+
+Mode = Literal["skip", "merge", "create", "supersede"]
+DUPLICATE, UPDATE = 0.95, 0.75
+CANDIDATES = 16   # that are compared, of those with words in common, and of those with near vectors
+NOTHING_LIKE_IT = Likeness(0.0, "nothing like it")
+SAME = Likeness(1.0, "the same text")
+
+
+class NewEntry(NamedTuple):
+    """An entry to be. `now_ms` is Unix ms."""
+
+    guid: str
+    memory: str   # its id
+    content: str
+    now_ms: int
+    source: str = "manual"
+    tags: tuple[str, ...] = ()
+    duplicate_threshold: float = DUPLICATE
+    update_threshold: float = UPDATE
+    mode: Mode | None = None
+
+
+class Written(NamedTuple):
+    """What became of it."""
+
+    guid: str   # of the entry that holds it now
+    action: Action
+    likeness: Likeness
+
+
+def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Written:
+    """Creates an entry, lets another grow, or finds it there. `question` is its vector, where it is known."""
+    if new.mode == "create":
+        return _create(tx, new, question, NOTHING_LIKE_IT)
+    tx.records.flush()
+    same = tx.entries.same(new.memory, digest_of(new.content))
+    if same is not None and new.duplicate_threshold <= SAME.score:
+        return _confirm(tx, new, same, SAME)
+    old, likeness = _likest(tx, new, question)
+    decided = _decision(new, likeness.score)
+    if old is None or decided == "create":
+        return _create(tx, new, question, likeness)
+    if decided == "skip":
+        return _confirm(tx, new, old.guid, likeness)
+    return _change(tx, new, old, likeness, decided) or _create(tx, new, question, likeness)
+
+
+def _decision(new: NewEntry, score: float) -> Mode:
+    """By the thresholds; both count from themselves on, and the higher likeness is looked at first."""
+    is_known, overlaps = score >= new.duplicate_threshold, score >= new.update_threshold
+    match new.mode:
+        case "merge":
+            return "merge" if is_known or overlaps else "create"
+        case "supersede":
+            return "skip" if is_known else "supersede" if overlaps else "create"
+        case "skip":
+            return "skip" if is_known else "create"
+        case _:
+            return "skip" if is_known else "merge" if overlaps else "create"
+
+
+def _create(tx: Transaction, new: NewEntry, question: Question | None, likeness: Likeness) -> Written:
+    write(tx, WriteInput(new.guid, new.memory, KIND, new.content, new.source, new.tags, new.now_ms))
+    tx.records.flush()
+    tx.entries.digest(new.memory)
+    if question is not None:
+        keep_vector(tx, tx.records.last_row, new.content, question)
+    return Written(new.guid, "created", likeness)
+
+
+def _confirm(tx: Transaction, new: NewEntry, guid: str, likeness: Likeness) -> Written:
+    tx.entries.confirm(guid, new.now_ms)
+    return Written(guid, "skipped", likeness)
+
+
+def _change(tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how: Mode) -> Written | None:
+    """The entry that was there says it now; None where it would get too long."""
+    content = new.content if how == "supersede" else merged(old.content, new.content)
+    if content == old.content:
+        return _confirm(tx, new, old.guid, likeness)
+    if len(content) > MOST_CHARACTERS:
+        return None
+    tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
+    source = new.source if how == "supersede" else old.source
+    after = old._replace(content=content, tags=tags, source=source, updated_at=new.now_ms, score=0.0)
+    tx.records.replace(old._replace(score=0.0), after)
+    return Written(old.guid, "updated", likeness)
+
+
+def _likest(tx: Transaction, new: NewEntry, question: Question | None) -> tuple[Record | None, Likeness]:
+    """The entry of that memory that is most like the new one, the oldest of several."""
+    within = Conditions({"scope": new.memory, "kind": KIND})
+    fingerprint = str(question.embedder.fingerprint) if question is not None else ""
+    best, likeness = None, NOTHING_LIKE_IT
+    for _, record, cosine in sorted(_candidates(tx, new, within, question), key=lambda one: one[0]):
+        found = _compare(new.content, record.content, cosine, fingerprint)
+        if best is None or found.score > likeness.score:
+            best, likeness = record, found
+    if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:   # then anything is like it
+        best = next(tx.records.select(within.equal, "asc", 1, 0), None)
+    return best, likeness
+
+
+def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Likeness:
+    """With an entry as a whole, and with each fact that was merged into it."""
+    whole, lines = alike(new, old, cosine, fingerprint), lines_of(old)
+    if len(lines) < 2:
+        return whole
+    return max(whole, *[alike(new, line, None, fingerprint) for line in lines], key=lambda one: one.score)
+
+
+def _candidates(tx: Transaction, new: NewEntry, within: Conditions,
+                question: Question | None) -> list[tuple[int, Record, float | None]]:
+    """(row, record, cosine) of entries with rare words in common, and of the nearest by their vectors."""
+    tx.records.complete()
+    words = tx.entries.rare(tokens(new.content))
+    match = " OR ".join(f'"{word}"' for word in words)
+    by_words = list(tx.records.search(match, "", within, CANDIDATES, scored=False)) if words else []
+    found: dict[int, Record] = {}
+    for record in by_words:
+        place = tx.records.by_guid(record.guid)
+        if place is not None:
+            found[place.row] = record
+    cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, found) if question is not None else {}
+    others = {row: cosine for row, cosine in cosines.items() if row not in found}
+    found |= dict(_still_there(tx, others, within))
+    return [(row, record, cosines.get(row)) for row, record in found.items()]
+
+
+def _still_there(tx: Transaction, rows: dict[int, float], within: Conditions) -> Any:
+    """(row, record) of those that are entries of that memory yet."""
+    wanted = within.equal
+    for row in rows:
+        for record in tx.records.at_rows({row: 0.0}):
+            if (record.scope, record.kind) == (wanted["scope"], wanted["kind"]):
+                yield row, record

@@ -1,0 +1,131 @@
+"""knowledge.search: finds entries of named memories by what is meant, or by their words where nothing knows that."""
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import orjson
+from pydantic import Field
+
+from memory.errors import ResultTooLarge
+from memory.named_ids import ALIAS, make_id
+from memory.named_view import KIND, Globs, Ident, Tag
+from memory.operation import Context, operation
+from memory.operations.records_read import RECORD_BYTES
+from memory.operations.records_search import DEFAULT_LANGUAGE
+from memory.query import plain
+from memory.recall.languages import Language
+from memory.record import Record
+from memory.record_view import MOST_TAGS
+from memory.sqlite.filters import Conditions
+from memory.sqlite.memories import Memory
+from memory.sqlite.store import Transaction
+from memory.times import Moment, as_time
+
+MOST = 100
+MOST_MEMORIES = 1000   # that one question names
+ARMS = {"text": "words", "vector": "meaning"}
+MemoryIds = Annotated[tuple[Ident, ...], Field(max_length=MOST_MEMORIES)]
+MemoryTags = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKnowledge:
+    """What is looked for, and in which memories: those of `memory_ids` and of `memory_tags`; all where neither is given."""
+
+    query: Annotated[str, Field(max_length=1 << 16)] = ""
+    """What to find; without it, the oldest entries first."""
+    memory_ids: MemoryIds | None = None
+    """Only entries of these memories; an id that is none finds nothing."""
+    memory_tags: MemoryTags | None = None
+    """And of memories with a tag that one of these fits; `*` is any text, `?` one character."""
+    entry_tags: Globs = ()
+    """Only entries with a tag that one of these fits."""
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Only entries with at least this score."""
+    limit: Annotated[int, Field(ge=0, le=MOST)] = 10
+    """How many at most; counts after all filters."""
+    language: Language = DEFAULT_LANGUAGE
+    """Of stems and stop words; `none` for neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeResult:
+    """An entry that was found."""
+
+    entry_id: str
+    memory_id: str
+    memory_name: str
+    content: str
+    source: str
+    tags: tuple[str, ...]
+    score: float | None
+    """From 0 to 1, the higher the better; null where nothing was asked."""
+    why: str
+    """What the score is made of."""
+    created_at: Moment
+    updated_at: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What was found, best first."""
+
+    results: tuple[KnowledgeResult, ...]
+    degraded: bool
+    """Whether words alone were looked at."""
+    reason: str
+    """Why that was."""
+
+
+@operation("knowledge.search", access="search", mutates=False, home=ALIAS)
+def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context) -> Knowledge:
+    """Finds entries of named memories by meaning and words, best first; by words alone where there are no vectors.
+
+    Raises Refused for too many words, ResultTooLarge, and VectorAwaited.
+    """
+    memories = {memory.id: memory for memory in _memories(tx, wanted)}
+    if not memories or not wanted.limit:
+        return Knowledge((), False, "")
+    within = Conditions({"kind": KIND}, scopes=tuple(memories), globs=wanted.entry_tags)
+    query = plain(wanted.query)
+    if not wanted.query.strip():
+        entries = tx.records.page(within, "asc", None, wanted.limit)
+        return Knowledge(_fitting([_told(tx, memories, record, None, "") for _, record in entries], context), False, "")
+    ranked = tx.ranker.search(query, within, wanted.limit, wanted.language, asked=wanted.query)
+    rows = {row: score for row, score in ranked.rows().items() if score_of(score) >= (wanted.min_score or 0)}
+    shares = ranked.shares()
+    results = [_told(tx, memories, record, score_of(record.score), _why(shares[row]))
+               for row, record in zip(rows, tx.records.at_rows(rows), strict=True)]
+    return Knowledge(_fitting(results, context), bool(ranked.without), ranked.without)
+
+
+def score_of(fused: float) -> float:
+    """A ranker's score on the scale of the document, whose example asks for 0.6: half of all that can be had is 0.71."""
+    return round(math.sqrt(fused), 4)
+
+
+def _memories(tx: Transaction, wanted: SearchKnowledge) -> list[Memory]:
+    """Those that are named and there. Named none, all; an empty list names none."""
+    if wanted.memory_ids is None and wanted.memory_tags is None:
+        return tx.memories.every()
+    found = [tx.memories.find(ident) for ident in dict.fromkeys(wanted.memory_ids or ())]
+    tagged = tx.memories.every(wanted.memory_tags) if wanted.memory_tags else []
+    return [memory for memory in found if memory is not None] + tagged
+
+
+def _told(tx: Transaction, memories: dict[str, Memory], record: Record, score: float | None, why: str) -> KnowledgeResult:
+    return KnowledgeResult(make_id("me", tx.memory_id, record.guid), record.scope, memories[record.scope].name, record.content,
+                           record.source, tuple(orjson.loads(record.tags)), score, why, as_time(record.created_at),
+                           as_time(record.updated_at))
+
+
+def _why(shares: dict[str, float]) -> str:
+    return ", ".join(f"{ARMS.get(arm, arm)} {score:.2f}" for arm, score in shares.items())
+
+
+def _fitting(results: list[KnowledgeResult], context: Context) -> tuple[KnowledgeResult, ...]:
+    """All of them. Raises ResultTooLarge."""
+    if sum(len(one.content.encode()) + RECORD_BYTES for one in results) > context.result_bytes:
+        raise ResultTooLarge(f"what is found has more than {context.result_bytes} bytes, too many for an answer; set a smaller "
+                             "`limit`")
+    return tuple(results)

@@ -1,0 +1,40 @@
+"""memories.create: a new named memory."""
+from dataclasses import dataclass
+
+import orjson
+
+from memory.named_ids import ALIAS, make_id
+from memory.named_view import Description, MemoryName, MemoryView, TagList, memory_view
+from memory.operation import Context, operation
+from memory.sqlite.memories import Memory
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class CreateMemory:
+    """What it is to be called."""
+
+    name: MemoryName
+    """What it is called; several may be called the same."""
+    description: Description | None = None
+    """What it is for."""
+    tags: TagList | None = None
+    """Words to find it by."""
+
+
+@operation("memories.create", access="write", mutates=True, home=ALIAS)
+def create_memory(tx: Transaction, new: CreateMemory, context: Context) -> MemoryView:
+    """Makes a named memory: a place for entries that are deduplicated."""
+    return memory_view(add_memory(tx, new, context.new_guid(), context.now_ms), tx.memory_id)
+
+
+def add_memory(tx: Transaction, new: CreateMemory, guid: str, now_ms: int) -> Memory:
+    """The memory, which is stored."""
+    memory = Memory(make_id("mem", tx.memory_id, guid), new.name, new.description, tags_json(new.tags), now_ms, now_ms)
+    tx.memories.add(memory)
+    return memory
+
+
+def tags_json(tags: tuple[str, ...] | None) -> str | None:
+    """As they are stored, each once."""
+    return None if tags is None else orjson.dumps(list(dict.fromkeys(tags))).decode()

@@ -1,0 +1,32 @@
+"""memories.delete: deletes a named memory with all of its entries."""
+from dataclasses import dataclass
+
+from memory.named_ids import ALIAS
+from memory.named_view import KIND, Ident
+from memory.operation import Context, operation
+from memory.operations.memories_get import fetch_memory
+from memory.operations.memories_update import check_memory_version
+from memory.record_view import Versions
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMemory:
+    """Which memory."""
+
+    id: Ident
+    """The memory's id."""
+    if_version: Versions = ()
+    """Only where the memory has one of these versions."""
+
+
+@operation("memories.delete", access="delete", mutates=True, home=ALIAS)
+def delete_memory(tx: Transaction, unwanted: DeleteMemory, context: Context) -> None:
+    """Deletes a named memory with all of its entries.
+
+    Raises NotThere and VersionDiffers.
+    """
+    check_memory_version(fetch_memory(tx, unwanted.id), unwanted.if_version)
+    while (place := tx.records.oldest({"scope": unwanted.id, "kind": KIND})) is not None:
+        tx.records.delete(place)
+    tx.memories.remove(unwanted.id)

@@ -1,0 +1,34 @@
+"""memories.get: one named memory by its id."""
+from dataclasses import dataclass
+
+from memory.errors import NotThere
+from memory.named_ids import ALIAS
+from memory.named_view import Ident, MemoryView, memory_view
+from memory.operation import Context, operation
+from memory.sqlite.memories import Memory
+from memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class GetMemory:
+    """Which memory."""
+
+    id: Ident
+    """The memory's id."""
+
+
+@operation("memories.get", access="read", mutates=False, home=ALIAS)
+def get_memory(tx: Transaction, wanted: GetMemory, context: Context) -> MemoryView:
+    """Tells one named memory.
+
+    Raises NotThere.
+    """
+    return memory_view(fetch_memory(tx, wanted.id), tx.memory_id)
+
+
+def fetch_memory(tx: Transaction, ident: str) -> Memory:
+    """The memory as it is stored. Raises NotThere."""
+    memory = tx.memories.find(ident)
+    if memory is None:
+        raise NotThere(f"Memory not found: no memory has the id {ident[:128]!r}; memories.list lists them")
+    return memory

@@ -1,0 +1,76 @@
+"""What the entries of named memories have beside their records: who finds the same text again, and how often it was confirmed.
+
+Rows come, change and go with the records, by triggers (migration 0009), whoever writes them; the digests are made here.
+"""
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import NamedTuple
+
+import apsw
+
+from memory.entry_text import digests_of
+
+UNDIGESTED = ("SELECT e.guid, r.content FROM entries AS e JOIN records AS r ON r.guid = e.guid "
+              "WHERE e.memory = ? AND e.digested = 0 LIMIT ?")
+SAME = ("SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.guid "
+        "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row LIMIT 1")
+TOGETHER = 1000
+WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words USING fts5vocab('main', 'records_fts', 'row')"
+COUNT = "SELECT doc FROM temp.entry_words WHERE term = ?"
+MOST_RECORDS = 1000   # that hold the rare words of a text, together
+MOST_WORDS = 8        # of these words
+MOST_COMMON = 10_000  # words that are known to be common
+
+
+class Confirmed(NamedTuple):
+    """How often an entry was written again, and when last (Unix ms)."""
+
+    times: int
+    last: int | None
+
+
+class EntryTable:
+    """Reads and writes inside the store's open transaction, after the records that wait were put into their table."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """Keeps in memory which words are common."""
+        self._connection = connection
+        self._common: set[str] = set()
+
+    def same(self, memory: str, digest: bytes) -> str | None:
+        """The guid of the oldest entry with that text, or with a line that is that text."""
+        self.digest(memory)
+        guid: str | None = self._connection.execute(SAME, (memory, digest)).get
+        return guid
+
+    def confirm(self, guid: str, now_ms: int) -> None:
+        """The same was written again."""
+        self._connection.execute("UPDATE entries SET confirmations = confirmations + 1, confirmed_at = ? WHERE guid = ?",
+                                 (now_ms, guid))
+
+    def confirmed(self, guid: str) -> Confirmed:
+        """How often that was."""
+        found = self._connection.execute("SELECT confirmations, confirmed_at FROM entries WHERE guid = ?", (guid,)).fetchone()
+        return Confirmed(*found) if found else Confirmed(0, None)
+
+    def rare(self, words: Iterable[str]) -> list[str]:
+        """Those of the words that few records hold, the rarest first; words as the index has them."""
+        self._connection.execute(WORDS)   # temporary, and a rollback takes it with it
+        counted: list[tuple[int, str]] = []
+        for word in dict.fromkeys(words):
+            count = 0 if word in self._common else self._connection.execute(COUNT, (word,)).get or 0
+            if count > MOST_RECORDS and len(self._common) < MOST_COMMON:
+                self._common.add(word)   # to count it takes 30 ns a record
+            elif 0 < count <= MOST_RECORDS:
+                counted.append((count, word))
+        counted.sort()
+        within = accumulate(count for count, _ in counted)
+        return [word for (_, word), total in zip(counted, within, strict=True) if total <= MOST_RECORDS][:MOST_WORDS]
+
+    def digest(self, memory: str) -> None:
+        """Makes the digests of whatever was written, edited or restored meanwhile, by whichever way."""
+        while some := self._connection.execute(UNDIGESTED, (memory, TOGETHER)).fetchall():
+            for guid, content in some:
+                self._connection.executemany("INSERT OR IGNORE INTO entry_lines VALUES (?, ?, ?)",
+                                             [(memory, digest, guid) for digest in digests_of(str(content))])
+                self._connection.execute("UPDATE entries SET digested = 1 WHERE guid = ?", (guid,))

@@ -1,0 +1,69 @@
+"""memory_entry_write and knowledge_search: the same funnel and the same search as the operations', and the sample with them."""
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from memory.sqlite.store import Store
+from pipelines.check import check
+from tests.blocks.calls import MEMORY_ID, answer, make_call, make_message
+from tests.memory.builders import make_store, perform
+
+SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "named_memory.json"
+FACT = "Customer prefers email over phone calls"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return make_store(tmp_path)
+
+
+def ask(store: Store, block: str, text: str, **args: Any) -> Any:
+    with store.transaction() as tx:
+        said = answer(block, make_call(make_message(text), tx), **{"memory_id": MEMORY_ID} | args)
+    assert said is not None
+    part = said["args"][0]
+    return orjson.loads(part["text"]) if part["type"] == "application/json" else part["text"]
+
+
+def test_a_memory_is_made_by_its_name_once_and_the_same_fact_is_kept_once(store: Store) -> None:
+    first = ask(store, "memory_entry_write", FACT, memory="notes", tags="a,b")
+    second = ask(store, "memory_entry_write", FACT.upper(), memory="notes")
+
+    assert (first["action"], first["source"], first["tags"], first["content"]) == ("created", "agent", ["a", "b"], FACT)
+    assert (second["action"], second["id"], second["confirmations"]) == ("skipped", first["id"], 1)
+    with store.transaction() as tx:
+        (memory,) = perform(tx, "memories.list").items
+        assert (memory.name, memory.id) == ("notes", first["memory_id"])
+    assert ask(store, "memory_entry_write", FACT, memory=memory.id)["action"] == "skipped"
+
+
+def test_what_cannot_be_written_is_told_in_band(store: Store) -> None:
+    assert "memory is missing" in ask(store, "memory_entry_write", FACT)["error"]
+    assert "memory_id is missing" in ask(store, "memory_entry_write", FACT, memory_id="", memory="notes")["error"]
+    assert "no memory has the id" in ask(store, "memory_entry_write", FACT, memory="mem_x")["error"]
+    assert ask(store, "memory_entry_write", " ", memory="notes") == {"error": "no content"}
+    assert "at most" in ask(store, "memory_entry_write", "x" * 40_000, memory="notes")["error"]
+
+
+def test_entries_are_found_in_the_memories_that_are_named(store: Store) -> None:
+    ask(store, "memory_entry_write", FACT, memory="notes")
+    ask(store, "memory_entry_write", "Customer prefers fax", memory="other")
+
+    (found,) = ask(store, "knowledge_search", "email", memories="notes")["results"]
+    told = ask(store, "knowledge_search", "customer", memories=["other"], output_template="{{scope}}: {{content}}\n")
+
+    assert (found["content"], found["memory_name"]) == (FACT, "notes")
+    assert told == "other: Customer prefers fax\n"
+    assert len(ask(store, "knowledge_search", "customer")["results"]) == 2
+    assert ask(store, "knowledge_search", "customer", memories="nobody")["results"] == []
+    assert ask(store, "knowledge_search", "customer", tags="x*")["results"] == []
+    assert ask(store, "knowledge_search", " ")["results"] == []
+
+
+def test_the_sample_has_no_fault_no_warning_and_no_uid() -> None:
+    checked = check(SAMPLE.read_bytes())
+
+    assert (checked.faults, checked.warnings) == ((), ())
+    assert b'pipeline_uid"' not in SAMPLE.read_bytes()

@@ -1,0 +1,189 @@
+"""Named memories by SOAT's own paths and shapes: the document's examples, 256 writes at once, tenants, and every refusal."""
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.bundles import Json
+from tests.support.http import Answer, ask
+from tests.support.keys import Held, await_closed, make_key
+from tests.support.served import Served
+
+EMAIL = "Customer prefers email over phone calls"
+MEMORIES = "/api/v1/memories"
+FACTS = "/api/v1/memories/{memory}/entries"
+
+
+class Soat(NamedTuple):
+    """A server that embeds with the built-in model."""
+
+    served: Served
+    uid: str
+
+    def __call__(self, method: str, path: str, body: Json | bytes = b"", key: Held | None = None, **headers: str) -> Answer:
+        return ask(self.served.url, method, path, body, headers | (key.headers if key else {}))
+
+    def make(self, name: str = "Customer Preferences", **keys: object) -> str:
+        answer = self("POST", MEMORIES, {"project_id": self.uid, "name": name} | keys)
+        assert answer.status == 201, answer
+        return str(answer.json["id"])
+
+    def write(self, memory: str, content: str, **keys: object) -> Answer:
+        return self("POST", FACTS.format(memory=memory), {"content": content} | keys)
+
+    def names(self, query: str) -> list[str]:
+        return [one["name"] for one in self("GET", f"{MEMORIES}?project_id={self.uid}&{query}").json]
+
+
+@pytest.fixture(scope="module")
+def soat() -> Iterator[Soat]:
+    with Served(worker=False) as served:
+        served.house.start_worker(embedding={"model": "local"})
+        yield Soat(served, served.deploy())
+        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+
+
+def test_the_four_writes_of_the_document(soat: Soat) -> None:
+    memory = soat.make()
+
+    first = soat.write(memory, EMAIL)
+    again = soat.write(memory, "The customer likes email more than phone")
+    more = soat.write(memory, "Customer prefers email, especially for billing inquiries")
+    other = soat.write(memory, "Customer fiscal year ends in March")
+
+    assert (first.status, first.json["action"], first.json["content"]) == (201, "created", EMAIL)
+    assert (again.status, again.json["action"], again.json["content"]) == (200, "skipped", EMAIL), again.json
+    assert (more.status, more.json["action"]) == (200, "updated"), more.json
+    assert more.json["content"] == f"{EMAIL}\nCustomer prefers email, especially for billing inquiries"
+    assert {first.json["id"], again.json["id"]} == {more.json["id"]} and first.json["id"].startswith("me_")
+    assert (other.status, other.json["action"]) == (201, "created"), other.json
+    assert again.json["confirmations"] == 1 and first.json["source"] == first.json["source_type"] == "manual"
+
+
+def test_256_identical_writes_at_once_make_one_entry(soat: Soat) -> None:
+    memory = soat.make()
+
+    with ThreadPoolExecutor(32) as threads:
+        answers = list(threads.map(lambda _: soat.write(memory, EMAIL), range(256)))
+
+    assert sorted({answer.status for answer in answers}) == [200, 201]
+    assert [answer.json["action"] for answer in answers].count("created") == 1
+    assert len({answer.json["id"] for answer in answers}) == 1
+    (entry,) = soat("GET", FACTS.format(memory=memory)).json
+    assert (entry["content"], entry["confirmations"]) == (EMAIL, 255)
+
+
+def test_the_tags_of_the_document(soat: Soat) -> None:
+    tagged = {"a": ["customer", "crm", "user-prefs"], "b": ["customer-support"], "c": ["user-xrefs"], "d": None}
+    for name, tags in tagged.items():
+        soat.make(name, tags=tags)
+
+    assert soat.names("tags=crm") == ["a"] and soat.names("tags=customer*") == ["a", "b"]
+    assert soat.names("tags=user-?refs") == ["a", "c"] and soat.names("tags=customer*&tags=user-x*") == ["a", "b", "c"]
+    assert soat.names("tags=CRM") == soat.names("tags=user_prefs") == soat.names("tags=%25") == []
+    assert {"a", "b", "c", "d"} <= set(soat.names("tags="))
+
+
+def test_the_life_of_a_memory_and_of_an_entry(soat: Soat) -> None:
+    made = soat("POST", MEMORIES, {"projectId": soat.uid, "name": "n", "description": "d", "tags": ["t"]})
+    at = f"{MEMORIES}/{made.json['id']}"
+    changed = soat("PUT", at, {"name": "m", "description": None})
+    entry = soat("POST", f"{at}/entries", {"content": "tea", "source": "agent", "tags": ["x"]}).json
+    edited = soat("PUT", f"{at}/entries/{entry['id']}", {"content": "coffee"})
+    shown = soat("GET", f"{at}/entries/{entry['id']}")
+    gone = soat("DELETE", f"{at}/entries/{entry['id']}")
+    ended = soat("DELETE", at)
+
+    assert made.status == 201 and set(made.json) == {"id", "project_id", "name", "description", "tags", "created_at",
+                                                     "updated_at"}
+    assert (changed.status, changed.json["name"], changed.json["description"], changed.json["tags"]) == (200, "m", None, ["t"])
+    assert edited.json == shown.json and (shown.json["content"], shown.json["source"]) == ("coffee", "agent")
+    assert (gone.status, ended.status) == (204, 204)
+    assert soat("GET", at).json["error"] == "Memory not found"
+
+
+def test_knowledge_is_found_by_what_is_meant(soat: Soat) -> None:
+    memory, other = soat.make("Preferences", tags=["customer-1"]), soat.make("Other", tags=["other"])
+    soat.write(memory, EMAIL)
+    soat.write(memory, "The office has a red door")
+    soat.write(other, "Customer prefers fax")
+
+    answer = soat("POST", "/api/v1/knowledge/search", {"project_id": soat.uid, "query": "preferred contact method",
+                                                       "memory_tags": ["customer-1*"], "min_score": 0.3})
+
+    assert answer.status == 200 and answer.json["degraded"] is False, answer.json
+    best = answer.json["results"][0]
+    assert (best["content"], best["memory_name"], best["memory_id"], best["source_type"]) == (
+        EMAIL, "Preferences", memory, "memory")
+    assert best["score"] == best["similarity_score"] > 0.3 and "meaning" in best["why"]
+    assert all(one["memory_id"] == memory for one in answer.json["results"])
+    by_id = soat("POST", "/api/v1/knowledge/search", {"query": "contact", "memory_ids": [other, "mem_none", "x"]}).json
+    assert {one["memory_id"] for one in by_id["results"]} <= {other}
+    listed = soat("POST", "/api/v1/knowledge/search", {"memory_ids": memory}).json["results"]
+    assert [one["content"] for one in listed] == [EMAIL, "The office has a red door"] and "score" not in listed[0]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "error"), [
+    ("POST", MEMORIES, {"project_id": "UID"}, "name is required"),
+    ("POST", MEMORIES, {"name": "x"}, "project_id is required"),
+    ("POST", MEMORIES, {"project_id": "UID", "name": "x", "tags": "x"}, "tags "),
+    ("POST", MEMORIES, {"project_id": "UID", "name": "x", "colour": 1}, "there is no field 'colour'"),
+    ("POST", MEMORIES, b"{", "the body is no JSON"),
+    ("PUT", f"{MEMORIES}/MEM", {"name": None}, "name is required"),
+    ("POST", f"{MEMORIES}/MEM/entries", {}, "content is required"),
+    ("POST", f"{MEMORIES}/MEM/entries", {"content": 1}, "content "),
+    ("POST", f"{MEMORIES}/MEM/entries", {"content": "x", "duplicate_threshold": -1}, "duplicate_threshold "),
+    ("POST", "/api/v1/knowledge/search", {"limit": 3}, "At least one of query"),
+    ("POST", "/api/v1/knowledge/search", {"query": "x", "limit": -3}, "limit ")])
+def test_what_is_wrong_is_told_as_the_original_tells_it(soat: Soat, method: str, path: str, body: Json | bytes,
+                                                        error: str) -> None:
+    memory = soat.make()
+    body = {name: soat.uid if value == "UID" else value for name, value in body.items()} if isinstance(body, dict) else body
+
+    answer = soat(method, path.replace("MEM", memory), body)
+
+    assert answer.status == 400 and answer.json["error"].startswith(error), answer
+
+
+def routes(uid: str, memory: str, entry: str) -> list[tuple[str, str, str, Json | bytes]]:
+    """(scope, method, path, body) of all of them."""
+    at = f"{MEMORIES}/{memory}"
+    return [("write", "POST", MEMORIES, {"project_id": uid, "name": "x"}), ("read", "GET", f"{MEMORIES}?project_id={uid}", b""),
+            ("read", "GET", at, b""), ("write", "PUT", at, {"name": "y"}), ("write", "POST", f"{at}/entries", {"content": "x"}),
+            ("read", "GET", f"{at}/entries", b""), ("read", "GET", f"{at}/entries/{entry}", b""),
+            ("write", "PUT", f"{at}/entries/{entry}", {"content": "y"}), ("delete", "DELETE", f"{at}/entries/{entry}", b""),
+            ("delete", "DELETE", at, b""),
+            ("search", "POST", "/api/v1/knowledge/search", {"project_id": uid, "query": "x"})]
+
+
+def test_every_route_refuses_strangers_keys_that_go_less_far_and_other_pipelines() -> None:
+    with Served() as served:
+        uid, other = served.deploy(), served.deploy()
+        soat = Soat(served, uid)
+        memory, theirs = soat.make(), Soat(served, other).make()
+        entry = soat.write(memory, EMAIL).json["id"]
+        root = served.house.root
+        keys = {scope: make_key(root, *[one for one in ("read", "write", "search", "delete") if one != scope], pipelines=(uid,))
+                for scope in ("read", "write", "search", "delete")}
+        foreign, mine = make_key(root, pipelines=(other,)), make_key(root, pipelines=(uid,))
+        await_closed(served)
+        for scope, method, path, body in routes(uid, memory, entry):
+            stranger, lesser, alien = [soat(method, path, body, key) for key in (None, keys[scope], foreign)]
+            assert (stranger.status, stranger.json["error"]) == (401, "Unauthorized"), path
+            assert (lesser.status, lesser.json["error"]) == (403, "Forbidden"), path
+            named = "project_id" in path or (isinstance(body, dict) and "project_id" in body)
+            assert (alien.status, alien.json["error"]) == ((403, "Forbidden") if named else (404, "Memory not found")), path
+        for _, method, path, body in routes(uid, "mem_nobody", "me_nobody"):
+            if "nobody" in path:
+                assert soat(method, path, body, mine).json["error"] == "Memory not found"
+        other_memory = soat("POST", MEMORIES, {"name": "by the key's project"}, mine).json["id"]
+        crossed = soat("GET", f"{MEMORIES}/{other_memory}/entries/{entry}", b"", mine)
+
+        assert (crossed.status, crossed.json["error"]) == (404, "Memory entry not found")
+        assert [one["id"] for one in soat("GET", MEMORIES, b"", mine).json] == [memory, other_memory]
+        assert [one["id"] for one in soat("GET", MEMORIES, b"", foreign).json] == [theirs]
+        assert soat("POST", "/api/v1/knowledge/search", {"query": "email", "memory_ids": [memory]}, foreign).json == {
+            "results": [], "degraded": False}
+        found = soat("POST", "/api/v1/knowledge/search", {"query": "email", "memory_tags": ["*"]}, foreign).json["results"]
+        assert found == [] and soat("GET", f"{MEMORIES}/{memory}", b"", mine).status == 200

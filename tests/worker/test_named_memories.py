@@ -1,0 +1,108 @@
+"""Named memories in a worker: the vector of what is written is made before the write, and nothing waits long for it."""
+import time
+from typing import Any
+
+from tests.support.bundles import make_agent, make_bundle, make_uid
+from tests.support.calls import call, call_all, make_call
+from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+FACTS = ["listen silent tea", "coffee mug", "quiz jinx"]
+
+
+def options(server: EmbeddingServer) -> dict[str, Any]:
+    return {"model": "endpoint", "url": server.url, "name": "letters", "key": KEY, "private": True}
+
+
+def make_memory(house: House, uid: str) -> str:
+    return str(call(house, uid, "memories.create", {"name": "notes"})["id"])
+
+
+def write(house: House, uid: str, memory: str, content: str, **keys: Any) -> dict[str, Any]:
+    told: dict[str, Any] = call(house, uid, "entries.create", {"memory_id": memory, "content": content} | keys)
+    return told
+
+
+def vectors(house: House, uid: str) -> int:
+    return int(house.rows(uid, "SELECT count(*) FROM vectors_0")[0][0])
+
+
+def test_what_means_the_same_is_found_at_once_and_after_a_restart() -> None:
+    uid = make_uid()
+    with embedding_server() as server, House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+        memory = make_memory(house, uid)
+        first = [write(house, uid, memory, fact) for fact in FACTS]
+        again = write(house, uid, memory, "silent listen tea")   # the same letters
+        worker.stop()
+        house.start_worker(embedding=options(server))
+        later = write(house, uid, memory, "tea listen silent")
+
+        assert [one["action"] for one in first] == ["created"] * 3
+        assert (again["action"], later["action"]) == ("skipped", "skipped")
+        assert again["id"] == later["id"] == first[0]["id"] and later["confirmations"] == 2
+        wait_for(lambda: vectors(house, uid) == 3, "all have vectors", 10)
+
+
+def test_an_embedder_that_is_down_holds_up_nobody_and_what_was_written_gets_its_vectors_later() -> None:
+    uid = make_uid()
+    with embedding_server() as server, House() as house:
+        house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+        server.instead = [(503, b"")] * 1000
+        memory = make_memory(house, uid)
+        told = [write(house, uid, memory, text)["action"] for text in (*FACTS, FACTS[0].upper(), "silent listen tea")]
+        found = call(house, uid, "knowledge.search", {"query": "coffee"})
+        server.instead = []
+
+        assert told == ["created"] * 3 + ["skipped", "created"]
+        assert found["degraded"] and [one["content"] for one in found["results"]] == ["coffee mug"]
+        wait_for(lambda: vectors(house, uid) == 4, "all have vectors", 30)
+
+
+def test_messages_go_on_while_a_call_waits_for_its_vector() -> None:
+    uid = make_uid()
+    with embedding_server() as server, House() as house:
+        house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+        memory = make_memory(house, uid)
+        write(house, uid, memory, FACTS[0])
+        server.delay_s = 8.0
+        began = time.monotonic()
+        slow = make_call(uid, "entries.create", {"memory_id": memory, "content": FACTS[1]})
+        entry = house.client.enter(uid, "/write quick")
+        (answer,) = call_all(house, slow)
+        took_s = time.monotonic() - began
+        server.delay_s = 0.0
+
+        assert entry and answer["output"]["action"] == "created" and took_s < 7.5
+        assert "quick" in house.contents(uid)
+
+
+def test_a_memory_lives_in_a_store_that_the_bundle_need_not_name() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid, make_agent("adder", "add_1"))])
+        memory = make_memory(house, uid)
+        first = call(house, uid, "entries.create", {"memory_id": memory, "content": "tea"}, producer_id="k1")
+        worker.kill()
+        house.start_worker()
+        again = call(house, uid, "entries.create", {"memory_id": memory, "content": "tea"}, producer_id="k1")
+
+        assert first == again and house.store_file(uid).exists()
+        assert [one["content"] for one in call(house, uid, "entries.list", {"memory_id": memory})["items"]] == ["tea"]
+
+
+def test_writes_by_call_and_by_block_go_through_one_funnel() -> None:
+    uid = make_uid()
+    bundle = make_bundle(uid, make_agent("keep", "memory_entry_write", {
+        "memory_id": "instances/${pipeline_uid}/memories", "memory": "notes"}, hears="User"))
+    with House() as house:
+        house.start_worker(bundles=[bundle])
+        memory = make_memory(house, uid)
+        house.client.enter_together(uid, ["the same"] * 60)
+        told = call_all(house, *[make_call(uid, "entries.create", {"memory_id": memory, "content": "The same."})
+                                 for _ in range(60)])
+        house.client.await_quiet(uid)
+
+        (entry,) = call(house, uid, "entries.list", {"memory_id": memory})["items"]
+        assert entry["confirmations"] == 119 and {one["output"]["id"] for one in told} == {entry["id"]}

@@ -1,0 +1,111 @@
+"""How SOAT's routes reach the operations: by the pipeline that an id carries, through the one authoriser."""
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from aiohttp import web
+
+from bus.call import NewCall
+from bus.errors import BusError
+from memory.named_ids import Sort, uid_of
+from memory.operation import all_operations
+from web.access import caller_of
+from web.errors import BadRequest, NotAllowed, NotFound, Problem, from_fault
+from web.messages import producer_id
+from web.operation_input import checked_input, read_object
+from web.operations import NOBODY, answer_to
+from web.parts import parts_of
+
+TOGETHER = 16         # pipelines that are asked at once
+MOST_PIPELINES = 500  # that one request asks
+MOST_LISTED = 100_000
+PAGE = 1000
+HUMP = re.compile(r"(?<=[a-z])([A-Z])")
+Given = dict[str, Any]
+
+
+async def call(request: web.Request, name: str, uid: str, given: Given) -> Any:
+    """What the operation gives, in that pipeline. Raises what its refusal is over HTTP."""
+    operation = all_operations()[name]
+    caller = caller_of(request)
+    caller.check(operation.access, uid)
+    await parts_of(request).directory.find(uid)
+    data = checked_input(operation, given)
+    return await answer_to(request, NewCall(uid, name, data, operation.mutates, "", caller.name or NOBODY,
+                                            producer_id(request) if operation.mutates else ""))
+
+
+async def call_each(request: web.Request, name: str, uids: Iterable[str], given: Given) -> list[Any | Problem]:
+    """The same in several pipelines, in their order; a fault in the place of what one gives."""
+    turns = asyncio.Semaphore(TOGETHER)
+
+    async def one(uid: str) -> Any:
+        async with turns:
+            try:
+                return await call(request, name, uid, given)
+            except Problem as fault:
+                return fault
+            except BusError as fault:
+                return from_fault(fault)
+
+    return list(await asyncio.gather(*map(one, uids)))
+
+
+async def every_page(request: web.Request, name: str, uid: str, given: Given) -> list[Given]:
+    """All items of a list, since SOAT's lists have no pages. Raises BadRequest for too many."""
+    items: list[Given] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await call(request, name, uid, given | {"limit": PAGE, "cursor": cursor})
+        items += page["items"]
+        cursor = page["next_cursor"]
+        if len(items) > MOST_LISTED:
+            raise BadRequest(f"there are more than {MOST_LISTED}; /v1/pipelines/{uid}/{name.partition('.')[0]} lists them by "
+                             "page")
+    return items
+
+
+async def seen_pipelines(request: web.Request) -> list[str]:
+    """The uids of all pipelines that the caller may see. Raises BadRequest for too many."""
+    sees = caller_of(request).sees
+    uids = [one.deployed.uid for one in await parts_of(request).directory.all() if sees(one.deployed.uid)]
+    if len(uids) > MOST_PIPELINES:
+        raise BadRequest(f"these would be {len(uids)} projects, and {MOST_PIPELINES} are asked at most: name a project_id")
+    return uids
+
+
+async def project_of(request: web.Request, given: str) -> str:
+    """The pipeline that a `project_id` is. Raises NotAllowed where there is none, or the caller may not see it."""
+    uids = [one.deployed.uid for one in await parts_of(request).directory.all()]
+    if given not in uids or not caller_of(request).sees(given):
+        raise NotAllowed(f"no project {given[:100]!r} is yours: a project_id is a pipeline's uid")
+    return given
+
+
+def owner_of(sort: Sort, ident: str) -> str:
+    """The pipeline that an id carries. Raises NotFound."""
+    uid = uid_of(sort, ident)
+    if not uid:
+        raise no_memory(ident)
+    return uid
+
+
+def no_memory(ident: str) -> NotFound:
+    """The same whether there is none, or the caller may not know of it."""
+    return NotFound(f"Memory not found: no memory has the id {ident[:128]!r}")
+
+
+async def read_fields(request: web.Request, names: tuple[str, ...]) -> Given:
+    """The object in the body, whose fields may be spelt `projectId` too. Raises BadRequest for a field that there is not."""
+    given = {HUMP.sub(r"_\1", name).lower(): value for name, value in (await read_object(request)).items()}
+    for name in given.keys() - set(names):
+        raise BadRequest(f"there is no field {name[:50]!r} here; there are {', '.join(names)}")
+    return given
+
+
+def needed(given: Given, name: str) -> None:
+    """Raises BadRequest where a field is missing, null or empty."""
+    value = given.get(name)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise BadRequest(f"{name} is required")

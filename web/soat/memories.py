@@ -1,0 +1,115 @@
+"""/api/v1/memories: named memories, as SOAT's document has them."""
+from typing import Any
+
+from aiohttp import web
+
+from web.access import caller_of, needs
+from web.answers import json_response, refuse_unknown
+from web.described import KEYED, described
+from web.errors import BadRequest, NotFound, Problem
+from web.soat.calls import call, call_each, every_page, needed, no_memory, owner_of, project_of, read_fields, seen_pipelines
+from web.soat.shapes import SoatMemory
+
+routes = web.RouteTableDef()
+FIELDS = ("id", "project_id", "name", "description", "tags", "created_at", "updated_at")
+NULLABLE = ("description", "tags")
+MISSING = "Memory not found"
+AWAY = {503: "no worker serves the project", 504: "no answer in time"}
+WRONG = "a field is missing, or not as it should be"
+
+
+@routes.post("/api/v1/memories")
+@described({201: "the memory", 400: WRONG} | AWAY, headers=KEYED, gives={201: SoatMemory},
+           body="{project_id, name, description?, tags?}")
+@needs("write")
+async def create(request: web.Request) -> web.Response:
+    """Makes a memory."""
+    given = await read_fields(request, ("project_id", "name", "description", "tags"))
+    needed(given, "name")
+    uid = await project_of(request, _project(request, given.pop("project_id", None)))
+    return json_response(memory_of(await call(request, "memories.create", uid, given)), 201)
+
+
+@routes.get("/api/v1/memories")
+@described({200: "an array of memories, the oldest first", 400: WRONG} | AWAY, gives={200: list[SoatMemory]}, query={
+    "project_id": "only those of this project", "tags": "only those with a tag that fits; several for any of them"})
+@needs("read")
+async def every(request: web.Request) -> web.Response:
+    """All memories that the caller may see, or those of a project, or of tags."""
+    refuse_unknown(request, ("project_id", "projectId", "tags"))
+    project = request.query.get("project_id") or request.query.get("projectId")
+    given = {"tags": [tag for tag in request.query.getall("tags", []) if tag]}
+    if project:
+        found = await every_page(request, "memories.list", await project_of(request, project), given)
+        return json_response([memory_of(one) for one in found])
+    return json_response(await _everywhere(request, given))
+
+
+@routes.get("/api/v1/memories/{memory_id}")
+@described({200: "the memory", 404: MISSING} | AWAY, gives={200: SoatMemory})
+@needs("read")
+async def show(request: web.Request) -> web.Response:
+    """One memory."""
+    return json_response(memory_of(await at_memory(request, "memories.get")))
+
+
+@routes.put("/api/v1/memories/{memory_id}")
+@described({200: "the memory", 400: WRONG, 404: MISSING} | AWAY, headers=KEYED, gives={200: SoatMemory},
+           body="{name?, description?, tags?}; null clears the last two")
+@needs("write")
+async def update(request: web.Request) -> web.Response:
+    """Changes what is named of a memory."""
+    owner_of("mem", request.match_info["memory_id"])
+    given = await read_fields(request, ("name", *NULLABLE))
+    if "name" in given:
+        needed(given, "name")
+    cleared = [name for name in NULLABLE if name in given and given[name] is None]
+    kept = {name: value for name, value in given.items() if value is not None}
+    return json_response(memory_of(await at_memory(request, "memories.update", kept | {"clear": cleared})))
+
+
+@routes.delete("/api/v1/memories/{memory_id}")
+@described({204: "it is gone, with its entries", 404: MISSING} | AWAY, headers=KEYED)
+@needs("delete")
+async def delete(request: web.Request) -> web.Response:
+    """Deletes a memory with its entries."""
+    await at_memory(request, "memories.delete")
+    return web.Response(status=204)
+
+
+async def at_memory(request: web.Request, name: str, given: dict[str, Any] | None = None, *, field: str = "id") -> Any:
+    """What an operation on the memory of the path gives; who may not see its pipeline hears that there is none."""
+    ident = request.match_info["memory_id"]
+    try:
+        return await call(request, name, owner_of("mem", ident), (given or {}) | {field: ident})
+    except NotFound as error:
+        raise error if str(error).startswith("Memory") else no_memory(ident) from error
+
+
+def memory_of(told: dict[str, Any]) -> dict[str, Any]:
+    """A memory in SOAT's shape."""
+    return {name: told[name] for name in FIELDS}
+
+
+def _project(request: web.Request, given: Any) -> str:
+    """The project that is named, else the one that the key is for. Raises BadRequest."""
+    if given is None or given == "":
+        caller = caller_of(request)
+        if caller.sees_all or len(caller.pipelines) != 1:
+            raise BadRequest("project_id is required")
+        (given,) = caller.pipelines
+    if not isinstance(given, str):
+        raise BadRequest("Invalid project ID")
+    return given
+
+
+async def _everywhere(request: web.Request, given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of every project that the caller may see, the oldest first. Raises what any of them does."""
+    uids = await seen_pipelines(request)
+    found: list[dict[str, Any]] = []
+    for uid, first in zip(uids, await call_each(request, "memories.list", uids, given | {"limit": 1000}), strict=True):
+        if isinstance(first, Problem):
+            raise first
+        more = first["next_cursor"] is not None
+        found += await every_page(request, "memories.list", uid, given) if more else first["items"]
+    return sorted(map(memory_of, found), key=lambda one: (one["created_at"], one["id"]))
