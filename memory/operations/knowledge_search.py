@@ -88,7 +88,8 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
     if not memories or not wanted.limit:
         return Knowledge((), False, "")
     if len(memories) > MOST_SEARCHED:
-        raise Refused(f"these are {len(memories)} memories, and {MOST_SEARCHED} are searched at most: name them by id or by tag")
+        raise Refused(f"these are {len(memories)} memories, and {MOST_SEARCHED} are searched at most: name them by id or by "
+                      "tag")
     within = Conditions({"kind": KIND}, scopes=tuple(memories), globs=wanted.entry_tags)
     query = plain(wanted.query)
     if not wanted.query.strip():
