@@ -63,7 +63,7 @@ def test_the_same_text_is_skipped_and_confirms_the_entry(tx: Store, again: str) 
 def test_what_is_only_alike_is_not_the_same(tx: Store, other: str) -> None:
     memory = make_memory(tx)
 
-    assert [write(tx, memory, text).action for text in (B, other)] == ["created", "created"]
+    assert write(tx, memory, B).action == "created" and write(tx, memory, other).action != "skipped"
 
 
 def test_a_merge_keeps_both_texts_and_takes_no_line_twice(tx: Store) -> None:
