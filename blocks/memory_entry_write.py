@@ -7,6 +7,7 @@ from blocks.contract import Call, Transient
 from blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Tags
 from blocks.registry import block
 from bus.message import Message
+from memory.embedding.questions import Question
 from memory.entry_text import MOST_CHARACTERS
 from memory.entry_vector import asked_vector
 from memory.errors import VectorAwaited
@@ -42,6 +43,7 @@ class EntryArgs(MemoryArgs):
         return MemoryArgs.warnings(self) or ([] if self.memory.strip() else [NO_MEMORY])
 
 
+MOST_S = 1.0   # for which a vector is awaited before the text alone must do
 NO_MEMORY = "memory is missing: set it in wf_webhook_args to the id or the name of a memory"
 
 
@@ -52,10 +54,7 @@ def memory_entry_write(call: Call, args: EntryArgs) -> Message:
         return call.error(faults[0] if args.memory_id else NO_MEMORY_ID)
     if not call.text.strip() or len(call.text) > MOST_CHARACTERS:
         return call.error("no content" if not call.text.strip() else f"an entry has at most {MOST_CHARACTERS} characters")
-    try:
-        question = asked_vector(call.tx, call.text)
-    except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
-        raise Transient(str(awaited), awaited.after_s) from awaited
+    question = _vector(call)
     found = call.tx.memories.find(args.memory) or call.tx.memories.named(args.memory)
     if found is None and args.memory.startswith("mem_"):
         return call.error(f"no memory has the id {args.memory!r}; name it, or make it first")
@@ -63,3 +62,13 @@ def memory_entry_write(call: Call, args: EntryArgs) -> Message:
     new = NewEntry(call.new_guid(), memory.id, call.text, call.now_ms, args.source, args.tags, args.duplicate_threshold,
                    args.update_threshold, args.mode)
     return call.reply_json(told_of(call.tx, write_entry(call.tx, new, question)))
+
+
+def _vector(call: Call) -> Question | None:
+    """The vector of the text; None where it takes too long: nothing that is to be kept is given up for that."""
+    try:
+        return asked_vector(call.tx, call.text)
+    except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
+        if awaited.after_s > MOST_S:
+            return None
+        raise Transient(str(awaited), awaited.after_s) from awaited

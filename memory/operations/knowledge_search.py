@@ -6,7 +6,7 @@ from typing import Annotated
 import orjson
 from pydantic import Field
 
-from memory.errors import ResultTooLarge
+from memory.errors import Refused, ResultTooLarge
 from memory.named_ids import ALIAS, make_id
 from memory.named_view import KIND, Globs, Ident, Tag
 from memory.operation import Context, operation
@@ -21,8 +21,9 @@ from memory.sqlite.memories import Memory
 from memory.sqlite.store import Transaction
 from memory.times import Moment, as_time
 
-MOST = 100
-MOST_MEMORIES = 1000   # that one question names
+MOST = 1000
+MOST_MEMORIES = 1000     # that one question names
+MOST_SEARCHED = 20_000   # that it may come to, by tags or as all of them: SQLite takes 32,766 values in a condition
 ARMS = {"text": "words", "vector": "meaning"}
 MemoryIds = Annotated[tuple[Ident, ...], Field(max_length=MOST_MEMORIES)]
 MemoryTags = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
@@ -81,11 +82,14 @@ class Knowledge:
 def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context) -> Knowledge:
     """Finds entries of named memories by meaning and words, best first; by words alone where there are no vectors.
 
-    Raises Refused for too many words, ResultTooLarge, and VectorAwaited.
+    Raises Refused for too many words or memories, ResultTooLarge, and VectorAwaited.
     """
     memories = {memory.id: memory for memory in _memories(tx, wanted)}
     if not memories or not wanted.limit:
         return Knowledge((), False, "")
+    if len(memories) > MOST_SEARCHED:
+        raise Refused(f"these are {len(memories)} memories, and {MOST_SEARCHED} are searched at most: name them by id or by "
+                      "tag")
     within = Conditions({"kind": KIND}, scopes=tuple(memories), globs=wanted.entry_tags)
     query = plain(wanted.query)
     if not wanted.query.strip():

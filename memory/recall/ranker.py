@@ -68,6 +68,7 @@ class Ranker:
         self._changes = records.changes = Changes()
         self._expired: set[int] = set()   # rows that the layout lacks for that
         self._known = 0            # the highest row that the layout has heard of
+        self._looked_to = 0        # the highest row that was looked at for what is nearest
         self._committed = -1       # the highest row that is committed, as far as is known
         self._uncommitted = False  # whether the layout has what is not
 
@@ -103,8 +104,8 @@ class Ranker:
         self._records.complete()
         if self._changes:
             self._current()   # what was edited or deleted has another vector, or none
-        self._uncommitted = True   # as far as is known here
-        rows = self._rows.of(within, self._records.last_row)
+        self._looked_to = self._records.last_row
+        rows = self._rows.of(within, self._looked_to)
         POOL.used(self)
         others = np.array(sorted(beside), np.int64)
         return self._vectors.nearest(rows, vector, most) | self._vectors.nearest(others, vector, len(others))
@@ -119,6 +120,10 @@ class Ranker:
             self.drop()
         self._changes.uncommitted = False
         self._committed = self._records.last_row
+        if self._looked_to > self._committed:
+            self._rows.cut(self._committed)
+            self._vectors.changed(np.arange(self._committed + 1, self._looked_to + 1))
+            self._looked_to = self._committed
         self._known = min(self._known, self._committed)   # rows above may be given to other records
 
     def drop(self) -> None:

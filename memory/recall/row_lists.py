@@ -25,6 +25,10 @@ class _List:
         self.rows[self.count:count] = new
         self.count = count
 
+    def cut(self, last_row: int) -> None:
+        self.count = int(np.searchsorted(self.rows[:self.count], last_row, side="right"))
+        self.known = min(self.known, last_row)
+
 
 class RowLists:
     """For one store. A row that was edited or deleted stays in its list: whoever asks looks at what is there."""
@@ -48,8 +52,13 @@ class RowLists:
             self._lists.popitem(last=False)
         return found.rows[:found.count]
 
+    def cut(self, last_row: int) -> None:
+        """After a rollback: the rows above may be given to other records."""
+        for one in self._lists.values():
+            one.cut(last_row)
+
     def drop(self) -> None:
-        """Gives back what is kept: also after a rollback, when rows may be given to other records."""
+        """Gives back what is kept."""
         self._lists.clear()
 
     def nbytes(self) -> int:

@@ -1,6 +1,6 @@
 """What the entries of named memories have beside their records: who finds the same text again, and how often it was confirmed.
 
-Rows come, change and go with the records, by triggers (migration 0009), whoever writes them; the digests are made here.
+Rows change and go with the records, by triggers (migration 0009), whoever writes them; those of new ones are made here.
 """
 from collections.abc import Iterable
 from itertools import accumulate
@@ -10,6 +10,9 @@ import apsw
 
 from memory.entry_text import digests_of
 
+SEE = ("INSERT OR IGNORE INTO entries(guid, memory) SELECT guid, scope FROM records "
+       "WHERE kind = 'entry' AND row > (SELECT row FROM entries_seen)")
+SEEN = "UPDATE entries_seen SET row = coalesce((SELECT max(row) FROM records WHERE kind = 'entry'), 0)"
 UNDIGESTED = ("SELECT e.guid, r.content FROM entries AS e JOIN records AS r ON r.guid = e.guid "
               "WHERE e.memory = ? AND e.digested = 0 LIMIT ?")
 SAME = ("SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.guid "
@@ -69,6 +72,9 @@ class EntryTable:
 
     def digest(self, memory: str) -> None:
         """Makes the digests of whatever was written, edited or restored meanwhile, by whichever way."""
+        self._connection.execute(SEE)
+        if self._connection.changes():
+            self._connection.execute(SEEN)
         while some := self._connection.execute(UNDIGESTED, (memory, TOGETHER)).fetchall():
             for guid, content in some:
                 self._connection.executemany("INSERT OR IGNORE INTO entry_lines VALUES (?, ?, ?)",

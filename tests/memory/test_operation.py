@@ -11,8 +11,10 @@ import memory.operations
 from memory.operation import Access, Context, Operation, all_operations, operation
 from memory.operations.records_get import GetRecord
 
-BENEATH = {"records_write", "records_read"}   # what operations and blocks call, and no face by its name
+BENEATH = {"records_write", "records_read", "entries_write"}   # what operations and blocks call, and no face by its name
 
+OF_A_LIST = {"create": ("write", True), "get": ("read", False), "list": ("read", False), "update": ("write", True),
+             "delete": ("delete", True)}   # what can be done with memories and entries
 EVERY = list(all_operations().values())
 
 
@@ -36,7 +38,7 @@ def test_an_operation_says_what_it_takes_gives_and_needs(declared: Operation) ->
     assert declared.access in get_args(Access)
     assert dataclasses.is_dataclass(declared.input)
     assert declared.output is type(None) or dataclasses.is_dataclass(declared.output)
-    assert declared.noun.endswith("s") and declared.verb.isidentifier()
+    assert (declared.noun.endswith("s") or declared.noun == "knowledge") and declared.verb.isidentifier()
 
 
 @pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)
@@ -49,6 +51,9 @@ def test_every_field_of_an_input_has_its_line(declared: Operation) -> None:
 
 def test_what_only_looks_is_told_from_what_changes() -> None:
     assert {declared.name: (declared.access, declared.mutates) for declared in EVERY} == {
+        **{f"{noun}.{verb}": told for noun in ("memories", "entries") for verb, told in OF_A_LIST.items()},
+        "knowledge.context": ("search", False),
+        "knowledge.search": ("search", False),
         "records.append": ("append", True),
         "records.create": ("write", True),
         "records.delete": ("delete", True),

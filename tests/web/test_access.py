@@ -137,7 +137,7 @@ def test_the_pipeline_of_another_key_does_not_exist(door: Door) -> None:
 
 def test_what_has_no_uid_shows_only_the_keys_own_pipelines(door: Door) -> None:
     for route in door.routes:
-        if route.access == "read" and not route.has_uid:
+        if route.access == "read" and "{" not in route.path:
             answer = door.ask(route, "right")
             assert answer.status == 200 or is_unserved(route, answer), route
             assert CANARY.encode() not in answer.body

@@ -30,10 +30,12 @@ CREATE TABLE entry_lines(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entry_lines_guid ON entry_lines(guid);
 
--- Whatever makes, changes or deletes such a record, the rows beside it follow. Records of other kinds pay for a comparison.
-CREATE TRIGGER entry_came AFTER INSERT ON records WHEN new.kind = 'entry' BEGIN
-  INSERT OR IGNORE INTO entries(guid, memory) VALUES (new.guid, new.scope);
-END;
+-- New ones are looked for when an entry is written: none up to this row lacks its row in `entries`. A trigger on inserts would
+-- cost every record, since SQLite then puts the rows of a statement aside first.
+CREATE TABLE entries_seen(row INTEGER NOT NULL) STRICT;
+INSERT INTO entries_seen VALUES (0);
+
+-- Whatever changes or deletes such a record, the rows beside it follow. Records of other kinds pay for a comparison.
 CREATE TRIGGER entry_revised AFTER UPDATE OF content, scope, kind ON records WHEN new.kind = 'entry' BEGIN
   DELETE FROM entry_lines WHERE guid = new.guid;
   INSERT INTO entries(guid, memory) VALUES (new.guid, new.scope)
@@ -46,5 +48,7 @@ END;
 CREATE TRIGGER entry_went AFTER DELETE ON records WHEN old.kind = 'entry' BEGIN
   DELETE FROM entries WHERE guid = old.guid;
   DELETE FROM entry_lines WHERE guid = old.guid;
+  -- the row of the last record may be given to another
+  UPDATE entries_seen SET row = (SELECT coalesce(max(row), 0) FROM records WHERE kind = 'entry' AND row < old.row)
+    WHERE row = old.row;
 END;
-INSERT INTO entries(guid, memory) SELECT guid, scope FROM records WHERE kind = 'entry';
