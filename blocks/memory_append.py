@@ -26,7 +26,8 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
     if not text:
         return call.error("no content")
     new = WriteInput(call.new_guid(), args.scope or args.memory_id, args.kind or DEFAULT_KIND, text,
-                     args.source or call.agent.name, args.tags, call.now_ms)
+                     args.source or call.agent.name, args.tags, call.now_ms,
+                     expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s)
     keys = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
     guid, found = append(call.tx, AppendInput(new, args.guid, keys, args.separator))
     return call.reply_json({"guid": guid, "appended" if found else "created": True})

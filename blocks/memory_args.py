@@ -68,6 +68,8 @@ class NewRecordArgs(MemoryArgs):
     """The record's source; by default the name that the block publishes under."""
     tags: Tags = ()
     """Tags of a new record: a JSON array in a string, an array, or a comma list."""
+    ttl_s: Seconds | None = None
+    """After so many seconds a new record is gone; by default it stays."""
 
 
 class ListingArgs(MemoryArgs):

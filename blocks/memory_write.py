@@ -1,6 +1,6 @@
 """memory_write: stores the text as a new record (seed 000)."""
 from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs, Seconds
+from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
 from blocks.registry import block
 from bus.message import JSON, Message
 from memory.operations.records_write import WriteInput, write
@@ -9,9 +9,6 @@ from memory.record import DEFAULT_KIND
 
 class WriteArgs(NewRecordArgs):
     """What the new record is filed under, and how long it stays."""
-
-    ttl_s: Seconds | None = None
-    """After so many seconds the record is gone; by default it stays."""
 
 
 @block("memory_write", WriteArgs)

@@ -160,3 +160,12 @@ def test_one_transaction_may_make_a_record_and_append_to_it(tmp_path: Path) -> N
     assert [set(told(said)) - {"guid"} for said in answers if said] == [{"created"}, {"appended"}]
     assert contents(find(store, "one two")) == ["one\ntwo"]
     assert_sound(store.path)
+
+
+def test_a_record_that_is_made_stays_for_as_long_as_it_is_meant_to_whatever_is_appended(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    for now_ms in (NOW, NOW + 1000):
+        ask_store("memory_append", "tea", store, kind="log", ttl_s=60, now_ms=now_ms)
+
+    assert [(record.content, record.expires_at) for record in read_all(store)] == [("tea\ntea", NOW + 60_000)]
