@@ -26,6 +26,7 @@ COMMANDS = {
     "say": "Say something on a swarm and print the results.",
     "send": "Say something on a swarm, or to one agent, and wait for nothing.",
     "records": "Create, find, change and delete what a pipeline remembers.",
+    "search": "Find what a pipeline remembers, and why.",
     "tail": "Print what is said on a pipeline's swarms.",
     "backup": "Copy stores and bundles to a folder, while they are used.",
     "restore": "Put a backup back in place.",
