@@ -2,7 +2,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cli.readable import short, table, text_lines
+from cli.readable import counted, short, table, text_lines
 
 Json = dict[str, Any]
 MOST_CONTENT = 70   # characters of a record beside its explanation
@@ -14,8 +14,8 @@ def hit_lines(items: Sequence[Json]) -> Iterator[str]:
     if not items:
         yield "Nothing found; --explain says why."
         return
-    rows = [(f"{hit['score']:.3f}", _time(hit["record"]), hit["record"]["kind"][:20], short(hit["record"]["guid"]), _content(hit))
-            for hit in items]
+    rows = [(f"{hit['score']:.3f}", _time(hit["record"]), hit["record"]["kind"][:20], short(hit["record"]["guid"]),
+             _content(hit)) for hit in items]
     yield from table([("SCORE", "CREATED", "KIND", "GUID", "CONTENT"), *rows])
 
 
@@ -30,15 +30,21 @@ def explanation_lines(output: Json) -> Iterator[str]:
         return
     names = list(dict.fromkeys(arm["arm"] for hit in told["hits"] for arm in hit["arms"]))
     heading = ("#", "SCORE", *(f"{sign} {name.upper()}" for sign, name in zip("=" + "+" * len(names), names, strict=False)),
-               "× FACTORS", "FOUND BY", "GUID", "CONTENT")
+               "x FACTORS", "FOUND BY", "GUID", "CONTENT")
     rows = [_row(hit, item, names) for hit, item in zip(told["hits"], output["items"], strict=False)]
-    yield from table([heading, *rows])
+    yield from table(_without_empty([heading, *rows]))
+
+
+def _without_empty(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The columns that have something below their heading."""
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    return list(zip(*columns, strict=True))
 
 
 def _head(told: Json) -> Iterator[tuple[str, str]]:
     query = told["query"]
     language = f", {query['language']}" if query["language"] else ""
-    yield "query", f"{query['text']} ({query['mode']}{language}; {told['records']} records)"
+    yield "query", f"{query['text']} ({query['mode']}{language}; {counted(told['records'], 'record')})"
     if query["match"]:
         yield "match", query["match"]
     if query["compared"] not in ("", query["text"]):
@@ -62,7 +68,7 @@ def _term(term: Json) -> str:
         return f"{term['term']}: stop word, left out"
     spelt = f" ({', '.join(term['spellings'])})" if term["spellings"] not in ([], [term["term"]]) else ""
     left_out = {"wanted": "", "too common": "; too common, left out"}.get(term["state"], "; not looked for")
-    return f"{term['term']}: {term['records']} record{'s' * (term['records'] != 1)}{spelt}{left_out}"
+    return f"{term['term']}: {counted(term['records'], 'record')}{spelt}{left_out}"
 
 
 def _row(hit: Json, item: Json, names: Sequence[str]) -> tuple[str, ...]:
@@ -76,7 +82,7 @@ def _row(hit: Json, item: Json, names: Sequence[str]) -> tuple[str, ...]:
 def _arm(arm: Json) -> str:
     """Rank, then raw score, calibrated score and share."""
     rank = "-" if arm["rank"] is None else f"#{arm['rank']}"
-    return f"{arm['share']:.3f} ({rank}, {arm['raw']:.2f} is {arm['score']:.3f}, × {arm['weight']:g})"
+    return f"{arm['share']:.3f} ({rank}, {arm['raw']:.2f} is {arm['score']:.3f}, x {arm['weight']:g})"
 
 
 def _value(value: object) -> str:

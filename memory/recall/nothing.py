@@ -21,7 +21,8 @@ def why_nothing(ranked: Ranked, terms: Sequence[TermTold], text: TextFound | Non
     if scene.passing is not None and not scene.passing.any():
         return filtered(len(scene.layout), "in the store")
     if scene.allowed is not None and not scene.allowed.any():
-        return excluded(len(scene.layout) if scene.passing is None else int(scene.passing.sum()))
+        lacking = unknown([term for term in terms if term.term.startswith('"')])   # a phrase that stands alone must be there
+        return lacking or excluded(len(scene.layout) if scene.passing is None else int(scene.passing.sum()))
     if withheld := int((ranked.scores > 0).sum()):
         return _withheld(ranked, withheld)
     return _too_little(terms, text, vector, scene.allowed)
@@ -32,9 +33,9 @@ def unknown(terms: Sequence[TermTold]) -> Nothing | None:
     missing = [term for term in terms if term.state == "unknown"]
     if not missing:
         return None
-    meant = [f"{term.suggestion!r} for {term.term!r}" for term in missing if term.suggestion]
+    meant = [f"{term.suggestion!r} is nearest to {term.term!r}" for term in missing if term.suggestion]
     told = "no record has " + ", ".join(repr(term.term) for term in missing[:8])
-    return Nothing("unknown", told + (f"; the nearest words are {', '.join(meant)}" if meant else ""))
+    return Nothing("unknown", told + "".join(f"; {one}" for one in meant))
 
 
 def filtered(records: int, what: str = "that would be found") -> Nothing:

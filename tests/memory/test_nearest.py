@@ -1,0 +1,54 @@
+"""The nearest word of a store: few edits, the commonest first, and bounded in a store of very many words."""
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.recall.nearest import _one_edit, _within_two, nearest
+from memory.sqlite.store import Store
+from memory.sqlite.vocabulary import Vocabulary
+from tests.memory.builders import make_store, write_all
+
+letters = st.text("abc", max_size=6)
+
+
+def nearest_in(store: Store, word: str) -> str | None:
+    with store.transaction() as tx:
+        vocabulary = Vocabulary(tx._connection)
+        vocabulary.open()
+        return nearest(word, vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("meetng", "meeting"), ("emeting", "meeting"), ("beeting", "meeting"), ("meetinggg", "meeting"), ("tae", "tea"),
+     ("quarterli", "quarterly"), ("quartelry", "quarterly"), ("qarterly", "quarterly"), ("москвы", "москва"),
+     ("xx", None), ("zzxqwv", None), ("x" * 33, None), ("東京都", None), ("v12", None)],
+)
+def test_a_slip_is_recognised(tmp_path: Path, word: str, expected: str | None) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "the meeting on quarterly figures with tea in Москва 東京")
+
+    assert nearest_in(store, word) == expected
+
+
+def test_of_those_as_near_the_one_that_most_records_hold(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "cart", "card", "card")
+
+    assert nearest_in(store, "carx") == "card"
+
+
+@given(letters, st.data())
+def test_two_edits_are_one_edit_twice(word: str, data: st.DataObject) -> None:
+    once = data.draw(st.sampled_from(sorted({word, *_one_edit(word)} - {""}) or ["a"]))
+    twice = data.draw(st.sampled_from(sorted({once, *_one_edit(once)} - {""})))
+
+    assert _within_two(once, twice) and _within_two(twice, once)
+    assert _within_two(word, twice) or overlapping(word, once, twice)
+
+
+def overlapping(word: str, once: str, twice: str) -> bool:
+    """Whether the second edit may be within the swap of the first, which the distance counts as a third."""
+    return sorted(word) == sorted(once) != sorted(twice) or sorted(once) == sorted(twice)
