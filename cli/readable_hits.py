@@ -64,6 +64,8 @@ def _head(told: Json) -> Iterator[tuple[str, str]]:
 def _term(term: Json) -> str:
     if term["state"] == "unknown":
         return f"{term['term']}: no record has it" + (f"; did you mean {term['suggestion']}?" if term["suggestion"] else "")
+    if term["state"] == "speaker":
+        return f"{term['term']}: who said it"
     if term["state"] == "stop word":
         return f"{term['term']}: stop word, left out"
     spelt = f" ({', '.join(term['spellings'])})" if term["spellings"] not in ([], [term["term"]]) else ""

@@ -7,7 +7,7 @@ from memory.sqlite.filters import Conditions
 
 MOST_EXPLAINED = 100   # hits
 Where = Literal["record", "window", "segment"]
-State = Literal["wanted", "unknown", "too common", "stop word", "not looked for"]
+State = Literal["wanted", "unknown", "too common", "speaker", "stop word", "not looked for"]
 Reason = Literal["nothing asked", "no records", "unknown", "below threshold", "filtered", "excluded", "not together"]
 
 

@@ -4,24 +4,19 @@ from dataclasses import replace
 
 import apsw
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from memory.boosts import Boosts
 from memory.recall.layout import Places
 from memory.recall.ranked import Ranked, best, candidates
 from memory.recall.scene import Floats
-from memory.sqlite.vocabulary import Rows
+from memory.sqlite.boosts import boost_values
 
 DAY_MS = 86_400_000
 MOST_HALVINGS = 60.0   # after which an age counts no more
 LEAST = 2.0 ** -MOST_HALVINGS   # of a factor: no score becomes 0
 UNRATED = 0.5          # the importance of what says none
 FIRST = 256            # how many are looked up at first; then twice as many each time
-VALUE = {"recency": "created_at",
-         "importance": "CASE WHEN json_valid(data) AND json_type(data, '$.importance') IN ('integer', 'real') "
-                       "THEN min(max(json_extract(data, '$.importance'), 0.0), 1.0) END"}
-VALUES = "SELECT {value} FROM json_each(?) AS wanted LEFT JOIN records ON row = wanted.value ORDER BY wanted.key"
 
 
 def boosted(connection: apsw.Connection, ranked: Ranked, boosts: Boosts, limit: int) -> Ranked:
@@ -32,12 +27,12 @@ def boosted(connection: apsw.Connection, ranked: Ranked, boosts: Boosts, limit: 
     scores, scene = ranked.scores.copy(), ranked.scene
     order = candidates(scores, scene)
     order = best(scores, order, scene, len(order))
-    factors = {name: np.ones(len(scores), np.float32) for name in VALUE if getattr(boosts, name)}
+    factors = {name: np.ones(len(scores), np.float32) for name in FACTOR if getattr(boosts, name)}
     seen = 0
     while limit and seen < len(order) and not _settled(scores, order, seen, limit):
         some = order[seen:seen + max(limit, FIRST, seen)]
         for name, by_place in factors.items():
-            by_place[some] = FACTOR[name](_values(connection, name, scene.layout.row[some]), boosts)
+            by_place[some] = FACTOR[name](boost_values(connection, name, scene.layout.row[some]), boosts)
             scores[some] *= by_place[some]
         seen += len(some)
     return replace(ranked, places=best(scores, order[:seen], scene, limit), scores=scores, factors=factors)
@@ -46,11 +41,6 @@ def boosted(connection: apsw.Connection, ranked: Ranked, boosts: Boosts, limit: 
 def _settled(scores: Floats, order: Places, seen: int, limit: int) -> bool:
     """Whether none of those that were not seen can be among the best: they have their scores without factors yet."""
     return seen >= limit and bool(np.partition(scores[order[:seen]], -limit)[-limit] > scores[order[seen]])
-
-
-def _values(connection: apsw.Connection, name: str, rows: Rows) -> NDArray[np.float64]:
-    found = connection.execute(VALUES.format(value=VALUE[name]), (orjson.dumps(rows.tolist()).decode(),))
-    return np.array([np.nan if value is None else value for value, in found], np.float64)
 
 
 def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:

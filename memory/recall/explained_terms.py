@@ -17,7 +17,7 @@ def terms_told(terms: Sequence[Term], states: Sequence[str], stop_words: Sequenc
     told, suggested = [], 0
     for term, state in zip(terms, states, strict=True):
         suggestion = None
-        if not term.records and suggested < MOST_SUGGESTED:
+        if state == "unknown" and suggested < MOST_SUGGESTED:
             suggested += 1
             suggestion = _suggestion(term.text, vocabulary)
         told.append(TermTold(term.text, state, term.records, term.spellings[:MOST_SPELLINGS],  # type: ignore[arg-type]

@@ -16,7 +16,6 @@ from memory.recall.text_arm import TextFound
 from memory.recall.vector_arm import VectorFound
 from memory.record import Record
 from memory.sqlite.filters import Conditions
-from memory.sqlite.vocabulary import Vocabulary
 
 WHERE = ("record", "window", "segment")   # as memory/recall/granularities.py has them
 
@@ -24,7 +23,7 @@ WHERE = ("record", "window", "segment")   # as memory/recall/granularities.py ha
 def explained(ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, *, found: Sequence[Record]) -> Explanation:
     """`found` are the records of `ranked`, in its order."""
     text, vector = _arms(ranked)
-    terms = _terms(text, query, run.language, ranked.scene.vocabulary)
+    terms = _terms(text, query, run.language, ranked.scene)
     notes = [note for note in (ranked.without, MORE if len(found) > MOST_EXPLAINED else "") if note]
     return Explanation(
         run, filters_told(conditions), len(ranked.scene.layout), terms,
@@ -40,13 +39,15 @@ def _arms(ranked: Ranked) -> tuple[TextFound | None, VectorFound | None]:
     return text, next((arm for arm in ranked.arms if isinstance(arm, VectorFound)), None)
 
 
-def _terms(text: TextFound | None, query: Query, language: str, vocabulary: Vocabulary) -> tuple[TermTold, ...]:
+def _terms(text: TextFound | None, query: Query, language: str, scene: Scene) -> tuple[TermTold, ...]:
     """Each once, in the order of the query; stop words last."""
     if text is None:
         return ()
     wanted = {id(term): "wanted" for term, _ in text.terms} | {id(term): "too common" for term in text.left_out}
-    states = [wanted.get(id(term), "not looked for" if term.records else "unknown") for term in text.asked]
-    return terms_told(text.asked, states, stop_words_of(query, language), vocabulary)
+    names = scene.layout.names.words_of(text.named)
+    states = [wanted.get(id(term), "not looked for" if term.records else "speaker" if term.text in names else "unknown")
+              for term in text.asked]
+    return terms_told(text.asked, states, stop_words_of(query, language), scene.vocabulary)
 
 
 def _hits(ranked: Ranked, found: Sequence[Record], text: TextFound | None, vector: VectorFound | None) -> list[HitTold]:

@@ -3,9 +3,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-import apsw
 import numpy as np
-import orjson
 
 from memory.explanation import (
     MOST_EXPLAINED,
@@ -27,29 +25,27 @@ from memory.recall.stems import Stems
 from memory.recall.terms import terms_of
 from memory.record import Record
 from memory.sqlite.filters import Conditions
+from memory.sqlite.vocabulary import Vocabulary
 
 AS_THEY_ARE = "none"   # the language of a search that knows neither stems nor stop words
-BY_CONTENT = ("SELECT guid FROM records WHERE guid IN (SELECT value FROM json_each(?)) "
-              "AND row IN (SELECT rowid FROM records_fts WHERE records_fts MATCH ?)")
 
 
-def explained_match(connection: apsw.Connection, scene: Scene, run: AsRun, query: Query, conditions: Conditions, *,
+def explained_match(scene: Scene, run: AsRun, query: Query, conditions: Conditions, *,
                     found: Sequence[Record]) -> Explanation:
     """`found` is what FTS5 found for `run.match`, best first; for "" what the filters alone let pass."""
     asked = terms_of(query, scene.vocabulary, Stems(AS_THEY_ARE), AS_THEY_ARE)
     terms = terms_told(asked, ["wanted" if term.records else "unknown" for term in asked], (), scene.vocabulary)
     notes = (MORE,) if len(found) > MOST_EXPLAINED else ()
     nothing = None if found else _why_nothing(scene, query, terms)
-    hits = _hits(connection, run.match, terms, found[:MOST_EXPLAINED])
+    hits = _hits(scene.vocabulary, run.match, terms, found[:MOST_EXPLAINED])
     return Explanation(run, filters_told(conditions), len(scene.layout), terms, None, None, None, notes, nothing, hits)
 
 
-def _hits(connection: apsw.Connection, match: str, terms: Sequence[TermTold], found: Sequence[Record]) -> tuple[HitTold, ...]:
+def _hits(vocabulary: Vocabulary, match: str, terms: Sequence[TermTold], found: Sequence[Record]) -> tuple[HitTold, ...]:
     """FTS5's relevance is the score; it is not calibrated, and compares within an arm alone."""
     if not match:
         return tuple(HitTold(record.guid, at, record.score, (), {}, (), False) for at, record in enumerate(found, 1))
-    guids = orjson.dumps([record.guid for record in found]).decode()
-    by_content = {guid for guid, in connection.execute(BY_CONTENT, (guids, match))}
+    by_content = vocabulary.in_content(match, [record.guid for record in found])
     held, ranks = tuple(Held(term.term, "record") for term in terms), {"content": count(1), "parts": count(1)}
     hits = []
     for at, record in enumerate(found, 1):

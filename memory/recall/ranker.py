@@ -93,7 +93,7 @@ class Ranker:
         """The same where FTS5 did the search."""
         scene = self._scene(query, conditions)
         scene = replace(scene, passing=self._filters.mask(conditions, scene.layout))
-        return explained_match(self._connection, scene, run, query, conditions, found=found)
+        return explained_match(scene, run, query, conditions, found=found)
 
     def committed(self) -> None:
         """The transaction was committed."""

@@ -4,7 +4,7 @@ Nothing else is kept for it: fts5vocab counts a word's records at 30 ns each and
 (memory/words.py) are words too; of a record that has a word in its content, its parts say nothing more about it.
 """
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -28,6 +28,8 @@ COUNT = "SELECT doc FROM temp.word_counts WHERE term = ?"
 PARTS_COUNT = "SELECT doc FROM temp.part_counts WHERE term = ? AND col = 'parts'"
 PLACES = "SELECT group_concat(doc) FROM temp.word_places WHERE term = ?"
 PARTS_PLACES = "SELECT group_concat(doc) FROM temp.part_places WHERE term = ? AND col = 'parts'"
+IN_CONTENT = ("SELECT guid FROM records WHERE guid IN (SELECT value FROM json_each(?)) "
+              "AND row IN (SELECT rowid FROM records_fts WHERE records_fts MATCH ?)")
 MOST_KEPT = 2000   # answers
 LAST = "\U0010ffff"   # no word goes on with it
 
@@ -89,6 +91,10 @@ class Vocabulary:
             found = np.sort(np.concatenate([found, more[~np.isin(more, found)]]), kind="stable")
         first = np.flatnonzero(np.diff(found, prepend=-1))   # a record comes once for each time that it holds the word
         return Postings(found[first], np.diff(first, append=len(found)).astype(np.float32))
+
+    def in_content(self, expression: str, guids: Sequence[str]) -> set[str]:
+        """Those of the records that an FTS5 expression finds by their content, and not by parts of words alone."""
+        return {guid for guid, in self._connection.execute(IN_CONTENT, (orjson.dumps(guids).decode(), expression))}
 
     def matching(self, expression: str) -> Rows:
         """The records that an FTS5 expression finds, ascending."""

@@ -63,6 +63,7 @@ def test_what_an_arm_does_not_find_and_what_stands_near_is_shown() -> None:
     text = "\n".join(explanation_lines({"items": [{"record": {"content": "x" * 100}}], "explanation": told}))
 
     for part in ("compared  tea cup", 'excluded  "x"', "filters   kinds note",
-                 "tea: 9 records (tea, teas); too common, left out", "0.000 (-, 0.00 is 0.000, x 0.65)", "0.175 (#2, 0.50 is 0.500, x 0.35)", "time 1.20",
+                 "tea: 9 records (tea, teas); too common, left out", "0.000 (-, 0.00 is 0.000, x 0.65)",
+                 "0.175 (#2, 0.50 is 0.500, x 0.35)", "time 1.20",
                  "tea (beside it), cup (in its thread), who said it", "x" * 70 + "…"):
         assert part in text

@@ -5,9 +5,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from memory.boosts import NO_BOOSTS, Boosts
 from memory.embedding.embedder import EmbeddingOptions
@@ -15,7 +17,7 @@ from memory.embedding.loading import LazyEmbedder
 from memory.embedding.questions import Questions
 from memory.explanation import MOST_EXPLAINED, Explanation
 from memory.memory_id import path_of
-from memory.operations.records_search import Mode, SearchInput, search, search_explained
+from memory.operations.records_search import Hits, Mode, SearchInput, search, search_explained
 from memory.operations.records_write import write
 from memory.recall.meaning import Meaning
 from memory.recall.pool import Pool
@@ -128,6 +130,7 @@ def test_terms_are_told_with_their_spellings_and_where_they_stand(store: Store) 
 
     terms = {term.term: (term.state, term.spellings, term.suggestion) for term in told.terms}
     assert terms["paint"] == ("wanted", ("painted",), None) and terms["sailing"] == ("wanted", ("sails",), None)
+    assert terms["ann"] == ("speaker", (), None)
     assert terms["sae"] == ("unknown", (), "sea") and terms["what"][0] == "stop word"
     first = told.hits[0]
     assert {(held.term, held.where) for held in first.terms} == {("paint", "record"), ("sailing", "window")} and first.speaker
@@ -198,6 +201,7 @@ def test_the_operation_explains_where_it_is_asked_to(store: Store) -> None:
     plain, told = (perform(store, "records.search", query="tea", mode="hybrid", explain=explain) for explain in (False, True))
 
     assert plain.explanation is None and plain.items == told.items
+    assert TypeAdapter(Hits).validate_json(orjson.dumps(told)) == told
     assert told.explanation.hits[0].guid == told.items[0].record.guid
 
 
