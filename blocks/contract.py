@@ -12,7 +12,7 @@ A block receives what Kilroy's webhook handlers do (contracts/kilroy.md A1.3), u
 """
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import orjson
 from msgspec import Struct
@@ -107,6 +107,10 @@ class BlockArgs(BaseModel):
     def embeds(self) -> bool:
         """Whether the block wants vectors of what is in its store."""
         return False
+
+    def in_language(self, language: str) -> Self:
+        """The same for a store of that language, as the bundle says in `stores`."""
+        return self
 
     @property
     def selector(self) -> Selector | None:

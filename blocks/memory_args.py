@@ -12,6 +12,7 @@ from bus.message import Message
 from memory import memory_id as memory_ids
 from memory import tags as tag_lists
 from memory.operations.records_read import too_large
+from memory.recall import languages
 from memory.record import Record
 
 
@@ -25,6 +26,8 @@ def _template(value: str) -> str:
     return value
 
 
+DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
+Language = Annotated[str, AfterValidator(languages.check_language)]
 MemoryId = Annotated[str, AfterValidator(_memory_id)]
 Tags = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse)]
 Template = Annotated[str, AfterValidator(_template)]
@@ -91,10 +94,12 @@ class ListingArgs(MemoryArgs):
         """How much may be read for one answer."""
         return call.limits.message_bytes * (TEMPLATE_READS if self.output_template else 1)
 
-    def answer(self, call: Call, records: list[Record]) -> Message:
-        """The records as a JSON array, or by the template as plain text. Raises ResultTooLarge."""
+    def answer(self, call: Call, records: list[Record], explanation: object = None) -> Message:
+        """The records as a JSON array, by the template as text, or an object with an explanation. Raises ResultTooLarge."""
         if self.template is not None:
             said = call.reply(self.template.render(records))
+        elif explanation is not None:
+            said = call.reply_json({"records": [as_object(record) for record in records], "explanation": explanation})
         else:
             said = call.reply_json([as_object(record) for record in records])
         return within_message(call, said)

@@ -9,6 +9,7 @@ from blocks.registry import all_blocks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
 BEGIN, END = "<!-- from here on: python -m blocks.reference -->\n", "<!-- to here -->\n"
+TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false", "array": "list"}
 SOURCE = re.compile(r" \(seed 000[^)]*\)")   # where a rule is from: for who reads the code
 
 
@@ -44,8 +45,7 @@ def _values(schema: dict[str, Any]) -> str:
         return " or ".join(_code(value) for value in schema["enum"] if value != "")
     if "anyOf" in schema:
         return " or ".join(_values(one) for one in schema["anyOf"] if one != {"type": "null"})
-    names = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false", "array": "list"}
-    return names[schema["type"]]
+    return TYPES[schema["type"]]
 
 
 def _code(value: object) -> str:

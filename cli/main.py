@@ -29,6 +29,7 @@ COMMANDS = {
     "memories": "Create, find, change and delete named memories.",
     "entries": "Write, find, change and delete what a named memory holds.",
     "knowledge": "Search named memories, and get what an agent is to know.",
+    "search": "Find what a pipeline remembers, and why.",
     "tail": "Print what is said on a pipeline's swarms.",
     "backup": "Copy stores and bundles to a folder, while they are used.",
     "restore": "Put a backup back in place.",

@@ -22,6 +22,7 @@ from pipelines.shape import tell
 ACTOR = "cli"
 # By what JSON Schema calls them; all else is text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
+METAVARS: dict[Any, str | None] = {int: "NUMBER", float: "NUMBER", bool: None}
 Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
                                     show_default=False)]
 Key = Annotated[str, typer.Option("--key", metavar="ID", help="Your own id: the same again has no second effect.",
@@ -35,7 +36,7 @@ def command_for(operation: Operation) -> Callable[..., None]:
     required = schema.get("required", [])
 
     def command(pipeline: str, store: str, key: str = "", wait: float = 30.0, as_json: bool = False, **given: Any) -> None:
-        data = _checked(operation, {name: value for name, value in given.items() if value is not None})
+        data = checked(operation, {name: value for name, value in given.items() if value is not None})
         call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, key)
         run(lambda settings: _perform(settings, pipeline, call, wait, as_json=as_json))
 
@@ -57,8 +58,7 @@ def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
         argument = typer.Argument(metavar=name.upper(), help=told["description"], show_default=False)
         return _parameter(name, Annotated[kind, argument])
     text = told["description"] + " Several times for several." * (kind == list[str])
-    option = typer.Option(f"--{name.replace('_', '-')}", metavar="NUMBER" if kind in (int, float) else "TEXT", help=text,
-                          show_default=False)
+    option = typer.Option(f"--{name.replace('_', '-')}", metavar=METAVARS.get(kind, "TEXT"), help=text, show_default=False)
     return _parameter(name, Annotated[kind | None, option], None)
 
 
@@ -66,7 +66,7 @@ def _parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Pa
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _checked(operation: Operation, given: dict[str, Any]) -> bytes:
+def checked(operation: Operation, given: dict[str, Any]) -> bytes:
     """The input as JSON; ends the command with all that is wrong."""
     given = {name: value for name, value in given.items() if value != []}   # which is how an option is that was not given
     report = Report()
@@ -80,10 +80,16 @@ def _checked(operation: Operation, given: dict[str, Any]) -> bytes:
 
 
 async def _perform(settings: Settings, pipeline: str, call: NewCall, wait_s: float, *, as_json: bool) -> None:
+    output = await output_of(settings, pipeline, call, wait_s)
+    print_json({"done": True} if output is None else output, indent=sys.stdout.isatty() and not as_json)
+
+
+async def output_of(settings: Settings, pipeline: str, call: NewCall, wait_s: float) -> Any:
+    """What the operation gives; ends the command with what it refuses."""
     async with Catalog(settings.memory.root) as catalog:
         uid = (await pipeline_named(catalog, pipeline)).uid
     async with Requester(bus_address(settings)) as requester:
         answer = await requester.call(call.at(uid), wait_s)
     if "error" in answer:
         fail(answer["error"]["detail"])
-    print_json({"done": True} if answer["output"] is None else answer["output"], indent=sys.stdout.isatty() and not as_json)
+    return answer["output"]

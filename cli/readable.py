@@ -19,6 +19,8 @@ def value_lines(value: Any) -> list[str]:
             return ["Nothing found."]
         case [*records] if all(map(is_record, records)):
             return _record_lines(records)
+        case {"records": list(records), "explanation": {"nothing": nothing}}:
+            return [f"Nothing found: {nothing['detail']}."] if nothing else _record_lines(records)
         case dict() if is_record(value):
             return _record_lines([value])
         case dict() if (sentence := _sentence(value)):

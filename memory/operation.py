@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, get_type_hints
 from pydantic import ConfigDict, TypeAdapter
 
 import memory.operations
+from memory.recall.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -28,6 +29,7 @@ class Context:
     actor: str            # who asks, as the face knows them
     result_bytes: int     # how long an answer may be, about
     new_guid: Callable[[], str]   # the same ids on a replay
+    language: str = DEFAULT_LANGUAGE   # of the store
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, AllowInfNan, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
+from blocks.memory_args import DEFAULT_LANGUAGE, Language
 from pipelines.senders import normalised
 
 LONGEST_INTERVAL_S = 31_622_400  # a leap year
@@ -85,6 +86,17 @@ class SwarmSpec(Part):
     """This version has durable swarms only."""
     visibility: Literal["private", "public"] = "private"
     """What is said on a public swarm reaches the agents on it of every pipeline that declares it public by that name."""
+
+
+class StoreSpec(Part):
+    """What is said of a store; one that is not declared has all by default."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["memory_id"]})
+
+    memory_id: str = ""
+    """As the blocks name it, like `instances/${pipeline_uid}/memories`."""
+    language: Language = DEFAULT_LANGUAGE
+    """Whose stems and stop words ranked searches of it go by, where they say no other; `none` for neither."""
 
 
 class AgentSpec(Part):
@@ -179,3 +191,4 @@ class Bundle(Part):
     display_order: tuple[str, ...] = ()
     """Aliases, in the order in which they are shown."""
     swarms: tuple[SwarmSpec, ...] = ()
+    stores: tuple[StoreSpec, ...] = ()

@@ -12,7 +12,7 @@ from pipelines.report import Report
 from pipelines.shape import read_bundle
 from pipelines.substitution import fill
 from pipelines.uid import choose
-from pipelines.wiring import check_aliases, check_display_order, check_senders, check_swarms
+from pipelines.wiring import check_aliases, check_display_order, check_senders, check_stores, check_swarms
 
 __all__ = ["Checked", "CheckedAgent", "CheckedBundle", "check"]
 
@@ -28,12 +28,13 @@ def check(raw: bytes | dict[str, Any], *, uid: str | None = None) -> Checked:
 def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) -> CheckedBundle:
     uid = choose(given_uid, value, report)
     filled = fill(value | {"pipeline_uid": uid}, uid, report)
-    bundle, agents, swarms = read_bundle(filled, report)
+    bundle, agents, swarms, stores = read_bundle(filled, report)
     checked = [check_agent(spec, ("agents", at), uid, report) for at, spec in agents.items()]
     check_aliases(agents, report)
     check_swarms(swarms, agents, report)
     public = tuple(swarm.name for swarm in swarms.values() if swarm.visibility == "public")
     check_senders(agents, public, report)
+    languages = check_stores(stores, [agent.args.store for agent in checked if agent is not None], report)
     check_display_order(bundle.display_order, agents, report)
     source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
     fits(source, report)
@@ -43,6 +44,7 @@ def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) 
         description=bundle.pipeline_desc,
         hash=hashlib.sha256(source).hexdigest(),
         source=source,
-        agents=tuple(agent for agent in checked if agent is not None),
+        agents=tuple(agent.in_language(languages) for agent in checked if agent is not None),
         public=public,
+        languages=languages,
     )

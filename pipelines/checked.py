@@ -1,6 +1,8 @@
 """What a check gives: the faults, and where there are none a bundle that can be deployed."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from blocks.contract import Agent, Block, BlockArgs
 from bus.wire import PUBLIC
@@ -22,6 +24,11 @@ class CheckedAgent:
     token: str = ""  # where its webhooks' token is kept; "" where they need none
     interval_ms: int = 0  # at which the block is called whatever is said; 0 for never
     secrets: tuple[str, ...] = ()  # where the secrets are kept by which its webhooks are signed; () where they need not be
+
+    def in_language(self, languages: Mapping[str, str]) -> Self:
+        """With the language of its store."""
+        language = languages.get(self.args.store)
+        return self if language is None else replace(self, args=self.args.in_language(language))
 
     @property
     def is_guarded(self) -> bool:
@@ -50,6 +57,7 @@ class CheckedBundle:
     source: bytes  # canonical JSON: the bundle with its uid filled in, keys sorted
     agents: tuple[CheckedAgent, ...]
     public: tuple[str, ...] = ()  # the names of its public swarms
+    languages: Mapping[str, str] = field(default_factory=dict)  # of the stores that it declares, by memory_id
 
     @property
     def swarms(self) -> tuple[str, ...]:

@@ -95,6 +95,7 @@ class Plan:
         self.private_names = {swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public}
         self.hears_public = self.public & {agent.rec_swarm for agent in self._listening}
         stores = dict.fromkeys(station.store for station in self._stations.values() if station.store)
+        self.languages = bundle.languages  # of stores, by memory_id; what is not there has that of all
         self.embedded_stores = frozenset(station.store for station in self._stations.values() if station.args.embeds)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
         self.home = f"instances/{self.uid}/{HOME}"  # of named memories; it is there from the first call that needs it

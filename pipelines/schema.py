@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from blocks.registry import all_blocks
-from pipelines.bundle import AgentSpec, Bundle, Part, SwarmSpec
+from pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 
 Schema = dict[str, Any]
 
@@ -19,7 +19,7 @@ def json_schema() -> Schema:
     models: list[type[BaseModel]] = [Bundle, *(block.args for block in blocks.values())]
     refs, schema = models_json_schema([(model, "validation") for model in models])
     args = {name: refs[block.args, "validation"] for name, block in blocks.items()}
-    for part in (Bundle, AgentSpec, SwarmSpec):
+    for part in (Bundle, AgentSpec, SwarmSpec, StoreSpec):
         schema["$defs"][part.__name__] |= _key_names(part)
     schema["$defs"]["AgentSpec"]["allOf"] = [_args_rule(name, ref) for name, ref in args.items()]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Memrelay bundle"}

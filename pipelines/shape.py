@@ -1,11 +1,11 @@
 """Shape: a bundle's objects read as models, key by key, so that one wrong key hides nothing else."""
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pipelines.bundle import AgentSpec, Bundle, Part, SwarmSpec
+from pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 from pipelines.faults import Place
 from pipelines.keys import check_keys
 from pipelines.report import Report
@@ -15,16 +15,26 @@ MOST_AGENTS = 1000
 SomePart = TypeVar("SomePart", bound=Part)
 
 
-def read_bundle(value: dict[str, Any], report: Report) -> tuple[Bundle, dict[int, AgentSpec], dict[int, SwarmSpec]]:
-    """The bundle without its lists, and its agents and swarms by their places in these."""
-    head = {key: held for key, held in value.items() if key not in ("agents", "swarms")}
+class Read(NamedTuple):
+    """The bundle without its lists of objects, and what these hold, by places."""
+
+    bundle: Bundle
+    agents: dict[int, AgentSpec]
+    swarms: dict[int, SwarmSpec]
+    stores: dict[int, StoreSpec]
+
+
+def read_bundle(value: dict[str, Any], report: Report) -> Read:
+    """The bundle and its parts."""
+    head = {key: held for key, held in value.items() if key not in ("agents", "swarms", "stores")}
     check_keys(value, Bundle, (), report)
     if value.get("agents") is None:
         report.error(("agents",), "a bundle needs agents", "add a list of them")
-    return (
+    return Read(
         read_part(Bundle, head, (), report),
         read_parts(AgentSpec, value.get("agents"), ("agents",), report),
         read_parts(SwarmSpec, value.get("swarms"), ("swarms",), report),
+        read_parts(StoreSpec, value.get("stores"), ("stores",), report),
     )
 
 

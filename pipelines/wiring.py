@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from bus.wire import SWARM
-from pipelines.bundle import AgentSpec, SwarmSpec
+from pipelines.bundle import AgentSpec, StoreSpec, SwarmSpec
 from pipelines.faults import Place, quoted
 from pipelines.report import Report
 from pipelines.suggestions import did_you_mean
@@ -54,6 +54,21 @@ def _check_swarm(swarm: SwarmSpec, place: Place, declared: set[str], report: Rep
         report.error((*place, "name"), f"the swarm {quoted(swarm.name)} is declared twice", "leave one out")
     if swarm.kind == "ephemeral":
         report.error((*place, "class"), "this version has durable swarms only", 'set "durable"')
+
+
+def check_stores(stores: dict[int, StoreSpec], named: Collection[str], report: Report) -> dict[str, str]:
+    """The language of each store that is declared, by memory_id."""
+    languages: dict[str, str] = {}
+    for at, store in stores.items():
+        place, memory_id = ("stores", at, "memory_id"), store.memory_id
+        if not memory_id:
+            report.error(place, "a store needs a memory_id", "set that of one of the blocks")
+        elif memory_id in languages:
+            report.error(place, f"the store {quoted(memory_id)} is declared twice", "leave one out")
+        elif memory_id not in named:
+            report.warn(place, f"no agent works on the store {quoted(memory_id)}", did_you_mean(memory_id, named))
+        languages.setdefault(memory_id, store.language)
+    return languages
 
 
 def check_senders(agents: dict[int, AgentSpec], public: Collection[str], report: Report) -> None:

@@ -12,6 +12,7 @@ from bus.call import BROKEN, BUSY, LEAVING, UNAVAILABLE, Question, error_answer,
 from bus.errors import MalformedMessage
 from memory.errors import Refused, StoreBroken, StoreBusy, VectorAwaited
 from memory.operation import Context, Operation, all_operations
+from memory.recall.languages import DEFAULT_LANGUAGE
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from pipelines.plan import Plan
@@ -33,6 +34,7 @@ class _Asked(NamedTuple):
     operation: Operation
     question: Question
     memory_id: str
+    language: str   # of the store
     until: float   # by the loop's clock
 
 
@@ -76,7 +78,8 @@ class Asks:
         except Refused as error:
             self._refuse(question, error.code, str(error))
             return
-        self._waiting.append(_Asked(operation, question, memory_id, self._loop.time() + question.within_ms / 1000))
+        language = plan.languages.get(memory_id, DEFAULT_LANGUAGE)
+        self._waiting.append(_Asked(operation, question, memory_id, language, self._loop.time() + question.within_ms / 1000))
         self._begin()
 
     def _refuse(self, question: Question, code: str, detail: str) -> None:
@@ -136,8 +139,8 @@ def _operation(name: str) -> Operation:
 def _answer_all(stores: OpenStores, asked: Sequence[_Asked], result_bytes: int) -> list[bytes]:
     now_ms = time.time_ns() // 1_000_000
     return [perform(operation, bytes(question.input), stores.get(memory_id),
-                    Context(now_ms, question.actor, result_bytes, _no_guid))
-            for operation, question, memory_id, _ in asked]
+                    Context(now_ms, question.actor, result_bytes, _no_guid, language))
+            for operation, question, memory_id, language, _ in asked]
 
 
 def _no_guid() -> str:

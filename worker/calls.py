@@ -9,6 +9,7 @@ from bus.call import REFUSED, error_answer
 from memory.errors import Refused
 from memory.ids import derive_guid, time_of
 from memory.operation import Context, Operation
+from memory.recall.languages import DEFAULT_LANGUAGE
 from memory.sqlite.store import Store
 from pipelines.plan import Plan
 from worker.inputs import Call, Input
@@ -28,7 +29,8 @@ def carry_out(work: Input, call: Call, begun: Callable[[str], Store], message_by
     except Refused as error:
         return work.plan.stores[0], error_answer(error.code, str(error))
     context = Context(time_of(work.id), call.actor, RESULT_SHARE * message_bytes,
-                      lambda: derive_guid(uid, work.id, call.operation.name, next(numbers)))
+                      lambda: derive_guid(uid, work.id, call.operation.name, next(numbers)),
+                      work.plan.languages.get(memory_id, DEFAULT_LANGUAGE))
     return memory_id, perform(call.operation, call.data, begun(memory_id), context)
 
 

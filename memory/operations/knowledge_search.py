@@ -11,7 +11,6 @@ from memory.named_ids import ALIAS, make_id
 from memory.named_view import KIND, Globs, Ident, Tag
 from memory.operation import Context, operation
 from memory.operations.records_read import RECORD_BYTES
-from memory.operations.records_search import DEFAULT_LANGUAGE
 from memory.query import plain
 from memory.recall.languages import Language
 from memory.record import Record
@@ -45,8 +44,8 @@ class SearchKnowledge:
     """Only entries with at least this score."""
     limit: Annotated[int, Field(ge=0, le=MOST)] = 10
     """How many at most; counts after all filters."""
-    language: Language = DEFAULT_LANGUAGE
-    """Of stems and stop words; `none` for neither."""
+    language: Language | None = None
+    """Of stems and stop words; `none` for neither. Left out, the store's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,8 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
     if not wanted.query.strip():
         entries = tx.records.page(within, "asc", None, wanted.limit)
         return Knowledge(_fitting([_told(tx, memories, record, None, "") for _, record in entries], context), False, "")
-    ranked = tx.ranker.search(query, within, wanted.limit, wanted.language, asked=wanted.query)
+    ranked = tx.ranker.search(query, within, wanted.limit, wanted.language or context.language,
+                              asked=wanted.query)
     rows = {row: score for row, score in ranked.rows().items() if score_of(score) >= (wanted.min_score or 0)}
     shares = ranked.shares()
     results = [_told(tx, memories, record, score_of(record.score), _why(shares[row]))

@@ -1,22 +1,26 @@
 """records.search: finds records by their words, best first; filters come before any limit (docs/search.md)."""
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from memory.boosts import HALF_LIFE_DAYS, NO_BOOSTS, WRONG_MODE, Boosts, Days, Weight
 from memory.errors import EmbeddingFault, Refused, ResultTooLarge
+from memory.explanation import Explanation, as_run
 from memory.operation import Context, operation
 from memory.operations.records_read import within
 from memory.query import Query, match_all, match_any, parse
-from memory.recall.languages import Language
+from memory.recall.languages import DEFAULT_LANGUAGE, Language
 from memory.record import Record
 from memory.record_view import Name, RecordView, Tags, view
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
+if TYPE_CHECKING:
+    from memory.recall.ranked import Ranked
+
 Mode = Literal["fts", "hybrid", "semantic"]
 BEST = 10   # how many records a ranked search answers with, unless it is told
-DEFAULT_LANGUAGE = "english"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class SearchInput:
     scored: bool = True   # whether the scores are wanted; they cost as much again
     mode: Mode = "fts"
     language: str = DEFAULT_LANGUAGE   # of stems and stop words, where the mode is not "fts"; "none" for neither
+    boosts: Boosts = NO_BOOSTS   # where the mode is not "fts"
 
 
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
@@ -45,24 +50,55 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     """
     query = parse(wanted.query)
     conditions = conditions_of(query, wanted)
-    if wanted.mode != "fts" and query.wants_words:
-        return within(wanted.max_bytes, tx.records.at_rows(_ranked(tx, wanted, query, conditions)))
+    if _is_ranked(query, wanted):
+        return within(wanted.max_bytes, tx.records.at_rows(_ranked(tx, wanted, query, conditions).rows()))
+    return _matching(tx, wanted, query, conditions)
+
+
+def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
+    """The same records with their scores, and how they were found. Costs some ms more, and numpy's memory in every mode."""
+    query = parse(wanted.query)
+    conditions = conditions_of(query, wanted)
+    if _is_ranked(query, wanted):
+        ranked = _ranked(tx, wanted, query, conditions)
+        found = within(wanted.max_bytes, tx.records.at_rows(ranked.rows()))
+        compared = _asked(wanted, query) if any(arm.arm == "vector" for arm in ranked.arms) else ""
+        run = as_run(wanted.query, query, mode=wanted.mode, language=wanted.language, compared=compared)
+        return found, tx.ranker.explain(ranked, run, query, conditions, found)
+    found = _matching(tx, replace(wanted, scored=True), query, conditions)
+    run = as_run(wanted.query, query, mode=wanted.mode, match=match_all(query))
+    return found, tx.ranker.explain_match(run, query, conditions, found)
+
+
+def _is_ranked(query: Query, wanted: SearchInput) -> bool:
+    """Filters alone rank nothing. Raises Refused for boosts of what FTS5 orders."""
+    if wanted.boosts and wanted.mode == "fts":
+        raise Refused(WRONG_MODE)
+    return wanted.mode != "fts" and query.wants_words
+
+
+def _matching(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> list[Record]:
+    """By FTS5's relevance."""
     match, unwanted = match_all(query), match_any(query)
     if match:
         return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, wanted.limit, scored=wanted.scored))
     return within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit)) if query.filters else []
 
 
-def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> dict[int, float]:
-    """Row -> score, best first."""
+def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> "Ranked":
+    """What was found, with all that it was decided by."""
     limit = BEST if wanted.limit is None else wanted.limit
-    plain = not (query.filters or query.excluded or query.phrases or query.prefixes)
-    asked = wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
     try:
-        return tx.ranker.search(query, conditions, limit, wanted.language, asked=asked,
-                                semantic=wanted.mode == "semantic").rows()
+        return tx.ranker.search(query, conditions, limit, wanted.language, asked=_asked(wanted, query),
+                                semantic=wanted.mode == "semantic", boosts=wanted.boosts)
     except EmbeddingFault as fault:
         raise Refused(str(fault)) from fault
+
+
+def _asked(wanted: SearchInput, query: Query) -> str:
+    """What vectors are compared with: the question as it stands, without its syntax."""
+    plain = not (query.filters or query.excluded or query.phrases or query.prefixes)
+    return wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
 
 
 def conditions_of(query: Query, wanted: SearchInput) -> Conditions:
@@ -86,8 +122,16 @@ class SearchRecords:
     """How many at most; counts after all filters."""
     mode: Mode = "fts"
     """`hybrid` ranks by any of the words, their neighbours and their thread, and by meaning; `semantic` by meaning alone."""
-    language: Language = DEFAULT_LANGUAGE
-    """Of stems and stop words, where `mode` is not fts; `none` for neither."""
+    language: Language | None = None
+    """Of stems and stop words, where `mode` is not fts; `none` for neither. By default the store's."""
+    recency: Weight = 0.0
+    """From 0 to 1: how much of its score a record loses by age at most, where `mode` is not fts."""
+    recency_days: Days = HALF_LIFE_DAYS
+    """After how many days half of that is lost."""
+    importance: Weight = 0.0
+    """From 0 to 1: how much a record loses whose `data.importance` is 0 and not 1, where `mode` is not fts."""
+    explain: bool = False
+    """Whether to tell how each hit came to its score, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +148,8 @@ class Hits:
     """What was found, best first."""
 
     items: tuple[Hit, ...]
+    explanation: Explanation | None = None
+    """Where `explain` asks for it."""
 
 
 @operation("records.search", access="search", mutates=False)
@@ -113,10 +159,12 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
     Raises Refused for too many words, or where nothing can be found by meaning; ResultTooLarge; and VectorAwaited.
     """
     filters = {name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value}
+    boosts = Boosts(wanted.recency, wanted.recency_days, wanted.importance, context.now_ms)
+    asked = SearchInput(wanted.query, context.result_bytes, filters, wanted.tags, wanted.limit, mode=wanted.mode,
+                        language=wanted.language or context.language, boosts=boosts)
     try:
-        found = search(tx, SearchInput(wanted.query, context.result_bytes, filters, wanted.tags, wanted.limit,
-                                       mode=wanted.mode, language=wanted.language))
+        found, explanation = search_explained(tx, asked) if wanted.explain else (search(tx, asked), None)
     except ResultTooLarge as error:
         raise ResultTooLarge(f"what is found has more than {context.result_bytes} bytes, too many for an answer; "
                              "set a smaller `limit`") from error
-    return Hits(tuple(Hit(view(record), record.score) for record in found))
+    return Hits(tuple(Hit(view(record), record.score) for record in found), explanation)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from memory.recall.granularities import Granularity
 from memory.recall.layout import Places
 
-K1, B = 1.5, 0.75
+K1, B = 2.0, 0.7
 
 
 def idf(records: int, holding: int) -> float:

@@ -10,6 +10,8 @@ LANGUAGES = (
     "sesotho", "spanish", "swedish", "tamil", "turkish", "yiddish", "none",
 )
 
+DEFAULT_LANGUAGE = "english"   # of a store of which no bundle says another
+
 
 def check_language(name: str) -> str:
     """The language in lower case. Raises ValueError."""

@@ -3,7 +3,7 @@
 They are in the order of threads, and within one in that of `seq`, then of arrival. A record's index in them is its place; a
 record without a thread is one of its own. 28 bytes a record, and up to 12 more once a search was made.
 """
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -52,6 +52,11 @@ class Names:
         if len(self.sources) < 2:
             return []
         return [number for word in words for number, name in self.speakers.get(word, ()) if name <= words]
+
+    def words_of(self, named: Collection[int]) -> set[str]:
+        """The words in the names of these speakers."""
+        alike = self.speakers.values() if named else ()
+        return {word for some in alike for number, name in some if number in named for word in name}
 
     def alone(self, count: int) -> range:
         """Numbers for records without a thread."""

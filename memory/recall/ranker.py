@@ -1,25 +1,32 @@
 """The ranker of one store: its layout, kept in step with what is written, and the arms that search it."""
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.boosts import NO_BOOSTS, Boosts
 from memory.errors import EmbeddingFault
+from memory.explanation import AsRun, Explanation
 from memory.query import Query, match_all, match_any
+from memory.recall.boosting import boosted
+from memory.recall.explaining import explained
+from memory.recall.explaining_match import explained_match
 from memory.recall.filters import Filters
 from memory.recall.fusion import by_meaning, fused, timely
 from memory.recall.granularities import Granularities
-from memory.recall.layout import Layout, Places
+from memory.recall.layout import Layout
 from memory.recall.meaning import Meaning
 from memory.recall.pool import POOL
+from memory.recall.ranked import Ranked, best, candidates
 from memory.recall.row_lists import RowLists
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.stems import Stems
 from memory.recall.text_arm import text_arm
 from memory.recall.times import LANGUAGES, Times, read_times
 from memory.recall.vector_arm import VectorArm
+from memory.record import Record
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
 from memory.sqlite.outline import NOTHING, Since, read_outline
@@ -29,27 +36,6 @@ from memory.sqlite.vocabulary import Rows, Vocabulary
 
 Mask = NDArray[np.bool_]
 MOST_TIMED = 200_000   # records of which the days are looked at, which takes a microsecond each
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """What a search found, best first, and all that it was decided by."""
-
-    places: Places
-    scores: Floats           # of all places
-    arms: tuple[Found, ...]
-    scene: Scene
-    without: str = ""        # why an arm is missing
-
-    def rows(self) -> dict[int, float]:
-        """Row -> score, best first."""
-        rows, scores = self.scene.layout.row[self.places], self.scores[self.places]
-        return dict(zip(rows.tolist(), scores.tolist(), strict=True))
-
-    def shares(self) -> dict[int, dict[str, float]]:
-        """Row -> what each arm says of it."""
-        rows, named = self.scene.layout.row[self.places], [(arm.arm, arm.score[self.places]) for arm in self.arms]
-        return {row: {name: float(scores[at]) for name, scores in named} for at, row in enumerate(rows.tolist())}
 
 
 class Ranker:
@@ -73,28 +59,45 @@ class Ranker:
         self._uncommitted = False  # whether the layout has what is not
 
     def search(self, query: Query, conditions: Conditions, limit: int, language: str, *, asked: str = "",
-               semantic: bool = False) -> Ranked:
+               semantic: bool = False, boosts: Boosts = NO_BOOSTS) -> Ranked:
         """The best `limit` records of those that meet all conditions; `asked` is what vectors are compared with.
 
         Raises VectorAwaited; and EmbeddingFault where it is to be `semantic`, by the vectors alone, and cannot.
         """
-        self._records.complete()
-        self._vocabulary.open()
-        expired = np.asarray(self._records.expired_rows(), np.int64)
-        layout = self._without(expired)
-        scene = Scene(layout, self._granularities, self._vocabulary, self._allowed(query, conditions, layout), expired)
+        scene = self._scene(query, conditions)
         POOL.used(self)
         if semantic:
             vector = self._vectors.search(scene, asked)
-            return _ranked(by_meaning(vector), scene, limit, (vector,))
+            ranked = _ranked(by_meaning(vector), scene, limit, (vector,))
+        else:
+            ranked = self._by_both(scene, query, limit, language, asked=asked)
+        return boosted(self._connection, ranked, boosts, limit) if boosts else ranked
+
+    def _by_both(self, scene: Scene, query: Query, limit: int, language: str, *, asked: str) -> Ranked:
+        """By the words, and by the vectors where there are any."""
+        layout = scene.layout
         times = read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
         text = text_arm(scene, query, self._stems_of(language), language, beside=times.words)
+        arms: tuple[Found, ...] = (text,)
         on_time = self._filters.on_days(times.patterns, layout)
         try:
             vector = self._vectors.search(scene, asked)
         except EmbeddingFault as fault:   # what has no vectors is still found by its words
-            return _ranked(timely(text.score, on_time), scene, limit, (text,), str(fault))
-        return _ranked(timely(fused(text, vector), on_time), scene, limit, (text, vector))
+            base, without = text.score, str(fault)
+        else:
+            base, arms, without = fused(text, vector), (text, vector), ""
+        return _ranked(timely(base, on_time), scene, limit, arms, without=without, base=base if times.patterns else None)
+
+    def explain(self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
+        """How a search of this transaction came to what it `found`."""
+        passing = self._filters.mask(conditions, ranked.scene.layout)
+        return explained(replace(ranked, scene=replace(ranked.scene, passing=passing)), run, query, conditions, found=found)
+
+    def explain_match(self, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
+        """The same where FTS5 did the search."""
+        scene = self._scene(query, conditions)
+        scene = replace(scene, passing=self._filters.mask(conditions, scene.layout))
+        return explained_match(scene, run, query, conditions, found=found)
 
     def nearest(self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()) -> dict[int, float]:
         """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and of those `beside`.
@@ -154,6 +157,13 @@ class Ranker:
             layout = self._layout = layout.changed(expired, NOTHING)
             self._granularities = Granularities(layout)
         return layout
+    def _scene(self, query: Query, conditions: Conditions) -> Scene:
+        """The store as it is now."""
+        self._records.complete()
+        self._vocabulary.open()
+        expired = np.asarray(self._records.expired_rows(), np.int64)
+        layout = self._without(expired)
+        return Scene(layout, self._granularities, self._vocabulary, self._allowed(query, conditions, layout), expired)
 
     def _current(self) -> Layout:
         """The layout as of now."""
@@ -196,19 +206,10 @@ class Ranker:
         return self._stems[language]
 
 
-def _ranked(scores: Floats, scene: Scene, limit: int, arms: tuple[Found, ...], without: str = "") -> Ranked:
-    return Ranked(_best(scores, scene, limit), scores, arms, scene, without)
+def _ranked(scores: Floats, scene: Scene, limit: int, arms: tuple[Found, ...], *, without: str = "",
+            base: Floats | None = None) -> Ranked:
+    return Ranked(best(scores, candidates(scores, scene), scene, limit), scores, arms, scene, without, base)
 
 
 def _and(one: Mask | None, other: Mask) -> Mask:
     return other if one is None else one & other
-
-
-def _best(scores: Floats, scene: Scene, limit: int) -> Places:
-    """Those with a score that are allowed, best first, of equal ones the oldest; `limit` at most."""
-    wanted = scores > 0
-    places = np.flatnonzero(wanted if scene.allowed is None else wanted & scene.allowed)
-    if len(places) > limit > 0:
-        least = np.partition(scores[places], -limit)[-limit]
-        places = places[scores[places] >= least]
-    return places[np.lexsort((scene.layout.row[places], -scores[places]))][:limit]

@@ -20,6 +20,7 @@ class Scene:
     vocabulary: Vocabulary
     allowed: NDArray[np.bool_] | None   # by place: what passes all filters; None for everything
     expired: Rows                       # what the vocabulary still has, and the layout no more
+    passing: NDArray[np.bool_] | None = None   # what passes the filters alone; only where it is explained
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,13 @@ def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) 
     return list(found.values())
 
 
+def stop_words_of(query: Query, language: str) -> tuple[str, ...]:
+    """The words of the query that are left out."""
+    words = tuple(dict.fromkeys(_words(query)))
+    kept = without_stop_words(words, language, others=next(_expressions(query), None) is not None)
+    return tuple(word for word in words if word not in kept)
+
+
 def _words(query: Query) -> Iterator[str]:
     """Single words, as the index has them."""
     for text in (*query.words, *query.phrases):

@@ -32,6 +32,8 @@ class TextFound(Found):
     left_out: tuple[Term, ...]               # what too many hold
     coverage: float                          # how much of the query the store knows of, by weight
     named: tuple[int, ...]                   # speakers whom the query names
+    least: float                             # coverage below which nothing is looked for
+    asked: tuple[Term, ...]                  # all that the query has
 
 
 def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside: Collection[str] = ()) -> TextFound:
@@ -51,7 +53,8 @@ def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside:
     if len(named) == 1:
         raw[layout.source == named[0]] *= np.float32(SPEAKER)
     unknown = tuple(term for term in terms if not term.records)
-    return TextFound("text", raw, raw / (raw + np.float32(HALF)), held, unknown, left_out, covered, tuple(named))
+    return TextFound("text", raw, raw / (raw + np.float32(HALF)), held, unknown, left_out, covered, tuple(named), least,
+                     tuple(terms))
 
 
 def coverage(terms: list[Term], records: int) -> float:

@@ -137,7 +137,31 @@ def test_a_query_that_is_too_long_is_an_error(tmp_path: Path) -> None:
     assert "words" in said["error"]
 
 
-@pytest.mark.parametrize("args", [{"limit": -1}, {"limit": "many"}, {"tags": '["a"'}, {"tags": 7}, {"source": "x"}])
+def test_an_explanation_stands_beside_the_records_and_changes_no_template(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "sky")
+    plain, told = (ask_store("memory_search", "sky", store, mode="hybrid", explain=explain) for explain in (False, True))
+    nothing = ask_store("memory_search", "sku", store, explain=True)
+
+    assert told["records"] == plain and [hit["guid"] for hit in told["explanation"]["hits"]] == [plain[0]["guid"]]
+    assert nothing["records"] == [] and nothing["explanation"]["nothing"]["reason"] == "unknown"
+    said = envelope("memory_search", "sky", store, memory_id=MEMORY_ID, explain=True, output_template="{{content}}")
+    assert said["args"][0]["text"] == "sky"
+
+
+def test_what_is_newer_may_come_first(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "sky, old", now_ms=NOW - 100 * 86_400_000)
+    write_all(store, "sky, new")
+
+    assert found(store, "sky", mode="hybrid") == ["sky, old", "sky, new"]
+    assert found(store, "sky", mode="hybrid", recency=0.3) == ["sky, new", "sky, old"]
+
+
+@pytest.mark.parametrize("args", [{"limit": -1}, {"limit": "many"}, {"tags": '["a"'}, {"tags": 7}, {"source": "x"},
+                                  {"recency": 0.5}, {"importance": 1}, {"mode": "hybrid", "recency": 1.1},
+                                  {"mode": "hybrid", "recency_days": 0}, {"mode": "hybrid", "recency": "nan"},
+                                  {"language": "klingon"}])
 def test_arguments_that_cannot_work_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("memory_search", memory_id=MEMORY_ID, **args)

@@ -29,6 +29,8 @@ def make_record(content: str = "The meeting is at 3pm", **keys: Any) -> dict[str
         ({"skipped": "no query"}, "Nothing was done: no query"),
         ({"error": "no content"}, "Error: no content"),
         ([], "Nothing found."),
+        ({"records": [], "explanation": {"nothing": {"reason": "unknown", "detail": "no record has 'x'"}}},
+         "Nothing found: no record has 'x'."),
         ("hello", "hello"),
         ("", ""),
         (None, "null"),

@@ -50,7 +50,7 @@ def bm25(query: list[str], population: list[str], text: str, records: list[Known
         holding = sum(word in one.content.split() for one in records)
         worth = math.log(1 + (len(records) - holding + 0.5) / (holding + 0.5))
         count = text.split().count(word)
-        total += worth * count * 2.5 / (count + 1.5 * (0.25 + 0.75 * len(text.split()) / mean)) if count else 0
+        total += worth * count * 3 / (count + 2 * (0.3 + 0.7 * len(text.split()) / mean)) if count else 0
     return total
 
 

@@ -32,4 +32,4 @@ def test_every_reference_leads_somewhere() -> None:
     refs = {part.split('"')[0] for part in orjson.dumps(schema).decode().split('"$ref":"#/$defs/')[1:]}
 
     assert refs <= schema["$defs"].keys()
-    assert {"Bundle", "AgentSpec", "SwarmSpec", "WriteArgs"} <= refs
+    assert {"Bundle", "AgentSpec", "SwarmSpec", "StoreSpec", "WriteArgs"} <= refs

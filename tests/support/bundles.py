@@ -8,9 +8,9 @@ PATTERNS = {"write": r"^/write\s+(.*)", "read": r"^/read\b", "search": r"^/searc
             "delete": r"^/delete\s+(\S+)"}
 
 
-def make_bundle(uid: str, *agents: Json, name: str = "test") -> Json:
+def make_bundle(uid: str, *agents: Json, name: str = "test", **keys: Any) -> Json:
     """A bundle of these agents; without any, the five commands."""
-    return {"pipeline_name": name, "pipeline_uid": uid, "agents": list(agents or make_commands())}
+    return {"pipeline_name": name, "pipeline_uid": uid, "agents": list(agents or make_commands()), **keys}
 
 
 def make_commands(memory_id: str = STORE) -> list[Json]:

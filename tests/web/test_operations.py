@@ -226,3 +226,12 @@ def test_an_owner_that_does_not_answer_in_time_is_told_of_and_the_key_gets_the_a
         assert "same Idempotency-Key" in late[0].problem[1]
         assert records.create("tea", Idempotency_Key="k")["content"] == "tea"
         assert records("GET").json["total"] == 1
+
+
+def test_a_search_explains_itself_where_it_is_asked_to(records: Records) -> None:
+    made = records.create("green tea")
+
+    plain, told = (records("POST", "/search", {"query": "tea", "explain": explain}).json for explain in (False, True))
+
+    assert (plain["explanation"], plain["items"]) == (None, told["items"])
+    assert [(hit["guid"], hit["arms"][0]["arm"]) for hit in told["explanation"]["hits"]] == [(made["guid"], "content")]

@@ -140,3 +140,18 @@ def test_questions_are_answered_while_messages_stream_in(house: House) -> None:
 
     assert totals == sorted(totals)
     assert call(house, uid, "records.list", {"limit": 1})["total"] == 3000
+
+
+def test_a_search_goes_by_the_language_that_the_bundle_says_of_the_store(house: House) -> None:
+    uid, plain = make_uid(), deploy(house)
+    store = f"instances/{uid}/memories"
+    house.deploy(make_bundle(uid, stores=[{"memory_id": store, "language": "german"}]))
+    for one in (uid, plain):
+        call(house, one, "records.create", {"content": "Die Häuser sind schön"})
+    asked = {"query": "Haus", "mode": "hybrid", "explain": True}
+
+    told = [call(house, one, "records.search", asked) for one in (uid, plain)]
+
+    assert [(answer["explanation"]["query"]["language"], len(answer["items"])) for answer in told] == [
+        ("german", 1), ("english", 0)]
+    assert call(house, uid, "records.search", asked | {"language": "english"})["items"] == []

@@ -1,0 +1,77 @@
+"""What is nearest to a new text: exact, and in step with what is written, edited, deleted and undone."""
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memory.embedding.loading import LazyEmbedder
+from memory.embedding.questions import Question, Questions
+from memory.memory_id import path_of
+from memory.operations.entries_write import NewEntry, Written, write_entry
+from memory.recall.meaning import Meaning
+from memory.recall.pool import Pool
+from memory.sqlite.filters import Conditions
+from memory.sqlite.store import Store
+from tests.memory.builders import MEMORY_ID, NOW, make_guid
+
+WITHIN = Conditions({"scope": "m", "kind": "entry"})
+
+
+class Compass:
+    """An embedder in a plane: a text is a direction, in degrees."""
+
+    fingerprint, calibration, waits = Fingerprint("compass", 2, "0" * 16), Calibration(), False
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        angles = np.radians([float(text.split()[0]) for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool())
+    return Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), 0, meaning)
+
+
+def write(tx: Store, degrees: int, *, memory: str = "m", **keys: object) -> Written:
+    text, compass = f"{degrees} degrees", Compass()
+    new = NewEntry(make_guid(), memory, text, NOW, **keys)   # type: ignore[arg-type]
+    return write_entry(tx, new, Question(compass.embed([text])[0], compass))
+
+
+def nearest(tx: Store, degrees: int, most: int = 1) -> list[int]:
+    """Rows, the nearest first."""
+    found = tx.ranker.nearest(WITHIN, Compass().embed([str(degrees)])[0], most)
+    return sorted(found, key=lambda row: -found[row])
+
+
+def test_the_nearest_are_those_of_the_memory_however_near_others_are(store: Store) -> None:
+    with store.transaction() as tx:
+        for degrees, memory in ((0, "m"), (90, "m"), (180, "m"), (88, "other"), (10, "other")):
+            write(tx, degrees, memory=memory, mode="create")
+
+        assert nearest(tx, 85) == [2] and nearest(tx, 10, 2) == [1, 2] and set(nearest(tx, 0, 9)) == {1, 2, 3}
+
+
+def test_what_is_undone_edited_or_deleted_is_not_near_any_more(store: Store) -> None:
+    with store.transaction() as tx:
+        write(tx, 0)
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        write(tx, 90)
+        assert nearest(tx, 90) == [2]
+        raise ZeroDivisionError
+    with store.transaction() as tx:
+        assert nearest(tx, 90) == [1]
+        write(tx, 180)   # the row of the one that was undone
+        assert set(nearest(tx, 90, 9)) == {1, 2}
+        assert nearest(tx, 170) == [2]
+        place = tx.records.oldest({"scope": "m"})
+        assert place is not None
+        tx.records.replace_content(place, "another text", NOW)
+        assert nearest(tx, 0, 9) == [2]
+        tx.records.delete(place)
+        assert nearest(tx, 0, 9) == [2]
+    store.close()
