@@ -1,0 +1,1 @@
+"""How alike two short facts are: the same, related, or two things (docs/likeness.md). Nothing here reads or writes anything."""

@@ -1,0 +1,155 @@
+"""What a short fact says, as far as words and forms tell: its words in order, and what the small words between them say."""
+from functools import lru_cache
+from typing import NamedTuple
+
+from memory.likeness import grammar
+from memory.likeness.lexicon import FORMS, PHRASES, Known, known
+from memory.likeness.numbers import with_numbers
+from memory.likeness.pieces import Piece, pieces_of
+from memory.recall.stopwords import STOP_WORDS
+
+LONGEST = 2000     # characters of a fact; what is longer is not read, and only equal to itself
+MOST_WORDS = 120   # of them that say something
+
+
+class Word(NamedTuple):
+    """A word that says something."""
+
+    text: str
+    known: Known
+    marker: str       # the preposition, or the `not`, that it stands after; `of` also where it owns what follows
+    name: bool
+    light: bool       # says little beside the others
+    state: bool       # a verb that says little more than `is` or `has`
+    counted: bool     # after a number: its unit, or what there are so many of
+
+    @property
+    def number(self) -> bool:
+        """Whether it is a number, a time, a date or a code."""
+        return self.text[0] == "#"
+
+
+class Reading(NamedTuple):
+    """A fact, read."""
+
+    words: tuple[Word, ...]
+    negations: int
+    said: frozenset[str]      # modes, persons and signals, each as `kind:value`
+    tenses: frozenset[str]    # past, perfect, now, will
+    joins: int                # how often it says and, or, but
+    passive: bool             # `by` after a verb
+    near: tuple[str, ...]     # all its words without articles: facts that agree in them differ in nothing that counts
+
+
+@lru_cache(8)   # a fact that is compared with a hundred others is read once
+def read(text: str) -> Reading | None:
+    """A text in one form, read. None where it is too long for that."""
+    if len(text) > LONGEST:
+        return None
+    pieces = with_numbers(_without_phrases(pieces_of(text)))
+    if text.rstrip().endswith("?"):
+        pieces.append(Piece("?"))
+    reader = _Reader(pieces)
+    reader.read()
+    return reader.reading() if len(reader.words) <= MOST_WORDS else None
+
+
+def _without_phrases(pieces: list[Piece]) -> list[Piece]:
+    """Words that mean something together are replaced by what they mean."""
+    found: list[Piece] = []
+    at = 0
+    texts = [piece.text for piece in pieces]
+    while at < len(pieces):
+        fitting = (two for two in PHRASES.get(texts[at], ()) if texts[at:at + len(two[0])] == two[0]
+                    and not any(piece.name for piece in pieces[at:at + len(two[0])]))
+        phrase, instead = next(fitting, ((), ()))
+        found += [Piece(word) for word in instead] if phrase else [pieces[at]]
+        at += len(phrase) or 1
+    return found
+
+
+class _Reader:
+    """Goes through the pieces once."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self._pieces = pieces
+        self._language = grammar.language_of(frozenset(piece.text for piece in pieces))
+        self._small = frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
+        self.words: list[Word] = []
+        self._marker, self._filled = "", False   # the marker in force; whether a word stands after it already
+        self._negations = 0
+        self._said: set[str] = set()
+        self._tenses: set[str] = set()
+
+    def read(self) -> None:
+        for at, piece in enumerate(self._pieces):
+            if not self._small_word(piece.text, at):
+                self._word(piece, at)
+
+    def reading(self) -> Reading:
+        passive = any(word.marker == "by" for word in self.words)
+        near = tuple(piece.text for piece in self._pieces if piece.text not in grammar.ARTICLES)
+        joins = sum(piece.text in grammar.JOINS for piece in self._pieces)
+        return Reading(tuple(self.words), self._negations, frozenset(self._said), frozenset(self._tenses), joins, passive, near)
+
+    def _small_word(self, text: str, at: int) -> bool:
+        """Takes a small word for what it says. False for one that is none."""
+        after = self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
+        if text in _BEFORE_NUMBERS and after[:1] == "#":
+            self._said |= {"signal:above"} if text in ("over", "above") else {"signal:below"} if text == "under" else set()
+            return True
+        if text == "used" and after == "to" and not self._beside_be(at):
+            self._tenses.add("past")
+            return True
+        self._note(text)
+        if text in grammar.MARKERS:
+            self._marker, self._filled = text, False
+        elif text in grammar.NEGATIONS:
+            self._marker, self._filled = "not", False
+        elif not (text in grammar.DROPPED or text in grammar.PERSONS or text in grammar.AUXILIARIES or text in grammar.MODES
+                  or text in grammar.SIGNALS or text in self._small):
+            return False
+        elif self._filled:
+            self._marker = ""
+        return True
+
+    def _note(self, text: str) -> None:
+        """What a small word says."""
+        self._negations += text in grammar.NEGATIONS
+        for kind, words in (("mode", grammar.MODES), ("person", grammar.PERSONS), ("signal", grammar.SIGNALS)):
+            if text in words:
+                self._said.add(f"{kind}:{words[text]}")
+        if text in grammar.AUXILIARIES:
+            self._tenses.add(grammar.AUXILIARIES[text])
+
+    def _word(self, piece: Piece, at: int) -> None:
+        text = piece.text
+        what = Known(text) if text[0] == "#" else known(text, self._language)
+        past = self._past(text, at)
+        if past or text in FORMS.timeless:
+            self._tenses.add("past" if past else "perfect")
+        marker = "of" if piece.owner and not self._marker else self._marker
+        self.words.append(Word(text, what, marker, piece.name, what.stem in _LIGHT, what.stem in _STATES,
+                               at > 0 and self._pieces[at - 1].text[0] == "#" and text[0] != "#"))
+        self._filled = True
+
+    def _past(self, text: str, at: int) -> bool:
+        """Whether it is a verb in the past, and no participle."""
+        if text in FORMS.finite:
+            return True
+        if text not in FORMS.past and not (text.endswith("ed") and len(text) > 4 and text.isascii()):
+            return False
+        before = self._pieces[at - 1].text if at else ""
+        after = self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
+        return bool(before) and after != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
+
+    def _beside_be(self, at: int) -> bool:
+        """Whether one of the two words before is a form of be, have or get."""
+        return any(piece.text in _BE for piece in self._pieces[max(at - 2, 0):at])
+
+
+_BEFORE_NUMBERS = frozenset("over above under than about around roughly approximately circa".split())
+_LIGHT = frozenset(known(word).stem for word in grammar.LIGHT)
+_STATES = frozenset(known(word).stem for word in grammar.STATES)
+_BE = frozenset("is are am was were be been being has have had having get gets got getting".split())
+_BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | frozenset("his her their our my your and or".split())
