@@ -47,10 +47,12 @@ def _judged(new: str, old: str, cosine: float | None, curve: Curve) -> Likeness:
     if cosine is not None and cosine < curve.same:
         return Likeness(related(cosine, curve), "by the embedder")
     one, other = read(one_form(new)), read(one_form(old))
-    if one is None or other is None or not one.words or not other.words:
-        return _capped(cosine, curve, "not to be compared word by word")
-    if one.near == other.near:
+    if one is None or other is None:
+        return _capped(cosine, curve, "too long to be compared word by word")
+    if one.near and one.near == other.near:
         return Likeness(NEAR, "the same but for articles and spelling")
+    if not one.words or not other.words:
+        return _capped(cosine, curve, "no words to compare")
     matched = match(one, other)
     reason = difference(one, other, matched)
     if reason:

@@ -1,6 +1,7 @@
 """What two facts must agree in to be one: a reason why they are two, however alike they sound."""
 from collections.abc import Callable
 
+from memory.likeness.lexicon import known
 from memory.likeness.matching import Match
 from memory.likeness.order import roles_differ
 from memory.likeness.reading import Reading, Word
@@ -31,17 +32,28 @@ def _opposites(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _signals(one: Reading, other: Reading, match: Match) -> bool:
-    """Also whether it is, must or may be so. A `please` goes with `should`, and says no more than an order without it."""
+    """Also whether it is, must or may be so. `should` is as good as `please`, and `must` as a need."""
     differing = {said for said in one.said ^ other.said if said.startswith(("signal:", "mode:"))} - {"mode:please"}
-    return bool(differing) and not (differing == {"mode:should"} and "mode:please" in one.said | other.said)
+    excused = (differing == {"mode:should"} and "mode:please" in one.said | other.said) or (
+        differing == {"mode:must"} and any(word.known.stem in _NEEDS for word in (*one.words, *other.words)))
+    return bool(differing) and not excused
 
 
 def _tenses(one: Reading, other: Reading, match: Match) -> bool:
     """One is past, and the other neither that nor perfect; or one is to come, and the other is, was or has been."""
-    a, b = one.tenses, other.tenses
+    words = [(one.words[a], other.words[b]) for a, b in match.pairs]
+    a = one.tenses | _past(match.left, words, other)
+    b = other.tenses | _past(match.right, [(word, near) for near, word in words], one)
     if ("past" in a) != ("past" in b) and "perfect" not in (a | b):
         return True
     return ("will" in a) != ("will" in b) and bool((b if "will" in a else a) & {"past", "perfect", "now"})
+
+
+def _past(left: tuple[Word, ...], pairs: list[tuple[Word, Word]], other: Reading) -> set[str]:
+    """Whether a verb says so; of one that the other has in the same form that is sure only where the other is past, too."""
+    told = any(word.past for word in left) or any(
+        word.past and (near.past or word.text != near.text or "past" in other.tenses) for word, near in pairs)
+    return {"past"} if told else set()
 
 
 def _persons(one: Reading, other: Reading, match: Match) -> bool:
@@ -50,18 +62,24 @@ def _persons(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _says_more(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether the words that are left over say something on either side; those that say little count where there are several."""
-    alike = one.joins == other.joins
-    return _weight(match.left, alike and bool(other.tenses & _STATE)) + _weight(match.right, alike and bool(one.tenses & _STATE)) > 0
+    """Whether the words that are left over say something. What may go unsaid may be left over on one side, where the other `is`."""
+    needs = _NEEDS if "mode:must" in one.said ^ other.said else set()
+    left, right = _heavy(match.left, needs), _heavy(match.right, needs)
+    if left and right:
+        return True
+    there = one if right else other
+    alone = one.joins == other.joins and bool(there.tenses & _STATE)
+    return any(not (alone and word.padding) for word in left + right)
 
 
-def _weight(words: tuple[Word, ...], state: bool) -> int:
-    """`state`: the other fact has `is` or `has`, which a verb may stand for."""
-    light = sum(word.light or (state and word.state) for word in words)
-    return len(words) - light + light // 3
+def _heavy(words: tuple[Word, ...], needs: set[str]) -> list[Word]:
+    """Without those that say little, unless they are several. `needs`: what the other says with a `must`."""
+    heavy = [word for word in words if not word.light and word.known.stem not in needs]
+    return heavy if len(words) - len(heavy) < 3 else list(words)
 
 
 _STATE = {"now", "perfect"}
+_NEEDS = {known(word).stem for word in ("need", "require", "necessary", "mandatory")}
 
 
 _RULES: tuple[tuple[str, Callable[[Reading, Reading, Match], bool]], ...] = (

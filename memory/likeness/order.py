@@ -18,7 +18,7 @@ def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
     turned = one.passive != other.passive
     moved = [(a, b) for a, b in combinations(pairs, 2) if a[1] > b[1]]
     if turned:
-        return not moved and any(one.words[a].marker == "by" or other.words[b].marker == "by" for a, b in pairs)
+        return not moved and any({one.words[a].marker, other.words[b].marker} == {"by", ""} for a, b in pairs)
     if moved and len(pairs) > MOST:
         return True
     return any(_markers_swapped(one, other, two) or _turned_around(one, other, two, pairs) for two in moved)

@@ -16,7 +16,7 @@ class Piece(NamedTuple):
     owner: bool = False   # with an 's
 
 
-_PIECE = re.compile(r"(?<!\w)-\d[\w.,:/-]*|\w[\w.,@:/+#'&-]*|[$\u20ac\u00a3\u00a5%\u00b0<>=\u2264\u2265\u2260\u274c\u2717\u2718&]")
+_PIECE = re.compile(r"(?<!\w)-\d[\w.,:/-]*|\w[\w.,@:/+#'&-]*|!(?=\w)|[^\w\s\"'()\[\]{}.,;:!?*~`#@/\\|\u2022\u2026\u3001\u3002-]")
 _PARTED = re.compile(r"[^\W\d_]+(?:[-/,:&][^\W\d_]+)+")
 _LETTERS_WITH_DOTS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _IDENTIFIER = re.compile(r"[@_]|\w[.]\w|/|\w#\w|\w:\w")
@@ -25,7 +25,8 @@ _ENDS_SENTENCE = re.compile(r"[.!?:;\u3002\"-]\s*$")
 _TITLES = frozenset(("dr", "mr", "mrs", "ms", "prof", "st", "no", "vs", "herr", "frau"))
 _SHORT = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
 _WITH_IS = frozenset(("it", "that", "there", "he", "she", "what", "who", "where", "here", "how", "let"))
-_SIGNS = {"\u274c": "not", "\u2717": "not", "\u2718": "not", "&": "and", "%": "percent"}
+_SIGNS = {"\u274c": "not", "\u2717": "not", "\u2718": "not", "!": "not", "&": "and", "%": "percent",
+          **dict.fromkeys("\u2705\u2713\u2714\U0001f642\U0001f600\U0001f60a\U0001f44d\U0001f389\u2728", "")}
 
 
 def pieces_of(text: str) -> list[Piece]:
@@ -58,7 +59,7 @@ def _apart(word: str, first: bool) -> Iterator[Piece]:
     if in_letters(word):
         yield from _letter_by_letter(lower)
     elif lower in _SIGNS:
-        yield Piece(_SIGNS[lower])
+        yield from [Piece(_SIGNS[lower])] if _SIGNS[lower] else []
     elif "'" in lower:
         yield from _contraction(word, first)
     elif _LETTERS_WITH_DOTS.fullmatch(lower):

@@ -14,9 +14,14 @@ _LOOSE = re.compile(r"[\"'()\[\]{};:!.,\u3002\u3001\u2026]+(?=\s|$)|(?<!\S)[\"'(
 def one_form(text: str) -> str:
     """The text as NFKC, with plain quotation marks and hyphens and single spaces; in its letters' own case."""
     if text.isascii():
-        return " ".join(text.split()).replace("`", "'")
+        return _operators(" ".join(text.split()).replace("`", "'"))
     words = (word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word) for word in text.split())
-    return " ".join(" ".join(words).translate(_MARKS).split())
+    return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
+
+
+def _operators(text: str) -> str:
+    """!= and <= as one sign each."""
+    return text.replace("!=", "\u2260").replace("<=", "\u2264").replace(">=", "\u2265") if "=" in text else text
 
 
 def plain(text: str) -> str:

@@ -3,8 +3,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memory.likeness import grammar
+from memory.likeness.figures import with_numbers
 from memory.likeness.lexicon import FORMS, PHRASES, Known, known
-from memory.likeness.numbers import with_numbers
 from memory.likeness.pieces import Piece, pieces_of
 from memory.recall.stopwords import STOP_WORDS
 
@@ -20,7 +20,8 @@ class Word(NamedTuple):
     marker: str       # the preposition, or the `not`, that it stands after; `of` also where it owns what follows
     name: bool
     light: bool       # says little beside the others
-    state: bool       # a verb that says little more than `is` or `has`
+    padding: bool     # may go unsaid: a verb that says little more than `is` or `has`, the job in "his job is"
+    past: bool        # a verb in the past
     counted: bool     # after a number: its unit, or what there are so many of
 
     @property
@@ -35,7 +36,7 @@ class Reading(NamedTuple):
     words: tuple[Word, ...]
     negations: int
     said: frozenset[str]      # modes, persons and signals, each as `kind:value`
-    tenses: frozenset[str]    # past, perfect, now, will
+    tenses: frozenset[str]    # of its auxiliaries: past, perfect, now, will
     joins: int                # how often it says and, or, but
     passive: bool             # `by` after a verb
     near: tuple[str, ...]     # all its words without articles: facts that agree in them differ in nothing that counts
@@ -60,6 +61,10 @@ def _without_phrases(pieces: list[Piece]) -> list[Piece]:
     at = 0
     texts = [piece.text for piece in pieces]
     while at < len(pieces):
+        if texts[at] not in PHRASES:
+            found.append(pieces[at])
+            at += 1
+            continue
         fitting = (two for two in PHRASES.get(texts[at], ()) if texts[at:at + len(two[0])] == two[0]
                     and not any(piece.name for piece in pieces[at:at + len(two[0])]))
         phrase, instead = next(fitting, ((), ()))
@@ -82,74 +87,73 @@ class _Reader:
         self._tenses: set[str] = set()
 
     def read(self) -> None:
+        if self._pieces and self._pieces[0].text in grammar.ORDERS:
+            self._said.add("mode:please")
         for at, piece in enumerate(self._pieces):
             if not self._small_word(piece.text, at):
                 self._word(piece, at)
 
     def reading(self) -> Reading:
         passive = any(word.marker == "by" for word in self.words)
-        near = tuple(piece.text for piece in self._pieces if piece.text not in grammar.ARTICLES)
+        near = tuple(piece.text for piece in self._pieces if piece.text not in _DROPPED)
         joins = sum(piece.text in grammar.JOINS for piece in self._pieces)
         return Reading(tuple(self.words), self._negations, frozenset(self._said), frozenset(self._tenses), joins, passive, near)
 
     def _small_word(self, text: str, at: int) -> bool:
         """Takes a small word for what it says. False for one that is none."""
-        after = self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
-        if text in _BEFORE_NUMBERS and after[:1] == "#":
+        small = grammar.SMALL.get(text)
+        if small is None and text not in self._small:
+            return False
+        after = self._after(at)
+        if after[:1] == "#" and text in _BEFORE_NUMBERS:
             self._said |= {"signal:above"} if text in ("over", "above") else {"signal:below"} if text == "under" else set()
             return True
-        if text == "used" and after == "to" and not self._beside_be(at):
-            self._tenses.add("past")
-            return True
-        self._note(text)
-        if text in grammar.MARKERS:
-            self._marker, self._filled = text, False
-        elif text in grammar.NEGATIONS:
-            self._marker, self._filled = "not", False
-        elif not (text in grammar.DROPPED or text in grammar.PERSONS or text in grammar.AUXILIARIES or text in grammar.MODES
-                  or text in grammar.SIGNALS or text in self._small):
-            return False
-        elif self._filled:
+        if small is not None:
+            self._said.update(small.said)
+            self._tenses.update(small.tenses)
+            self._negations += small.denies
+        if small is not None and small.marker:
+            self._marker, self._filled = small.marker, False
+        elif self._filled and text not in grammar.AND:
             self._marker = ""
         return True
 
-    def _note(self, text: str) -> None:
-        """What a small word says."""
-        self._negations += text in grammar.NEGATIONS
-        for kind, words in (("mode", grammar.MODES), ("person", grammar.PERSONS), ("signal", grammar.SIGNALS)):
-            if text in words:
-                self._said.add(f"{kind}:{words[text]}")
-        if text in grammar.AUXILIARIES:
-            self._tenses.add(grammar.AUXILIARIES[text])
-
     def _word(self, piece: Piece, at: int) -> None:
         text = piece.text
+        if text == "used" and self._after(at) == "to" and not self._beside_be(at):
+            self._tenses.add("past")
+            return
         what = Known(text) if text[0] == "#" else known(text, self._language)
-        past = self._past(text, at)
-        if past or text in FORMS.timeless:
-            self._tenses.add("past" if past else "perfect")
+        if text in FORMS.timeless or text == "got":
+            self._tenses.add("perfect")
+        elif text == "born":   # who was born there is from there
+            self._tenses.discard("past")
         marker = "of" if piece.owner and not self._marker else self._marker
-        self.words.append(Word(text, what, marker, piece.name, what.stem in _LIGHT, what.stem in _STATES,
-                               at > 0 and self._pieces[at - 1].text[0] == "#" and text[0] != "#"))
+        self.words.append(Word(text, what, marker, piece.name, what.stem in _LIGHT, what.stem in _PADDING,
+                               self._past(text, at), at > 0 and self._pieces[at - 1].text[0] == "#" and text[0] != "#"))
         self._filled = True
 
     def _past(self, text: str, at: int) -> bool:
         """Whether it is a verb in the past, and no participle."""
         if text in FORMS.finite:
             return True
-        if text not in FORMS.past and not (text.endswith("ed") and len(text) > 4 and text.isascii()):
+        if text not in FORMS.past and not (text.endswith("ed") and text[-3:] != "eed" and len(text) > 4 and text.isascii()):
             return False
         before = self._pieces[at - 1].text if at else ""
-        after = self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
-        return bool(before) and after != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
+        return bool(before) and self._after(at) != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
+
+    def _after(self, at: int) -> str:
+        return self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
 
     def _beside_be(self, at: int) -> bool:
         """Whether one of the two words before is a form of be, have or get."""
         return any(piece.text in _BE for piece in self._pieces[max(at - 2, 0):at])
 
 
-_BEFORE_NUMBERS = frozenset("over above under than about around roughly approximately circa".split())
+_DROPPED = ("a", "an", "the")
+_BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
 _LIGHT = frozenset(known(word).stem for word in grammar.LIGHT)
-_STATES = frozenset(known(word).stem for word in grammar.STATES)
-_BE = frozenset("is are am was were be been being has have had having get gets got getting".split())
-_BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | frozenset("his her their our my your and or".split())
+_PADDING = frozenset(known(word).stem for word in grammar.PADDING)
+_BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
+    ("be", "been", "get", "gets", "got", "getting"))
+_BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}

@@ -5,75 +5,59 @@ What was read so begins with #: `#2`, `#t18:00`, `#mar`, `#fri`, and `#fris` for
 import re
 from collections.abc import Sequence
 
+from memory.likeness.lists import table
 from memory.likeness.pieces import Piece
 
 WEAK = "#one"   # the word, which may be no more than an article
 
-_UNITS = {word: number for number, words in enumerate((
-    "zero null cero", "", "two zwei deux dos due twee dois duas", "three drei trois tres tre drie três",
-    "four vier quatre cuatro quattro quatro", "five fünf cinq cinco cinque vijf", "six sechs sei zes",
-    "seven sieben sept siete sette zeven sete", "eight acht huit ocho otto oito", "nine neun neuf nueve nove negen",
-    "ten zehn dix diez dieci tien dez", "eleven elf onze once undici", "twelve zwölf douze doce dodici twaalf doze dozen",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")) for word in words.split()}
-_UNITS.pop("once"), _UNITS.pop("due"), _UNITS.pop("sept"), _UNITS.pop("elf"), _UNITS.pop("null"), _UNITS.pop("tien")
-_TENS = {word: 10 * number for number, word in enumerate(
-    "twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
-_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "k": 1000, "bn": 10**9}
-_ORDINALS = {word: number for number, word in enumerate(
-    "first third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), 2)} | {"first": 1}
-_TIMES_OVER = {"twice": 2, "thrice": 3}
-_MONTHS = {name: f"#{names.split()[0][:3]}" for names in (
-    "january jan januar janvier enero gennaio januari janeiro", "february feb februar février febrero febbraio februari fevereiro",
-    "march mar märz mars marzo maart março", "april apr avril abril aprile", "may mai mayo maggio mei maio",
-    "june jun juni juin junio giugno junho", "july jul juli juillet julio luglio julho",
-    "august aug août agosto augustus", "september sept sep septembre septiembre settembre setembro",
-    "october oct oktober octobre octubre ottobre outubro", "november nov novembre noviembre novembro",
-    "december dec dezember décembre diciembre dicembre dezembro") for name in names.split()}
-_MONTHS |= {"mar": "#mar"}
-_WORDS_TOO = frozenset(("may", "march", "mar", "jan", "dec", "sep", "mars", "mai", "jun", "jul", "mei"))
-_DAYS = {name: f"#{names.split()[0][:3]}" for names in (
-    "monday mon montag lundi lunes lunedì maandag segunda-feira", "tuesday tue tues dienstag mardi martes martedì dinsdag",
-    "wednesday wed mittwoch mercredi miércoles mercoledì woensdag", "thursday thu thur thurs donnerstag jeudi jueves giovedì donderdag",
-    "friday fri freitag vendredi viernes venerdì vrijdag", "saturday sat samstag samedi sábado sabato zaterdag",
-    "sunday sun sonntag dimanche domingo domenica zondag") for name in names.split()}
-_ONLY_CAPITAL = frozenset(("sun", "sat", "mon", "wed"))
-_DATE_WORDS = frozenset("in on by until till since of every each next last this from before after during late early mid to".split())
-_PERIODS = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year", "annually": "year", "hourly": "hour",
-            "nightly": "night"}
-_SPANS = frozenset("second minute hour day night morning afternoon evening week month quarter year weekday weekend".split())
-_CURRENCIES = {"$": "dollar", "\u20ac": "euro", "\u00a3": "gbp", "\u00a5": "yen"}
+_WORDS = table("numbers")
+_NUMBERS, _SCALES, _PERIODS, _CURRENCIES = _WORDS["number"], _WORDS["scale"], _WORDS["period"], _WORDS["currency"]
+_MONTHS = {word: f"#{month}" for word, month in _WORDS["month"].items()}
+_DAYS = {word: f"#{day}" for word, day in _WORDS["day"].items()}
+_SPANS = frozenset(_WORDS["span"])
+_MONTH_NUMBERS = tuple(dict.fromkeys(_MONTHS.values()))
+_SAYING = frozenset((*_NUMBERS, *_SCALES, *_MONTHS, *_DAYS, *(f"{day}s" for day in _DAYS), *_PERIODS, *_CURRENCIES, *_SPANS,
+                     "second", "one", "noon", "midday", "midnight", "am", "pm"))
+_BEFORE_SECOND = frozenset(("the", "his", "her", "our", "my", "their", "its"))
+_HALVES = {"am": 0, "pm": 12, "morning": 0, "afternoon": 12, "evening": 12}
+_ROUND = frozenset(str(number) for number in range(20, 100, 10))
+_SMALL = frozenset(map(str, range(1, 10)))
+_DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"([-+]?\d+(?:,\d{3})*(?:[.,]\d+)?)(st|nd|rd|th|[a-z\u00b5\u00b0%]{1,4})?")
 _TIME = re.compile(r"(\d{1,2})[:h](\d\d)(?::00)?(am|pm)?")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
-def with_numbers(pieces: Sequence[Piece]) -> list[Piece]:
+def with_numbers(pieces: list[Piece]) -> list[Piece]:
     """The pieces, with those that say a number, a time or a date in one form."""
+    texts = [piece.text for piece in pieces]
+    if _SAYING.isdisjoint(texts) and _DIGIT.search(" ".join(texts)) is None:
+        return pieces
     found: list[Piece] = []
     for at, piece in enumerate(pieces):
-        found += _figures(piece.text) if any(map(str.isdigit, piece.text)) else [_word(piece, pieces, at)]
+        found += [_word(piece, pieces, at)] if piece.text.isalpha() else _figures(piece)
     return _spans(_clock(_sums(found)))
 
 
-def _figures(text: str) -> list[Piece]:
-    """What is written with digits."""
+def _figures(piece: Piece) -> list[Piece]:
+    """What is written with digits; anything else as it is."""
+    text = piece.text
+    if text in _CURRENCIES:
+        return [Piece(_CURRENCIES[text])]
+    if not any(map(str.isdigit, text)) or text[0] == "#":
+        return [piece]
     if iso := _ISO.fullmatch(text):
-        months = list(dict.fromkeys(_MONTHS.values()))
-        return [Piece(f"#{iso[1]}"), Piece(months[(int(iso[2]) - 1) % 12]), Piece(f"#{int(iso[3])}")]
+        return [Piece(f"#{iso[1]}"), Piece(_MONTH_NUMBERS[(int(iso[2]) - 1) % 12]), Piece(f"#{int(iso[3])}")]
     if time := _TIME.fullmatch(text):
         return [Piece(f"#t{int(time[1]):02}:{time[2]}"), *([Piece(time[3])] if time[3] else [])]
     number = _NUMBER.fullmatch(text)
     if number is None:
         parts = text.split("-")
-        return [Piece(f"#{text}")] if len(parts) == 1 or not all(parts) else [one for part in parts for one in _part(part)]
+        return [Piece(f"#{text}")] if len(parts) == 1 or not all(parts) else [one for part in parts for one in _figures(Piece(part))]
     value, unit = _value(number[1]), number[2]
     if unit in (None, "st", "nd", "rd", "th"):
         return [Piece(value)]
     return [Piece(value), Piece({"%": "percent"}.get(unit, unit))]
-
-
-def _part(part: str) -> list[Piece]:
-    return _figures(part) if any(map(str.isdigit, part)) else [Piece(part)]
 
 
 def _value(digits: str) -> str:
@@ -87,26 +71,24 @@ def _word(piece: Piece, pieces: Sequence[Piece], at: int) -> Piece:
     """A word that may say a number, a month or a weekday."""
     text = piece.text
     before = pieces[at - 1].text if at else ""
-    if text in _MONTHS and (text not in _WORDS_TOO or _is_month(pieces, at)):
+    if text in _MONTHS and (text not in _WORDS["month-too"] or _is_month(pieces, at)):
         return Piece(_MONTHS[text])
     one_day = text[:-1] if text.endswith("s") and text not in _DAYS else text
-    if one_day in _DAYS and (one_day not in _ONLY_CAPITAL or piece.name):
+    if one_day in _DAYS and (one_day not in _WORDS["day-too"] or piece.name):
         every = text != one_day or before in ("every", "each")
         return Piece(_DAYS[one_day] + "s" * every)
-    if text in _CURRENCIES:
-        return Piece(_CURRENCIES[text])
-    number = _UNITS.get(text, _TENS.get(text, _ORDINALS.get(text, _TIMES_OVER.get(text))))
-    if number is not None:
-        return Piece(f"#{number}")
-    if text == "second" and before in ("the", "his", "her", "our", "my", "their", "its"):
+    if text in _NUMBERS:
+        return Piece(f"#{_NUMBERS[text]}")
+    if text == "second" and before in _BEFORE_SECOND:
         return Piece("#2")
     return Piece(WEAK) if text == "one" else piece
 
 
 def _is_month(pieces: Sequence[Piece], at: int) -> bool:
-    """Whether a word like `may` stands as a month does: written as a name, after `in`, or beside a number."""
+    """Whether a word like `may` stands as a month does: after `in`, beside a number, or as May is written."""
     beside = [pieces[near].text for near in (at - 1, at + 1) if 0 <= near < len(pieces)]
-    return pieces[at].name or (at > 0 and beside[0] in _DATE_WORDS) or any(text[:1].isdigit() for text in beside)
+    capital = pieces[at].name and pieces[at].text in ("may", "march")
+    return capital or (at > 0 and beside[0] in _WORDS["before-date"]) or any(text[:1].isdigit() for text in beside)
 
 
 def _sums(pieces: list[Piece]) -> list[Piece]:
@@ -116,18 +98,16 @@ def _sums(pieces: list[Piece]) -> list[Piece]:
         before = found[-1].text if found else ""
         is_number = before[:1] == "#" and before[1:].replace(".", "", 1).isdecimal()
         if piece.text in _SCALES and (is_number or before == "a"):
-            found[-1] = Piece(_number((float(before[1:]) if is_number else 1) * _SCALES[piece.text]))
+            found[-1] = Piece(_number((float(before[1:]) if is_number else 1) * int(_SCALES[piece.text])))
         elif is_number and before[1:] in _ROUND and piece.text[:1] == "#" and piece.text[1:] in _SMALL:
             found[-1] = Piece(_number(float(before[1:]) + int(piece.text[1:])))
+        elif is_number and piece.text == "times":
+            pass   # two times, twice
         elif before in _CURRENCIES.values() and piece.text[:1] == "#" and (len(found) < 2 or found[-2].text[:1] != "#"):
             found[-1:] = [piece, found[-1]]
         else:
             found.append(piece)
     return found
-
-
-_ROUND = frozenset(str(number) for number in _TENS.values())
-_SMALL = frozenset(map(str, range(1, 10)))
 
 
 def _number(value: float) -> str:
@@ -139,7 +119,7 @@ def _clock(pieces: list[Piece]) -> list[Piece]:
     found: list[Piece] = []
     for at, piece in enumerate(pieces):
         before = found[-1].text if found else ""
-        half = {"am": 0, "pm": 12, "morning": 0, "afternoon": 12, "evening": 12}.get(piece.text)
+        half = _HALVES.get(piece.text)
         clock = piece.text in ("am", "pm", "uhr", "o'clock", "oclock")
         time = before if before[:2] == "#t" else f"#t{int(before[1:]):02}:00" if _is_hour(before) and clock else ""
         if time and clock:
