@@ -19,6 +19,7 @@ _MONTH_NUMBERS = tuple(dict.fromkeys(_MONTHS.values()))
 _SAYING = frozenset((*_NUMBERS, *_SCALES, *_MONTHS, *_DAYS, *(f"{day}s" for day in _DAYS), *_PERIODS, *_CURRENCIES, *_SPANS,
                      "second", "one", "noon", "midday", "midnight", "am", "pm"))
 _BEFORE_SECOND = frozenset(("the", "his", "her", "our", "my", "their", "its"))
+_BEFORE_TIME = ("at", "from", "until", "by", "is")
 _HALVES = {"am": 0, "pm": 12, "morning": 0, "afternoon": 12, "evening": 12}
 _ROUND = frozenset(str(number) for number in range(20, 100, 10))
 _SMALL = frozenset(map(str, range(1, 10)))
@@ -36,7 +37,7 @@ def with_numbers(pieces: list[Piece]) -> list[Piece]:
     found: list[Piece] = []
     for at, piece in enumerate(pieces):
         found += [_word(piece, pieces, at)] if piece.text.isalpha() else _figures(piece)
-    return _spans(_clock(_sums(found)))
+    return _spans(_dates(_clock(_sums(found))))
 
 
 def _figures(piece: Piece) -> list[Piece]:
@@ -53,7 +54,8 @@ def _figures(piece: Piece) -> list[Piece]:
     number = _NUMBER.fullmatch(text)
     if number is None:
         parts = text.split("-")
-        return [Piece(f"#{text}")] if len(parts) == 1 or not all(parts) else [one for part in parts for one in _figures(Piece(part))]
+        whole = len(parts) == 1 or not all(parts)
+        return [Piece(f"#{text}")] if whole else [one for part in parts for one in _figures(Piece(part))]
     value, unit = _value(number[1]), number[2]
     if unit in (None, "st", "nd", "rd", "th"):
         return [Piece(value)]
@@ -114,6 +116,28 @@ def _number(value: float) -> str:
     return f"#{int(value)}" if value.is_integer() else f"#{value}"
 
 
+def _dates(pieces: list[Piece]) -> list[Piece]:
+    """A month before its day, and its year after both: 30 June 2026 is June 30, 2026, and so is 2026-06-30."""
+    found: list[Piece] = []
+    months = frozenset(_MONTH_NUMBERS)
+    for piece in pieces:
+        found.append(piece)
+        texts = [one.text for one in found[-3:]]
+        if texts[-1] in months and len(texts) > 1 and _is_day(texts[-2]):
+            found[-2:] = [found[-1], found[-2]]
+        elif len(texts) == 3 and texts[1] in months and _is_year(texts[0]) and _is_day(texts[2]):
+            found[-3:] = [found[-2], found[-1], found[-3]]
+    return found
+
+
+def _is_day(text: str) -> bool:
+    return text[:1] == "#" and text[1:].isdecimal() and len(text) < 4 and 0 < int(text[1:]) < 32
+
+
+def _is_year(text: str) -> bool:
+    return text[:1] == "#" and text[1:].isdecimal() and len(text) == 5
+
+
 def _clock(pieces: list[Piece]) -> list[Piece]:
     """Times of day: 6 pm, 18:00, 7:30 in the morning, noon."""
     found: list[Piece] = []
@@ -126,7 +150,7 @@ def _clock(pieces: list[Piece]) -> list[Piece]:
             found[-1] = Piece(_shifted(time, half))
         elif half is not None and len(found) > 2 and found[-3].text[:2] == "#t" and (before, found[-2].text) == ("the", "in"):
             found[-3:] = [Piece(_shifted(found[-3].text, half))]
-        elif piece.text in ("noon", "midday", "midnight") and (at and pieces[at - 1].text in ("at", "from", "until", "by", "is")):
+        elif piece.text in ("noon", "midday", "midnight") and at and pieces[at - 1].text in _BEFORE_TIME:
             found.append(Piece("#t00:00" if piece.text == "midnight" else "#t12:00"))
         else:
             found.append(piece)

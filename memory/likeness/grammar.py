@@ -12,7 +12,7 @@ AND = frozenset(_WORDS["and"])             # what follows has the marker of what
 JOINS = AND | frozenset(_WORDS["but"])
 MARKERS = frozenset(_WORDS["marker"])      # prepositions, which tell the role of what follows
 LIGHT = frozenset(_WORDS["light"])         # verbs that say little
-PADDING = frozenset(_WORDS["padding"])     # what may go unsaid where the other fact has `is` or `has`
+UNSAID = _WORDS["unsaid"]                   # words that may go unsaid, each with where (memory/likeness/unsaid.py)
 ORDERS = frozenset(_WORDS["order"])        # verbs with which an order begins
 
 
@@ -38,5 +38,8 @@ SMALL = {word: _small(word) for kind in ("negation", *_SAID, "auxiliary", "marke
 
 def language_of(words: frozenset[str]) -> str:
     """The language that most of the small words are of; English where that is not clear."""
+    english = len(words & STOP_WORDS["english"])
+    if english * 3 >= len(words):
+        return "english"
     most = max(STOP_WORDS, key=lambda language: len(words & STOP_WORDS[language]))
-    return most if len(words & STOP_WORDS[most]) > len(words & STOP_WORDS["english"]) else "english"
+    return most if len(words & STOP_WORDS[most]) > english else "english"

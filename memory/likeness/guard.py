@@ -62,14 +62,13 @@ def _persons(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _says_more(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether the words that are left over say something. What may go unsaid may be left over on one side, where the other `is`."""
+    """Whether the words left over say something. On one side may be left over what may go unsaid, where there is an `is`."""
     needs = _NEEDS if "mode:must" in one.said ^ other.said else set()
     left, right = _heavy(match.left, needs), _heavy(match.right, needs)
-    if left and right:
+    if match.left and match.right:
         return True
-    there = one if right else other
-    alone = one.joins == other.joins and bool(there.tenses & _STATE)
-    return any(not (alone and word.padding) for word in left + right)
+    alone = one.joins == other.joins and bool((one.tenses | other.tenses) & _STATE)
+    return any(not (alone and word.unsaid) for word in left + right)
 
 
 def _heavy(words: tuple[Word, ...], needs: set[str]) -> list[Word]:

@@ -1,6 +1,6 @@
 """The words that are known: which stand for one another, which exclude one another, and what an irregular form is a form of.
 
-The lists are English first, with a few words of other languages; memory/likeness/words/ has them, and says of each how to read it.
+The lists are English first, with a few words of other languages. memory/likeness/words/ has them.
 """
 import threading
 from functools import cache, lru_cache
@@ -13,8 +13,8 @@ from memory.recall.stems import Stems
 LONGEST = 40   # letters of a word that has a stem
 ENGLISH = "english"
 ABROAD = ("german", "french", "spanish", "italian", "portuguese", "dutch")
-_ENDINGS = ("ment", "anse", "ense", "ist", "ion", "ure", "age", "th", "er", "or", "al", "ly", "li", "ee", "ing", "ed",
-            "e", "i", "y", "s")
+_ENDINGS = {"ly": 4, "li": 4, "ing": 4, "e": 4, "ment": 5, "ness": 5, "ans": 5, "ens": 5, "ist": 5, "ion": 5, "ur": 5, "ag": 5,
+            "th": 5, "er": 5, "or": 5, "al": 5, "ee": 5, "ed": 5, "iti": 5, "i": 6, "y": 6}   # and how long what stays must be
 
 
 class Known(NamedTuple):
@@ -23,7 +23,7 @@ class Known(NamedTuple):
     stem: str
     root: str = ""                                      # what it has in common with words made of it; "" for what has none
     groups: frozenset[int] = frozenset()                # lines of synonyms
-    sides: frozenset[tuple[int, int]] = frozenset()     # (line, side) of contrasts
+    sides: frozenset[tuple[int, int]] = frozenset()     # (line, side) of contrasts; below 0 where nothing is between the sides
 
     def means(self, other: "Known") -> bool:
         """Whether one may stand for the other."""
@@ -35,6 +35,12 @@ class Known(NamedTuple):
             return False
         lines = dict(self.sides)
         return any(lines.get(line, side) != side for line, side in other.sides)
+
+
+def complements(one: Known, other: Known) -> bool:
+    """Whether what is not the one is the other, as with open and closed."""
+    lines = dict(one.sides)
+    return any(line < 0 and lines.get(line, side) != side for line, side in other.sides)
 
 
 class _Stemmers(threading.local):
@@ -56,7 +62,8 @@ class Forms(NamedTuple):
 def _irregular() -> Forms:
     rows = [line.split() for line in lines("irregular")]
     verbs = [row for row in rows if row[0] != "+" and len(row) > 1]
-    base = {form: row[0] for row in verbs for form in row[1:]} | {form: row[1] for row in rows if row[0] == "+" for form in row[2:]}
+    base = {form: row[0] for row in verbs for form in row[1:]}
+    base |= {form: row[1] for row in rows if row[0] == "+" for form in row[2:]}
     timeless = frozenset(row[0] for row in verbs if row[1] == row[0])
     past = frozenset(row[1] for row in verbs) - timeless
     return Forms(base, past, frozenset(row[1] for row in verbs if len(row) > 2 and row[2] != row[1]), timeless)
@@ -103,7 +110,8 @@ def _sides() -> dict[str, frozenset[tuple[int, int]]]:
     """Of each stem the lines of contrasts that it is in, each with its side."""
     found: dict[str, set[tuple[int, int]]] = {}
     for number, line in enumerate(lines("contrasts")):
-        for side, words in enumerate(line.split("|")):
+        number = -1 - number if line.startswith("!") else number
+        for side, words in enumerate(line.lstrip("! ").split("|")):
             for word in words.split():
                 found.setdefault(stem_of(word, ENGLISH), set()).add((number, side))
     return {stem: frozenset(sides) for stem, sides in found.items()}
@@ -115,7 +123,8 @@ def known(word: str, language: str = ENGLISH) -> Known:
     groups = _groups()
     stems = {language, ENGLISH, *ABROAD}
     found = frozenset[int]().union(*(groups.get((one, stem_of(word, one)), ()) for one in stems))
-    return Known(stem_of(word, language), _root(stem_of(word, ENGLISH)), found, _sides().get(stem_of(word, ENGLISH), frozenset()))
+    english = stem_of(word, ENGLISH)
+    return Known(stem_of(word, language), _root(english), found, _sides().get(english, frozenset()))
 
 
 def _root(stem: str) -> str:
@@ -124,5 +133,5 @@ def _root(stem: str) -> str:
         return stem
     plain = stem.replace("our", "or").replace("is", "iz").replace("c", "s")
     plain = plain[0] + "".join(two for one, two in pairwise(plain) if one != two)
-    ending = next((end for end in _ENDINGS if plain.endswith(end) and len(plain) - len(end) > 3), "") if len(stem) > 5 else ""
-    return plain.removesuffix(ending)
+    return next((plain.removesuffix(end) for end, least in _ENDINGS.items() if plain.endswith(end)
+                 and len(plain) - len(end) >= least), plain)

@@ -4,7 +4,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from memory.likeness.figures import WEAK
-from memory.likeness.lexicon import known
+from memory.likeness.lexicon import complements, known
 from memory.likeness.reading import Reading, Word
 
 MOST_LEFT = 3   # words that are left over, of which it is tried what they are together
@@ -44,7 +44,8 @@ def _equal(one: Reading, other: Reading, left: list[int], right: list[int]) -> l
     places: dict[str, list[int]] = {}
     for at in reversed(right):
         places.setdefault(other.words[at].known.stem, []).append(at)
-    pairs = [(at, found.pop()) for at in left if (found := places.get(one.words[at].known.stem))]
+    pairs = [(at, found.pop()) for at in left if (found := places.get(one.words[at].known.stem))
+             and not _two_names(one.words[at], other.words[found[-1]])]
     for at, near in pairs:
         left.remove(at)
         right.remove(near)
@@ -68,9 +69,15 @@ def _pair(one: Reading, other: Reading, state: tuple[list[int], list[int], list[
 def _akin(word: Word, other: Word) -> bool:
     """Words of one meaning, or one word in two spellings."""
     a, b = word.known, other.known
-    if a.groups.isdisjoint(b.groups) and (a.root != b.root or not a.root or _persons(word, other)):
+    if a.groups.isdisjoint(b.groups) and (a.root != b.root or not a.root or _persons(word, other) or _two_names(word, other)):
         return False
     return not a.excludes(b)
+
+
+def _two_names(word: Word, other: Word) -> bool:
+    """Whether they are names that differ, or may be: Daniel and Danielle, Peter and Peters."""
+    names = word.name or other.name or (word.head and other.head and not word.known.groups)
+    return names and word.text != other.text
 
 
 def _persons(word: Word, other: Word) -> bool:
@@ -80,7 +87,9 @@ def _persons(word: Word, other: Word) -> bool:
 
 
 def _turned(word: Word, other: Word) -> bool:
-    """Whether one is the other behind un-, in- or dis-."""
+    """Whether one is what the other is not: open and closed, or one is the other behind un-, in- or dis-."""
+    if complements(word.known, other.known):
+        return True
     short, long = (word.text, other.text) if len(word.text) < len(other.text) else (other.text, word.text)
     return len(short) > 3 and long.startswith(_NEGATING) and any(
         known(long.removeprefix(prefix)).stem == known(short).stem for prefix in _NEGATING if long.startswith(prefix))

@@ -16,7 +16,8 @@ class Piece(NamedTuple):
     owner: bool = False   # with an 's
 
 
-_PIECE = re.compile(r"(?<!\w)-\d[\w.,:/-]*|\w[\w.,@:/+#'&-]*|!(?=\w)|[^\w\s\"'()\[\]{}.,;:!?*~`#@/\\|\u2022\u2026\u3001\u3002-]")
+_PIECE = re.compile(r"(?<!\w)-\d[\w.,:/-]*|\w[\w.,@:/+#'&-]*|!(?=\w)"
+                    r"|[^\w\s\"'()\[\]{}.,;:!?*~`#@/\\|\u2022\u2026\u3001\u3002-]")
 _PARTED = re.compile(r"[^\W\d_]+(?:[-/,:&][^\W\d_]+)+")
 _LETTERS_WITH_DOTS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _IDENTIFIER = re.compile(r"[@_]|\w[.]\w|/|\w#\w|\w:\w")

@@ -6,6 +6,7 @@ from memory.likeness import grammar
 from memory.likeness.figures import with_numbers
 from memory.likeness.lexicon import FORMS, PHRASES, Known, known
 from memory.likeness.pieces import Piece, pieces_of
+from memory.likeness.unsaid import goes_without_saying, may_go_unsaid
 from memory.recall.stopwords import STOP_WORDS
 
 LONGEST = 2000     # characters of a fact; what is longer is not read, and only equal to itself
@@ -19,8 +20,9 @@ class Word(NamedTuple):
     known: Known
     marker: str       # the preposition, or the `not`, that it stands after; `of` also where it owns what follows
     name: bool
+    head: bool        # begins a sentence, so that it may be a name
     light: bool       # says little beside the others
-    padding: bool     # may go unsaid: a verb that says little more than `is` or `has`, the job in "his job is"
+    unsaid: bool      # may be left out, where there is an `is` or `has`
     past: bool        # a verb in the past
     counted: bool     # after a number: its unit, or what there are so many of
 
@@ -42,7 +44,7 @@ class Reading(NamedTuple):
     near: tuple[str, ...]     # all its words without articles: facts that agree in them differ in nothing that counts
 
 
-@lru_cache(8)   # a fact that is compared with a hundred others is read once
+@lru_cache(512)   # facts of some 100 characters: 2 MB of them
 def read(text: str) -> Reading | None:
     """A text in one form, read. None where it is too long for that."""
     if len(text) > LONGEST:
@@ -95,7 +97,8 @@ class _Reader:
 
     def reading(self) -> Reading:
         passive = any(word.marker == "by" for word in self.words)
-        near = tuple(piece.text for piece in self._pieces if piece.text not in _DROPPED)
+        near = tuple(_singular(piece.text, self._before(at)) for at, piece in enumerate(self._pieces)
+                     if piece.text not in _DROPPED)
         joins = sum(piece.text in grammar.JOINS for piece in self._pieces)
         return Reading(tuple(self.words), self._negations, frozenset(self._said), frozenset(self._tenses), joins, passive, near)
 
@@ -129,8 +132,10 @@ class _Reader:
         elif text == "born":   # who was born there is from there
             self._tenses.discard("past")
         marker = "of" if piece.owner and not self._marker else self._marker
-        self.words.append(Word(text, what, marker, piece.name, what.stem in _LIGHT, what.stem in _PADDING,
-                               self._past(text, at), at > 0 and self._pieces[at - 1].text[0] == "#" and text[0] != "#"))
+        light = what.stem in _LIGHT or goes_without_saying(what.stem, self._pieces, at)
+        unsaid = may_go_unsaid(what.stem, self._pieces, at, passive=self._beside_be(at))
+        counted = self._before(at)[:1] == "#" and text[0] != "#"
+        self.words.append(Word(text, what, marker, piece.name, piece.head, light, unsaid, self._past(text, at), counted))
         self._filled = True
 
     def _past(self, text: str, at: int) -> bool:
@@ -139,8 +144,11 @@ class _Reader:
             return True
         if text not in FORMS.past and not (text.endswith("ed") and text[-3:] != "eed" and len(text) > 4 and text.isascii()):
             return False
-        before = self._pieces[at - 1].text if at else ""
+        before = self._before(at)
         return bool(before) and self._after(at) != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
+
+    def _before(self, at: int) -> str:
+        return self._pieces[at - 1].text if at else ""
 
     def _after(self, at: int) -> str:
         return self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
@@ -150,10 +158,14 @@ class _Reader:
         return any(piece.text in _BE for piece in self._pieces[max(at - 2, 0):at])
 
 
+def _singular(text: str, before: str) -> str:
+    """256 bits are 256 bit."""
+    return text.removesuffix("s") if before[:1] == "#" and len(text) > 2 and text[0] != "#" else text
+
+
 _DROPPED = ("a", "an", "the")
 _BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
 _LIGHT = frozenset(known(word).stem for word in grammar.LIGHT)
-_PADDING = frozenset(known(word).stem for word in grammar.PADDING)
 _BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
     ("be", "been", "get", "gets", "got", "getting"))
 _BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}

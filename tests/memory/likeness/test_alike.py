@@ -11,10 +11,12 @@ from memory.embedding.loading import load
 from memory.likeness.alike import alike
 
 LOCAL = "all-MiniLM-L6-v2-int8/384/0"
-HOSTILE = st.text(st.characters(exclude_categories=[]), max_size=60) | st.text("aA1.,'-#!\u0301\u0315\n \u4e0d\u00a05", max_size=60)
-WORDS = st.lists(st.sampled_from(
-    "the customer Anna Bob likes hates tea not no 3 three 4 monday May in to from over by was is will 5% $20 6 pm and or un safe "
-    "unsafe doesn't it's user's 2026-03-01 e-mail only if".split()), max_size=12).map(" ".join)
+ODD = "aA1.,'-#!\u0301\u0315\n \u4e0d\u00a05"
+HOSTILE = st.text(st.characters(exclude_categories=[]), max_size=60) | st.text(ODD, max_size=60)
+VOCABULARY = """the customer Anna Bob likes hates tea not no 3 three 4 monday May in to from over by was is will 5% $20 6 pm
+    and or un safe unsafe doesn't it's user's 2026-03-01 e-mail only if
+    open closed"""
+WORDS = st.lists(st.sampled_from(VOCABULARY.split()), max_size=12).map(" ".join)
 COSINES = st.none() | st.floats(-1, 1)
 
 
@@ -53,10 +55,10 @@ def test_a_cosine_that_is_none_is_taken_for_none(cosine: float) -> None:
     assert alike("tea is liked", "he drives", cosine, LOCAL) == alike("tea is liked", "he drives", None, LOCAL)
 
 
-@pytest.mark.parametrize("text", [
-    "word " * 210_000, "x" * (1 << 20), "e\u0301\u0315" * 350_000, "\u0315\u0300" * 524_288, "\ufdfa" * 350_000, "1" * (1 << 20),
-    "a'b-" * 262_144, "\n" * (1 << 20), "line\n" * 210_000, "\u4e0d" * 350_000, "!" * (1 << 20), ".,;" * 350_000, "( " * 524_288])
-def test_a_text_of_a_mebibyte_is_judged_in_bounded_time(text: str) -> None:
+@pytest.mark.parametrize("part", ["word ", "x", "e\u0301\u0315", "\u0315\u0300", "\ufdfa", "1", "a'b-", "\n", "line\n",
+                                  "\u4e0d", "!", ".,;", "( ", "\u00e9 "])
+def test_a_text_of_a_mebibyte_is_judged_in_bounded_time(part: str) -> None:
+    text = part * ((1 << 20) // len(part.encode()))
     started = time.process_time()
 
     alike(text, text + " more", 0.99, LOCAL)
@@ -90,10 +92,13 @@ def test_what_a_merged_entry_says_in_one_of_its_lines_is_known() -> None:
 
 
 @pytest.mark.parametrize(("new", "old"), [
-    ("x != 3", "x = 3"), ("-5 degrees", "5 degrees"), ("1,5 kg", "15 kg"), ("A \u2192 B", "A \u2190 B"), ("done \u2705", "done \u274c"),
-    ("C++ is used", "C is used"), ("service A is down", "service B is down"), ("Is the door locked?", "The door is locked"),
-    ("vitamin A helps", "a vitamin helps"), ("5 \u00b0C", "5 \u00b0F"), ("use --cache", "use --no-cache"), ("10.0.0.1", "10.0.0.10"),
-    ("\u4e09 people", "\u56db people"), ("v1.2b", "v1.2c"), ("tea and milk", "tea or milk"), ("a < b", "a > b")])
+    ("x != 3", "x = 3"), ("-5 degrees", "5 degrees"), ("1,5 kg", "15 kg"), ("A \u2192 B", "A \u2190 B"), ("a < b", "a > b"),
+    ("done \u2705", "done \u274c"), ("C++ is used", "C is used"), ("service A is down", "service B is down"),
+    ("Is the door locked?", "The door is locked"), ("vitamin A helps", "a vitamin helps"), ("5 \u00b0C", "5 \u00b0F"),
+    ("use --cache", "use --no-cache"), ("10.0.0.1", "10.0.0.10"), ("\u4e09 people", "\u56db people"), ("v1.2b", "v1.2c"),
+    ("Daniel likes tea", "Danielle likes tea"), ("Call Mr. Peter", "Call Mr. Peters"), ("her mother left", "her moth left"),
+    ("tea and milk", "tea or milk"), ("on 5 June 6 came", "on 6 June 5 came"), ("flies to Rome", "flies from Rome"),
+    ("The user's company is in Paris", "The user is in Paris"), ("She reads and writes Spanish", "She reads Spanish")])
 def test_small_signs_count(new: str, old: str) -> None:
     assert max(alike(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
 
