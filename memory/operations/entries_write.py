@@ -9,7 +9,7 @@ import orjson
 from memory.embedding.questions import Question
 from memory.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged
 from memory.entry_vector import keep_vector
-from memory.likeness import Likeness, alike
+from memory.likeness.alike import Likeness, alike
 from memory.named_view import KIND, Action
 from memory.operations.records_write import WriteInput, write
 from memory.record import Record

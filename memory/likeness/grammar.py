@@ -1,0 +1,45 @@
+"""The small words of a sentence: what they say of it, where they say anything, or that they may go."""
+from typing import NamedTuple
+
+from memory.likeness.lists import table
+from memory.recall.stopwords import STOP_WORDS
+
+_WORDS = table("grammar")
+_SAID = ("mode", "person", "signal")
+
+ARTICLES = frozenset(_WORDS["article"])
+AND = frozenset(_WORDS["and"])             # what follows has the marker of what came before
+JOINS = AND | frozenset(_WORDS["but"])
+MARKERS = frozenset(_WORDS["marker"])      # prepositions, which tell the role of what follows
+LIGHT = frozenset(_WORDS["light"])         # verbs that say little
+UNSAID = _WORDS["unsaid"]                   # words that may go unsaid, each with where (memory/likeness/unsaid.py)
+ORDERS = frozenset(_WORDS["order"])        # verbs with which an order begins
+
+
+class Small(NamedTuple):
+    """What a small word does in a fact."""
+
+    marker: str                # for the words after it; "" for none
+    denies: bool
+    said: tuple[str, ...]      # `kind:value`
+    tenses: tuple[str, ...]    # past, perfect, now, will
+
+
+def _small(word: str) -> Small:
+    said = tuple(f"{kind}:{_WORDS[kind][word]}" for kind in _SAID if word in _WORDS[kind])
+    denies = word in _WORDS["negation"]
+    tense = _WORDS["auxiliary"].get(word, "-")
+    return Small("not" if denies else word if word in MARKERS else "", denies, said, () if tense == "-" else (tense,))
+
+
+SMALL = {word: _small(word) for kind in ("negation", *_SAID, "auxiliary", "marker", "article", "and", "but", "dropped")
+         for word in _WORDS[kind]}
+
+
+def language_of(words: frozenset[str]) -> str:
+    """The language that most of the small words are of; English where that is not clear."""
+    english = len(words & STOP_WORDS["english"])
+    if english * 3 >= len(words):
+        return "english"
+    most = max(STOP_WORDS, key=lambda language: len(words & STOP_WORDS[language]))
+    return most if len(words & STOP_WORDS[most]) > english else "english"

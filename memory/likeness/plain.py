@@ -1,0 +1,32 @@
+"""A text in one form: of the ways to write a letter, a quotation mark or a space one is left."""
+import re
+import unicodedata
+
+LONGEST_WORD = 256   # characters; what is longer is left as it is, for sorting thousands of accents on a letter takes forever
+
+_MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`", "'"),
+                        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+                        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+                        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", None)})
+_LOOSE = re.compile(r"[\"'()\[\]{};:!.,\u3002\u3001\u2026]+(?=\s|$)|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+")
+
+
+def one_form(text: str) -> str:
+    """The text as NFKC, with plain quotation marks and hyphens and single spaces; in its letters' own case."""
+    if text.isascii():
+        return _operators(" ".join(text.split()).replace("`", "'"))
+    words = (word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word) for word in text.split())
+    return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
+
+
+def _operators(text: str) -> str:
+    """!= and <= as one sign each."""
+    return text.replace("!=", "\u2260").replace("<=", "\u2264").replace(">=", "\u2265") if "=" in text else text
+
+
+def plain(text: str) -> str:
+    """What is left without case, and without punctuation at the ends of words. Two texts with one plain form are equal.
+
+    Nothing within a word goes, nor a sign before a number, a symbol or a question mark: 1.5 is not 15, -3 not 3, < not >.
+    """
+    return " ".join(_LOOSE.sub(" ", one_form(text).casefold()).split())

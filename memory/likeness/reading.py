@@ -1,0 +1,171 @@
+"""What a short fact says, as far as words and forms tell: its words in order, and what the small words between them say."""
+from functools import lru_cache
+from typing import NamedTuple
+
+from memory.likeness import grammar
+from memory.likeness.figures import with_numbers
+from memory.likeness.lexicon import FORMS, PHRASES, Known, known
+from memory.likeness.pieces import Piece, pieces_of
+from memory.likeness.unsaid import goes_without_saying, may_go_unsaid
+from memory.recall.stopwords import STOP_WORDS
+
+LONGEST = 2000     # characters of a fact; what is longer is not read, and only equal to itself
+MOST_WORDS = 120   # of them that say something
+
+
+class Word(NamedTuple):
+    """A word that says something."""
+
+    text: str
+    known: Known
+    marker: str       # the preposition, or the `not`, that it stands after; `of` also where it owns what follows
+    name: bool
+    head: bool        # begins a sentence, so that it may be a name
+    light: bool       # says little beside the others
+    unsaid: bool      # may be left out, where there is an `is` or `has`
+    past: bool        # a verb in the past
+    counted: bool     # after a number: its unit, or what there are so many of
+
+    @property
+    def number(self) -> bool:
+        """Whether it is a number, a time, a date or a code."""
+        return self.text[0] == "#"
+
+
+class Reading(NamedTuple):
+    """A fact, read."""
+
+    words: tuple[Word, ...]
+    negations: int
+    said: frozenset[str]      # modes, persons and signals, each as `kind:value`
+    tenses: frozenset[str]    # of its auxiliaries: past, perfect, now, will
+    joins: int                # how often it says and, or, but
+    passive: bool             # `by` after a verb
+    near: tuple[str, ...]     # all its words without articles: facts that agree in them differ in nothing that counts
+
+
+@lru_cache(512)   # facts of some 100 characters: 2 MB of them
+def read(text: str) -> Reading | None:
+    """A text in one form, read. None where it is too long for that."""
+    if len(text) > LONGEST:
+        return None
+    pieces = with_numbers(_without_phrases(pieces_of(text)))
+    if text.rstrip().endswith("?"):
+        pieces.append(Piece("?"))
+    reader = _Reader(pieces)
+    reader.read()
+    return reader.reading() if len(reader.words) <= MOST_WORDS else None
+
+
+def _without_phrases(pieces: list[Piece]) -> list[Piece]:
+    """Words that mean something together are replaced by what they mean."""
+    found: list[Piece] = []
+    at = 0
+    texts = [piece.text for piece in pieces]
+    while at < len(pieces):
+        if texts[at] not in PHRASES:
+            found.append(pieces[at])
+            at += 1
+            continue
+        fitting = (two for two in PHRASES.get(texts[at], ()) if texts[at:at + len(two[0])] == two[0]
+                    and not any(piece.name for piece in pieces[at:at + len(two[0])]))
+        phrase, instead = next(fitting, ((), ()))
+        found += [Piece(word) for word in instead] if phrase else [pieces[at]]
+        at += len(phrase) or 1
+    return found
+
+
+class _Reader:
+    """Goes through the pieces once."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self._pieces = pieces
+        self._language = grammar.language_of(frozenset(piece.text for piece in pieces))
+        self._small = frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
+        self.words: list[Word] = []
+        self._marker, self._filled = "", False   # the marker in force; whether a word stands after it already
+        self._negations = 0
+        self._said: set[str] = set()
+        self._tenses: set[str] = set()
+
+    def read(self) -> None:
+        if self._pieces and self._pieces[0].text in grammar.ORDERS:
+            self._said.add("mode:please")
+        for at, piece in enumerate(self._pieces):
+            if not self._small_word(piece.text, at):
+                self._word(piece, at)
+
+    def reading(self) -> Reading:
+        passive = any(word.marker == "by" for word in self.words)
+        near = tuple(_singular(piece.text, self._before(at)) for at, piece in enumerate(self._pieces)
+                     if piece.text not in _DROPPED)
+        joins = sum(piece.text in grammar.JOINS for piece in self._pieces)
+        return Reading(tuple(self.words), self._negations, frozenset(self._said), frozenset(self._tenses), joins, passive, near)
+
+    def _small_word(self, text: str, at: int) -> bool:
+        """Takes a small word for what it says. False for one that is none."""
+        small = grammar.SMALL.get(text)
+        if small is None and text not in self._small:
+            return False
+        after = self._after(at)
+        if after[:1] == "#" and text in _BEFORE_NUMBERS:
+            self._said |= {"signal:above"} if text in ("over", "above") else {"signal:below"} if text == "under" else set()
+            return True
+        if small is not None:
+            self._said.update(small.said)
+            self._tenses.update(small.tenses)
+            self._negations += small.denies
+        if small is not None and small.marker:
+            self._marker, self._filled = small.marker, False
+        elif self._filled and text not in grammar.AND:
+            self._marker = ""
+        return True
+
+    def _word(self, piece: Piece, at: int) -> None:
+        text = piece.text
+        if text == "used" and self._after(at) == "to" and not self._beside_be(at):
+            self._tenses.add("past")
+            return
+        what = Known(text) if text[0] == "#" else known(text, self._language)
+        if text in FORMS.timeless or text == "got":
+            self._tenses.add("perfect")
+        elif text == "born":   # who was born there is from there
+            self._tenses.discard("past")
+        marker = "of" if piece.owner and not self._marker else self._marker
+        light = what.stem in _LIGHT or goes_without_saying(what.stem, self._pieces, at)
+        unsaid = may_go_unsaid(what.stem, self._pieces, at, passive=self._beside_be(at))
+        counted = self._before(at)[:1] == "#" and text[0] != "#"
+        self.words.append(Word(text, what, marker, piece.name, piece.head, light, unsaid, self._past(text, at), counted))
+        self._filled = True
+
+    def _past(self, text: str, at: int) -> bool:
+        """Whether it is a verb in the past, and no participle."""
+        if text in FORMS.finite:
+            return True
+        if text not in FORMS.past and not (text.endswith("ed") and text[-3:] != "eed" and len(text) > 4 and text.isascii()):
+            return False
+        before = self._before(at)
+        return bool(before) and self._after(at) != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
+
+    def _before(self, at: int) -> str:
+        return self._pieces[at - 1].text if at else ""
+
+    def _after(self, at: int) -> str:
+        return self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
+
+    def _beside_be(self, at: int) -> bool:
+        """Whether one of the two words before is a form of be, have or get."""
+        return any(piece.text in _BE for piece in self._pieces[max(at - 2, 0):at])
+
+
+def _singular(text: str, before: str) -> str:
+    """256 bits are 256 bit."""
+    return text.removesuffix("s") if before[:1] == "#" and len(text) > 2 and text[0] != "#" else text
+
+
+_DROPPED = ("a", "an", "the")
+_BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
+_LIGHT = frozenset(known(word).stem for word in grammar.LIGHT)
+_BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
+    ("be", "been", "get", "gets", "got", "getting"))
+_BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}

@@ -1,0 +1,108 @@
+"""Laws of likeness, and single cases of it."""
+import time
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.embedding.embedder import EmbeddingOptions
+from memory.embedding.loading import load
+from memory.likeness.alike import alike
+
+LOCAL = "all-MiniLM-L6-v2-int8/384/0"
+ODD = "aA1.,'-#!\u0301\u0315\n \u4e0d\u00a05"
+HOSTILE = st.text(st.characters(exclude_categories=[]), max_size=60) | st.text(ODD, max_size=60)
+VOCABULARY = """the customer Anna Bob likes hates tea not no 3 three 4 monday May in to from over by was is will 5% $20 6 pm
+    and or un safe unsafe doesn't it's user's 2026-03-01 e-mail only if
+    open closed"""
+WORDS = st.lists(st.sampled_from(VOCABULARY.split()), max_size=12).map(" ".join)
+COSINES = st.none() | st.floats(-1, 1)
+
+
+@given(HOSTILE, HOSTILE, st.none() | st.floats(), st.sampled_from([LOCAL, "", "wordllama-l2-supercat/256/0", "x/1"]))
+def test_any_texts_have_a_score_from_0_to_1(new: str, old: str, cosine: float | None, name: str) -> None:
+    score, why = alike(new, old, cosine, name)
+
+    assert 0 <= score <= 1
+    assert why
+
+
+@given(HOSTILE | WORDS, COSINES)
+def test_a_text_is_wholly_like_itself(text: str, cosine: float | None) -> None:
+    assert alike(text, text, cosine, LOCAL).score == 1
+
+
+@given(WORDS, WORDS, COSINES)
+def test_two_lines_are_as_alike_either_way(one: str, other: str, cosine: float | None) -> None:
+    assert alike(one, other, cosine, LOCAL).score == alike(other, one, cosine, LOCAL).score
+
+
+@given(WORDS, st.integers(0, 10**6), st.integers(0, 10**6), COSINES)
+def test_two_numbers_are_never_one(words: str, one: int, other: int, cosine: float | None) -> None:
+    likeness = alike(f"{words} code {one}", f"{words} code {other}", cosine, LOCAL)
+
+    assert (likeness.score >= 0.95) == (one == other)
+
+
+@given(WORDS, st.floats(0.9, 1))
+def test_a_denial_is_never_the_same(words: str, cosine: float) -> None:
+    assert alike(f"{words} the door is locked", f"{words} the door is not locked", cosine, LOCAL).score < 0.95
+
+
+@pytest.mark.parametrize("cosine", [nan, inf, -inf])
+def test_a_cosine_that_is_none_is_taken_for_none(cosine: float) -> None:
+    assert alike("tea is liked", "he drives", cosine, LOCAL) == alike("tea is liked", "he drives", None, LOCAL)
+
+
+@pytest.mark.parametrize("part", ["word ", "x", "e\u0301\u0315", "\u0315\u0300", "\ufdfa", "1", "a'b-", "\n", "line\n",
+                                  "\u4e0d", "!", ".,;", "( ", "\u00e9 "])
+def test_a_text_of_a_mebibyte_is_judged_in_bounded_time(part: str) -> None:
+    text = part * ((1 << 20) // len(part.encode()))
+    started = time.process_time()
+
+    alike(text, text + " more", 0.99, LOCAL)
+    alike("tea", text, None, LOCAL)
+
+    assert time.process_time() - started < 5
+
+
+def test_the_documents_examples_come_out_as_documented() -> None:
+    """004_b7bbdd40b27e8d55.txt: created, skipped, updated, created; each beside the entries that there are by then."""
+    first, rephrased = "Customer prefers email over phone calls", "The customer likes email more than phone"
+    detailed, another = "Customer prefers email, especially for billing inquiries", "Customer fiscal year ends in March"
+    merged = f"{first}\n{detailed}"
+    embedder = load(EmbeddingOptions("local"))
+    rows = dict(zip(texts := (first, rephrased, detailed, another, merged), embedder.embed(texts), strict=True))
+
+    def score(new: str, old: str) -> float:
+        return alike(new, old, float(rows[new] @ rows[old]), str(embedder.fingerprint)).score
+
+    assert score(rephrased, first) >= 0.95
+    assert 0.75 <= score(detailed, first) < 0.95
+    assert score(another, merged) < 0.75
+
+
+def test_what_a_merged_entry_says_in_one_of_its_lines_is_known() -> None:
+    entry = "Customer prefers email over phone calls\nCustomer prefers email, especially for billing inquiries"
+
+    assert alike("customer prefers email over phone calls.", entry, None, "").score == 1
+    assert alike("The customer likes email more than phone", entry, 0.75, LOCAL).score >= 0.95
+    assert alike("Customer prefers phone over email calls", entry, 0.9, LOCAL).score < 0.95
+
+
+@pytest.mark.parametrize(("new", "old"), [
+    ("x != 3", "x = 3"), ("-5 degrees", "5 degrees"), ("1,5 kg", "15 kg"), ("A \u2192 B", "A \u2190 B"), ("a < b", "a > b"),
+    ("done \u2705", "done \u274c"), ("C++ is used", "C is used"), ("service A is down", "service B is down"),
+    ("Is the door locked?", "The door is locked"), ("vitamin A helps", "a vitamin helps"), ("5 \u00b0C", "5 \u00b0F"),
+    ("use --cache", "use --no-cache"), ("10.0.0.1", "10.0.0.10"), ("\u4e09 people", "\u56db people"), ("v1.2b", "v1.2c"),
+    ("Daniel likes tea", "Danielle likes tea"), ("Call Mr. Peter", "Call Mr. Peters"), ("her mother left", "her moth left"),
+    ("tea and milk", "tea or milk"), ("on 5 June 6 came", "on 6 June 5 came"), ("flies to Rome", "flies from Rome"),
+    ("The user's company is in Paris", "The user is in Paris"), ("She reads and writes Spanish", "She reads Spanish")])
+def test_small_signs_count(new: str, old: str) -> None:
+    assert max(alike(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", "...", "the", "\U0001f600"])
+def test_a_text_without_words_is_like_no_other(text: str) -> None:
+    assert alike(text, "the customer likes tea", 0.5, LOCAL).score < 0.75
