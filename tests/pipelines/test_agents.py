@@ -38,7 +38,7 @@ def test_an_unknown_block_is_an_error_with_a_suggestion() -> None:
 def test_an_unknown_block_unlike_any_is_an_error_with_the_list() -> None:
     (fault,) = faults_of(make_block("zzz"))
 
-    assert "known are add_1, memory_append" in fault
+    assert "known are add_1, knowledge_search, memory_append" in fault
 
 
 def test_a_chat_is_no_block_to_call() -> None:
