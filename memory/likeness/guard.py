@@ -1,7 +1,7 @@
 """What two facts must agree in to be one: a reason why they are two, however alike they sound."""
 from collections.abc import Callable
 
-from memory.likeness.lexicon import known
+from memory.likeness.lexicon import ENGLISH, stem_of
 from memory.likeness.matching import Match
 from memory.likeness.order import roles_differ
 from memory.likeness.reading import Reading, Word
@@ -78,7 +78,7 @@ def _heavy(words: tuple[Word, ...], needs: set[str]) -> list[Word]:
 
 
 _STATE = {"now", "perfect"}
-_NEEDS = {known(word).stem for word in ("need", "require", "necessary", "mandatory")}
+_NEEDS = {stem_of(word, ENGLISH) for word in ("need", "require", "necessary", "mandatory")}
 
 
 _RULES: tuple[tuple[str, Callable[[Reading, Reading, Match], bool]], ...] = (

@@ -18,7 +18,6 @@ class Match(NamedTuple):
     pairs: tuple[tuple[int, int], ...]   # places in the one and the other
     left: tuple[Word, ...]               # of the one, without a partner
     right: tuple[Word, ...]
-    loose: int                           # pairs that only mean the same
     turned: int                          # pairs of which one is the other's negation, as unsafe is of safe
 
 
@@ -26,7 +25,6 @@ def match(one: Reading, other: Reading) -> Match:
     """Equal words first, then words of one meaning. Where numbers are left over, the rest is not looked at."""
     left, right = list(range(len(one.words))), list(range(len(other.words)))
     pairs = _equal(one, other, left, right)
-    equal = len(pairs)
     turned = 0
     if left and right and not any(one.words[at].number for at in left) and not any(other.words[at].number for at in right):
         _pair(one, other, (left, right, pairs), _akin)
@@ -36,7 +34,7 @@ def match(one: Reading, other: Reading) -> Match:
             turned = len(pairs) - akin
             _join(one, left, other, right)
             _join(other, right, one, left)
-    return Match(tuple(pairs), _rest(one, left, other), _rest(other, right, one), len(pairs) - equal, turned)
+    return Match(tuple(pairs), _rest(one, left, other), _rest(other, right, one), turned)
 
 
 def _equal(one: Reading, other: Reading, left: list[int], right: list[int]) -> list[tuple[int, int]]:

@@ -11,6 +11,8 @@ _OPPOSED = [set(two) for two in (
     ("over", "under"), ("above", "below"), ("above", "under"), ("before", "after"), ("before", "behind"), ("with", "without"),
     ("on", "under"))]
 
+_SECOND = ("over", "than", "to")   # tea over coffee, rather tea than coffee, prefers tea to coffee
+
 Pair = tuple[int, int]   # the places of a word in the two texts
 
 
@@ -38,9 +40,12 @@ def _opposed(word: Word, other: Word) -> bool:
 
 
 def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:
-    """Whether each has the marker that the other had."""
+    """Whether each has the marker that the other had; or it is the other of them that is second to something."""
     here, there = _markers(one, other, two)
-    return here[0] != here[1] and here == there[::-1]
+    if here[0] != here[1] and here == there[::-1]:
+        return True
+    second = tuple(marker in _SECOND for marker in here), tuple(marker in _SECOND for marker in there)
+    return second[0] == second[1][::-1] and second[0][0] != second[0][1]
 
 
 def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: list[Pair]) -> bool:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from memory.likeness import grammar
 from memory.likeness.figures import with_numbers
-from memory.likeness.lexicon import FORMS, PHRASES, Known, known
+from memory.likeness.lexicon import ENGLISH, FORMS, PHRASES, Known, known, stem_of
 from memory.likeness.pieces import Piece, pieces_of
 from memory.likeness.unsaid import goes_without_saying, may_go_unsaid
 from memory.recall.stopwords import STOP_WORDS
@@ -165,7 +165,7 @@ def _singular(text: str, before: str) -> str:
 
 _DROPPED = ("a", "an", "the")
 _BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
-_LIGHT = frozenset(known(word).stem for word in grammar.LIGHT)
+_LIGHT = frozenset(stem_of(word, ENGLISH) for word in grammar.LIGHT)
 _BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
     ("be", "been", "get", "gets", "got", "getting"))
 _BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}

@@ -2,7 +2,7 @@
 from collections.abc import Callable, Sequence
 
 from memory.likeness import grammar
-from memory.likeness.lexicon import known
+from memory.likeness.lexicon import ENGLISH, stem_of
 from memory.likeness.pieces import Piece
 
 
@@ -46,6 +46,6 @@ def _text(pieces: Sequence[Piece], at: int) -> str:
     return pieces[at].text if at < len(pieces) else ""
 
 
-_WHERE = {known(word).stem: where for word, where in grammar.UNSAID.items()}
+_WHERE = {stem_of(word, ENGLISH): where for word, where in grammar.UNSAID.items()}
 _RULES: dict[str, Callable[[Sequence[Piece], int], bool]] = {
     "having": _having, "naming": _naming, "as": _before_as}

@@ -97,6 +97,8 @@ def test_what_a_merged_entry_says_in_one_of_its_lines_is_known() -> None:
     ("Is the door locked?", "The door is locked"), ("vitamin A helps", "a vitamin helps"), ("5 \u00b0C", "5 \u00b0F"),
     ("use --cache", "use --no-cache"), ("10.0.0.1", "10.0.0.10"), ("\u4e09 people", "\u56db people"), ("v1.2b", "v1.2c"),
     ("Daniel likes tea", "Danielle likes tea"), ("Call Mr. Peter", "Call Mr. Peters"), ("her mother left", "her moth left"),
+    ("Nina prefers coffee to tea", "Nina would rather have tea than coffee"),
+    ("The team indents with tabs rather than spaces", "The team uses spaces instead of tabs"),
     ("tea and milk", "tea or milk"), ("on 5 June 6 came", "on 6 June 5 came"), ("flies to Rome", "flies from Rome"),
     ("The user's company is in Paris", "The user is in Paris"), ("She reads and writes Spanish", "She reads Spanish")])
 def test_small_signs_count(new: str, old: str) -> None:
