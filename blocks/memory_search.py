@@ -34,7 +34,8 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit,
-                         scored="score" in args.output_template, mode=args.mode, language=args.language)
+                         scored="score" in args.output_template, mode=args.mode, language=args.language,
+                         given=args.compiled_filter)
     try:
         return args.answer(call, search(call.tx, wanted))
     except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back

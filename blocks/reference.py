@@ -44,7 +44,8 @@ def _values(schema: dict[str, Any]) -> str:
         return " or ".join(_code(value) for value in schema["enum"] if value != "")
     if "anyOf" in schema:
         return " or ".join(_values(one) for one in schema["anyOf"] if one != {"type": "null"})
-    return {"string": "text", "integer": "number", "boolean": "true or false", "array": "list"}[schema["type"]]
+    names = {"string": "text", "integer": "number", "boolean": "true or false", "array": "list", "object": "object"}
+    return names[schema["type"]]
 
 
 def _code(value: object) -> str:

@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memory.errors import Refused, ResultTooLarge
+from memory.filter.given import Filter
 from memory.operation import Context, operation
 from memory.operations.records_get import fitting
 from memory.operations.records_read import RECORD_BYTES
-from memory.record import Record
+from memory.record import Further, Record
 from memory.record_view import Name, RecordView, Tags, view
+from memory.sqlite.filter_sql import compiled
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
@@ -30,6 +32,8 @@ class ListRecords:
     """Only records of this source."""
     tags: Tags = ()
     """Only records with all of these tags."""
+    filter: Filter | None = None
+    """Only records that pass this filter, as docs/filters.md has it."""
     deleted: bool = False
     """Instead of those that are there, those that were deleted and can be restored, in the order of their deletion."""
     order: Literal["asc", "desc"] = "asc"
@@ -43,7 +47,7 @@ class ListRecords:
     def conditions(self) -> Conditions:
         """Those that are set."""
         named = {"kind": self.kind, "scope": self.scope, "source": self.source}
-        return Conditions({name: value for name, value in named.items() if value}, tags=self.tags)
+        return Conditions({name: value for name, value in named.items() if value}, tags=self.tags, given=compiled(self.filter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +68,25 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
     Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into an answer.
     """
     table = tx.records.versions if wanted.deleted else tx.records
-    found = table.page(wanted.conditions, wanted.order, read_cursor(wanted.cursor), wanted.limit + 1)
+    conditions = wanted.conditions
+    found = table.page(conditions, wanted.order, read_cursor(wanted.cursor), wanted.limit + 1)
     items: list[RecordView] = []
     last, size = None, 0
-    for row, record in found:
-        size += len(record.content) + RECORD_BYTES
+    for row, record, further in found:
+        size += len(record.content) + len(further.data or "") + RECORD_BYTES
         if len(items) == wanted.limit or (items and size > context.result_bytes):
             break
-        items.append(view(_fitting(row, record, context)))
+        items.append(view(_fitting(row, record, further, context), further))
         last = row
     else:
         last = None   # nothing is left
-    return RecordPage(tuple(items), None if last is None else str(last), table.count(wanted.conditions))
+    return RecordPage(tuple(items), None if last is None else str(last), table.count(conditions))
 
 
-def _fitting(row: int, record: Record, context: Context) -> Record:
+def _fitting(row: int, record: Record, further: Further, context: Context) -> Record:
     """The record itself, or ResultTooLarge with what to go on with."""
     try:
-        return fitting(record, context)
+        return fitting(record, further, context)
     except ResultTooLarge as error:
         raise ResultTooLarge(f"{error}; the cursor {row} goes on after it") from error
 

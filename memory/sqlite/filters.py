@@ -4,6 +4,7 @@ from typing import Any
 
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
 
+Clause = tuple[str, tuple[Any, ...]]   # a condition on `records AS r`, and the values in it
 Filters = dict[str, str]   # column (kind, scope, source, guid) -> the value it must have
 
 
@@ -17,6 +18,7 @@ class Conditions:
     tags: tuple[str, ...] = ()     # all of them
     after_ms: int | None = None    # created at this moment or later, Unix ms
     before_ms: int | None = None   # created before this moment, Unix ms
+    given: Clause | None = None    # a filter (docs/filters.md), compiled
 
     def clauses(self) -> tuple[list[str], list[Any]]:
         """SQL over the table of records as `r`, and the values in it. Names in it are our own, never a user's."""
@@ -32,6 +34,9 @@ class Conditions:
             if moment is not None:
                 clauses.append(clause)
                 values.append(moment)
+        if self.given is not None:
+            clauses.append(self.given[0])
+            values += self.given[1]
         return clauses, values
 
 
