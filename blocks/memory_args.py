@@ -11,9 +11,12 @@ from blocks.templates import OutputTemplate
 from bus.message import Message
 from memory import memory_id as memory_ids
 from memory import tags as tag_lists
+from memory.filter.given import Filter
 from memory.operations.records_read import too_large
 from memory.recall import languages
 from memory.record import Record
+from memory.sqlite.filter_sql import compiled
+from memory.sqlite.filters import Given
 
 
 def _memory_id(value: str) -> str:
@@ -82,6 +85,8 @@ class ListingArgs(MemoryArgs):
     """Only records of this kind."""
     scope: str = ""
     """Only records of this scope."""
+    filter: Filter | None = None
+    """Only records that pass this filter, an object as [filters.md](filters.md) has it."""
     output_template: Template = ""
     """Applied to each record, with nothing in between; the answer is then `text/plain`."""
 
@@ -89,6 +94,11 @@ class ListingArgs(MemoryArgs):
     def template(self) -> OutputTemplate | None:
         """The template, compiled once."""
         return OutputTemplate(self.output_template) if self.output_template else None
+
+    @cached_property
+    def compiled_filter(self) -> Given | None:
+        """As SQL, made once."""
+        return compiled(self.filter)
 
     def max_bytes(self, call: Call) -> int:
         """How much may be read for one answer."""

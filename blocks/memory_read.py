@@ -26,5 +26,6 @@ def memory_read(call: Call, args: ReadArgs) -> Message:
     """Answers with an array of records, or with the template's text. What was said is ignored."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
-    wanted = ReadInput(args.max_bytes(call), args.filters("kind", "scope", "source"), args.order, args.limit, args.offset)
+    wanted = ReadInput(args.max_bytes(call), args.filters("kind", "scope", "source"), args.order, args.limit, args.offset,
+                       args.compiled_filter)
     return args.answer(call, read(call.tx, wanted))

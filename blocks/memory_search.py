@@ -60,7 +60,8 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
         return call.error(NO_MEMORY_ID)
     wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit,
                          scored="score" in args.output_template, mode=args.mode, language=args.language or DEFAULT_LANGUAGE,
-                         boosts=Boosts(args.recency, args.recency_days, args.importance, call.now_ms))
+                         boosts=Boosts(args.recency, args.recency_days, args.importance, call.now_ms),
+                         given=args.compiled_filter)
     try:
         if args.explain and not args.output_template:
             return args.answer(call, *search_explained(call.tx, wanted))

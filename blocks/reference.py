@@ -9,7 +9,8 @@ from blocks.registry import all_blocks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
 BEGIN, END = "<!-- from here on: python -m blocks.reference -->\n", "<!-- to here -->\n"
-TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false", "array": "list"}
+TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false", "array": "list",
+         "object": "object"}
 SOURCE = re.compile(r" \(seed 000[^)]*\)")   # where a rule is from: for who reads the code
 
 

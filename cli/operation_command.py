@@ -15,18 +15,18 @@ from cli.options import JsonAnyway, Pipeline
 from cli.output import print_json
 from cli.settings import Settings
 from memory.catalog import Catalog
-from memory.operation import Operation
+from memory.operation import Operation, json_type
+from pipelines.json_text import parse_object
 from pipelines.report import Report
 from pipelines.shape import tell
 
 ACTOR = "cli"
 # By what JSON Schema calls them; all else is text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
-METAVARS: dict[Any, str | None] = {int: "NUMBER", float: "NUMBER", bool: None}
+METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
 Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
                                     show_default=False)]
-Key = Annotated[str, typer.Option("--key", metavar="ID", help="Your own id: the same again has no second effect.",
-                                  show_default=False)]
+Key = Annotated[str, typer.Option(metavar="ID", help="Your own id: the same again has no second effect.", show_default=False)]
 Within = Annotated[float, typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the answer.")]
 
 
@@ -35,15 +35,16 @@ def command_for(operation: Operation) -> Callable[..., None]:
     schema = operation.adapter.json_schema()
     required = schema.get("required", [])
 
-    def command(pipeline: str, store: str, key: str = "", wait: float = 30.0, as_json: bool = False, **given: Any) -> None:
+    def command(pipeline: str, store: str, idempotency_key: str = "", wait: float = 30.0, as_json: bool = False,
+                **given: Any) -> None:
         data = checked(operation, {name: value for name, value in given.items() if value is not None})
-        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, key)
+        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, idempotency_key)
         run(lambda settings: _perform(settings, pipeline, call, wait, as_json=as_json))
 
     fields = sorted(schema["properties"].items(), key=lambda field: field[0] not in required)
     parameters = [_parameter("pipeline", Pipeline),
                   *[_field(name, told, is_required=name in required) for name, told in fields],
-                  _parameter("store", Store, ""), *[_parameter("key", Key, "")] * operation.mutates,
+                  _parameter("store", Store, ""), *[_parameter("idempotency_key", Key, "")] * operation.mutates,
                   _parameter("wait", Within, 30.0), _parameter("as_json", JsonAnyway, False)]
     command.__name__, command.__doc__ = operation.verb, operation.summary
     command.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
@@ -53,12 +54,16 @@ def command_for(operation: Operation) -> Callable[..., None]:
 
 def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
     """An argument, or an option that says nothing where it is not given."""
-    kind = TYPES.get(next((one["type"] for one in [told, *told.get("anyOf", [])] if "type" in one), ""), str)
+    kind = TYPES.get(json_type(told), str)
     if is_required:
         argument = typer.Argument(metavar=name.upper(), help=told["description"], show_default=False)
         return _parameter(name, Annotated[kind, argument])
     text = told["description"] + " Several times for several." * (kind == list[str])
-    option = typer.Option(f"--{name.replace('_', '-')}", metavar=METAVARS.get(kind, "TEXT"), help=text, show_default=False)
+    flag = f"--{name.replace('_', '-')}"
+    if kind is bool:
+        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
+    else:
+        option = typer.Option(flag, metavar=METAVARS.get(json_type(told), "TEXT"), help=text, show_default=False)
     return _parameter(name, Annotated[kind | None, option], None)
 
 
@@ -68,10 +73,13 @@ def _parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Pa
 
 def checked(operation: Operation, given: dict[str, Any]) -> bytes:
     """The input as JSON; ends the command with all that is wrong."""
-    given = {name: value for name, value in given.items() if value != []}   # which is how an option is that was not given
-    report = Report()
+    report, properties = Report(), operation.adapter.json_schema()["properties"]
+    given = {name: parse_object(value, (name,), report) if json_type(properties[name]) == "object" else value
+             for name, value in given.items() if value != []}   # which is how an option is that was not given
     try:
-        return orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
+        asked = orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
+        if not report.errors:
+            return asked
     except ValidationError as error:
         tell(error, given, (), report)
     except orjson.JSONEncodeError as error:

@@ -3,7 +3,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from memory.query import Query
-from memory.sqlite.filters import Conditions
+from memory.sqlite.filters import Conditions, Given
 
 MOST_EXPLAINED = 100   # hits
 Where = Literal["record", "window", "segment"]
@@ -104,6 +104,8 @@ def filters_told(conditions: Conditions) -> dict[str, Any]:
     told: dict[str, Any] = dict(conditions.equal)
     for field in fields(conditions):
         value = getattr(conditions, field.name)
-        if field.name != "equal" and value not in (None, (), {}, ""):
+        if isinstance(value, Given):
+            told["filter"] = value.told
+        elif field.name != "equal" and value not in (None, (), {}, ""):
             told[field.name] = list(value) if isinstance(value, tuple) else value
     return told

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from memory.entry_text import MOST_CHARACTERS
 from memory.named_ids import make_id, uid_of_store
-from memory.record import Record
+from memory.record import Further, Record
 from memory.record_view import MOST_TAGS, version_of
 from memory.sqlite.entries import Confirmed
 from memory.sqlite.memories import Memory
@@ -86,9 +86,10 @@ def version_of_memory(memory: Memory) -> str:
     return f"{memory.updated_at:x}-{crc32(orjson.dumps(list(memory))):x}"
 
 
-def entry_fields(record: Record, memory_id: str, confirmed: Confirmed) -> dict[str, Any]:
+def entry_fields(record: Record, further: Further, memory_id: str, confirmed: Confirmed) -> dict[str, Any]:
     """What `EntryView` has; `memory_id` is the store's."""
     return {"id": make_id("me", memory_id, record.guid), "memory_id": record.scope, "content": record.content,
             "source": record.source, "tags": tuple(orjson.loads(record.tags)), "confirmations": confirmed.times,
             "last_confirmed_at": None if confirmed.last is None else as_time(confirmed.last),
-            "created_at": as_time(record.created_at), "updated_at": as_time(record.updated_at), "version": version_of(record)}
+            "created_at": as_time(record.created_at), "updated_at": as_time(record.updated_at),
+            "version": version_of(record, further)}

@@ -88,6 +88,11 @@ def all_operations() -> dict[str, Operation]:
     return dict(sorted(OPERATIONS.items()))
 
 
+def json_type(told: dict[str, Any]) -> str:
+    """The JSON type of a field by its schema, the first where there are several; "" where it may be anything."""
+    return next((str(one["type"]) for one in [told, *told.get("anyOf", [])] if "type" in one), "")
+
+
 def bound_input(operation: Operation, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """What a caller in Python gives, by the names of the input's fields, in whose order it may be given. Raises TypeError."""
     names = [field.name for field in fields(operation.input)]

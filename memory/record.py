@@ -20,4 +20,16 @@ class Record(NamedTuple):
     score: float = 0.0
 
 
+class Further(NamedTuple):
+    """What few records have, and only operations tell: it is read by itself, so that nobody else pays for it."""
+
+    key: str | None = None
+    owner: str | None = None
+    data: str | None = None   # a JSON object as text; None for an empty one
+    in_context: int = 0       # or 1
+    thread: str | None = None
+    seq: int | None = None
+
+
+PLAIN = Further()
 DEFAULT_KIND = "observation"

@@ -1,13 +1,13 @@
 """A record as the operations tell it: tags as a list, times in RFC 3339, and the version by which it is edited."""
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 from pydantic import Field
 
 from memory.errors import Refused
-from memory.record import Record
-from memory.sqlite.checksum import beginning, checksum
+from memory.record import Further, Record
+from memory.sqlite.checksum import beginning, checksum, names_of
 from memory.times import LAST_MS, Moment, as_ms, as_time
 
 MOST_TAGS = 64
@@ -35,15 +35,29 @@ class RecordView:
     updated_at: Moment
     expires_at: Moment | None
     """From then on it is gone; null for never."""
+    key: str | None
+    """A name that its writer gave it."""
+    owner: str | None
+    """Whose it is."""
+    data: dict[str, Any]
+    """What is known of it beside its text."""
+    in_context: bool
+    """Whether it is meant to be always at hand."""
+    thread: str | None
+    """The conversation that it is a turn of."""
+    seq: int | None
+    """Its place there."""
     version: str
     """Another one after each change; an edit may ask for it."""
 
 
-def view(record: Record) -> RecordView:
+def view(record: Record, further: Further) -> RecordView:
     """A stored record, as it is told."""
     return RecordView(record.guid, record.scope, record.kind, record.content, record.source, tuple(orjson.loads(record.tags)),
                       as_time(record.created_at), as_time(record.updated_at),
-                      None if record.expires_at is None else as_time(record.expires_at), version_of(record))
+                      None if record.expires_at is None else as_time(record.expires_at), further.key, further.owner,
+                      orjson.loads(further.data) if further.data else {}, bool(further.in_context), further.thread, further.seq,
+                      version_of(record, further))
 
 
 def end_ms(text: str, now_ms: int) -> int | None:
@@ -59,7 +73,7 @@ def end_ms(text: str, now_ms: int) -> int | None:
     return moment
 
 
-def version_of(record: Record) -> str:
+def version_of(record: Record, further: Further) -> str:
     """Made of when it was changed and of all that it says, so that it needs no place of its own."""
     common = beginning(record.scope, record.kind, record.source, record.tags)
-    return f"{record.updated_at:x}-{checksum(common, record.guid, record.content):x}"
+    return f"{record.updated_at:x}-{checksum(common, names_of(record.guid, further), record.content):x}"

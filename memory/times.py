@@ -22,11 +22,16 @@ def as_ms(text: str) -> int | None:
     """Unix ms of a date (its first moment, in UTC), of a date and time (in UTC unless it says otherwise), or of Unix ms."""
     if _UNIX_MS.fullmatch(text):
         return int(text)
+    unix_us = as_us(text)
+    return None if unix_us is None else -(-unix_us // 1000)   # upwards: for whole ms both comparisons stay what they were
+
+
+def as_us(text: str) -> int | None:
+    """Unix microseconds of a date (its first moment, in UTC), or of a date and time (in UTC unless it says otherwise)."""
     if not _RFC_3339.fullmatch(text):
         return None
     try:
         moment = datetime.fromisoformat(text.upper())
     except ValueError:
         return None   # like the 30th of February
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
-    return -(-since // timedelta(milliseconds=1))   # upwards: for whole milliseconds both comparisons stay what they were
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)

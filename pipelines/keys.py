@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from memory.suggestions import closest
 from pipelines.bundle import Part
 from pipelines.faults import Place, quoted
 from pipelines.report import Report
-from pipelines.suggestions import NEAR, closest
+from pipelines.suggestions import NEAR
 
 
 def check_keys(value: dict[str, Any], part: type[Part], place: Place, report: Report) -> None:

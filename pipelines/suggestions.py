@@ -1,22 +1,11 @@
-"""Did-you-mean: the known word that a misspelt one comes closest to."""
+"""Did-you-mean, as a fault tells it."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
+from memory.suggestions import closest
 from pipelines.faults import quoted
 
 NEAR = 0.8  # a key as close as this to a known one is a misspelling, not a key of somebody else's
-LIKELY = 0.6
-LONGEST = 128  # characters; nothing longer is a name
-
-
-def closest(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
-    """The known word that is most like `word`, whatever its case; "" where none is as near as `ratio`."""
-    if len(word) > LONGEST:
-        return ""
-    by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_lower, 1, ratio)
-    return by_lower[found[0]] if found else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -79,7 +79,7 @@ class Relay:
         headers = {"Idempotency-Key": key} if key else {}
         if versions := given.get(IN_HEADER):
             headers[hdrs.IF_MATCH] = ", ".join(f'"{version}"' for version in _several(versions))
-        asked = [(name, str(one)) for name in place.query_fields if name in given for one in _several(given[name])]
+        asked = [(name, _text(one)) for name in place.query_fields if name in given for one in _several(given[name])]
         body = {name: given[name] for name in place.body_fields if name in given} if place.body_fields else None
         try:
             async with self._session.request(place.method, url, params=[*query.items(), *asked], json=body,
@@ -96,6 +96,11 @@ def connect(url: str, key: str = "") -> Relay:
 
 def _several(value: Any) -> list[Any] | tuple[Any, ...]:
     return value if isinstance(value, list | tuple) else [value]
+
+
+def _text(value: Any) -> str:
+    """As a parameter says it."""
+    return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
 
 
 def _output(operation: Operation, status: int, body: bytes) -> Any:

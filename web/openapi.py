@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
-from memory.operation import Operation, all_operations
+from memory.operation import Operation, all_operations, json_type
 from web.access import OPEN, OWN, access_of
 from web.described import HTML, JSON, KEYED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
@@ -152,7 +152,10 @@ def _in_path(path: str) -> list[Json]:
 
 
 def _parameter(where: str, name: str, text: str, *, schema: Json | None = None, required: bool = False) -> Json:
-    return {"in": where, "name": name, "description": text, "required": required, "schema": schema or {"type": "string"}}
+    told = {"in": where, "name": name, "description": text, "required": required}
+    if schema and json_type(schema) == "object":
+        return told | {"content": {JSON: {"schema": schema}}}
+    return told | {"schema": schema or {"type": "string"}}
 
 
 def _plain(schema: Json) -> Json:

@@ -6,8 +6,9 @@ import orjson
 from aiohttp import hdrs, web
 from pydantic import ValidationError
 
-from memory.operation import Operation
+from memory.operation import Operation, json_type
 from pipelines.json_bounds import too_many_keys
+from pipelines.json_text import parse_object
 from pipelines.report import Report
 from pipelines.shape import tell
 from web.answers import refuse_unknown
@@ -22,7 +23,7 @@ async def read_input(request: web.Request, operation: Operation, place: Place) -
     """The input as JSON. Raises BadRequest, and Unprocessable with `faults`."""
     refuse_unknown(request, (*place.query_fields, STORE))
     report = Report()
-    given = _query(request, operation, place) if place.query_fields else {}
+    given = _query(request, operation, place, report) if place.query_fields else {}
     if place.method != "GET":
         given |= await _body(request, operation, place, report)
     given |= {name: request.match_info[name] for name in place.path_fields}
@@ -31,18 +32,19 @@ async def read_input(request: web.Request, operation: Operation, place: Place) -
     return _checked(operation, given, report, is_text=place.method in IN_QUERY)
 
 
-def _query(request: web.Request, operation: Operation, place: Place) -> dict[str, Any]:
-    """A list's parameter may be given several times, any other once."""
+def _query(request: web.Request, operation: Operation, place: Place, report: Report) -> dict[str, Any]:
+    """A list's parameter may be given several times, any other once; an object's is JSON."""
     properties = operation.adapter.json_schema()["properties"]
     given: dict[str, Any] = {}
     for name in place.query_fields:
         values = request.query.getall(name, [])
-        if properties[name].get("type") == "array":
+        kind = json_type(properties[name])
+        if kind == "array":
             given[name] = values
         elif len(values) > 1:
             raise BadRequest(f"the parameter {name!r} is given {len(values)} times, and taken once")
         elif values:
-            given[name] = values[0]
+            given[name] = parse_object(values[0], (name,), report) if kind == "object" else values[0]
     return given
 
 
@@ -83,7 +85,7 @@ def _checked(operation: Operation, given: dict[str, Any], report: Report, *, is_
     except ValidationError as error:
         tell(error, given, (), report)
     except orjson.JSONEncodeError as error:
-        raise Unprocessable(f"the input is nested too deeply: {error}") from error
+        raise Unprocessable(f"the input cannot be taken: {error}") from error
     if report.errors:
         count = len(report.errors)
         raise Unprocessable(f"the input of {operation.name} has {count} fault{'s' * (count > 1)}; `faults` says which",

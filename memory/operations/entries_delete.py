@@ -30,5 +30,5 @@ def delete_entry(tx: Transaction, unwanted: DeleteEntry, context: Context) -> No
     Raises NotThere and VersionDiffers.
     """
     entry = fetch_entry(tx, unwanted.id, unwanted.memory_id)
-    check_version(entry, unwanted.if_version)
+    check_version(entry, tx.records.further(entry.guid), unwanted.if_version)
     delete(tx, DeleteInput(entry.guid))

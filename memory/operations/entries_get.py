@@ -7,6 +7,7 @@ from memory.named_view import KIND, EntryView, Ident, MaybeIdent, entry_fields
 from memory.operation import Context, operation
 from memory.operations.memories_get import fetch_memory
 from memory.record import Record
+from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
 
@@ -34,7 +35,7 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
     if memory:
         fetch_memory(tx, memory)
     guid = guid_of("me", tx.memory_id, ident)
-    record = next(tx.records.select({"guid": guid}, "asc", 1, 0), None) if guid else None
+    record = next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None) if guid else None
     is_entry = record is not None and record.kind == KIND and tx.memories.find(record.scope) is not None
     if record is None or not is_entry or memory not in ("", record.scope):
         where = f" in {memory[:128]}" if memory else ""
@@ -44,4 +45,4 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
 
 def entry_view(tx: Transaction, record: Record) -> EntryView:
     """As it is told."""
-    return EntryView(**entry_fields(record, tx.memory_id, tx.entries.confirmed(record.guid)))
+    return EntryView(**entry_fields(record, tx.records.further(record.guid), tx.memory_id, tx.entries.confirmed(record.guid)))

@@ -58,4 +58,4 @@ def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> Entr
     fetch_memory(tx, wanted.memory_id)
     found = tx.records.page(wanted.conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1)
     records, cursor = page_within(found, wanted.limit, context)
-    return EntryPage(tuple(entry_view(tx, record) for record in records), cursor, tx.records.count(wanted.conditions))
+    return EntryPage(tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(wanted.conditions))

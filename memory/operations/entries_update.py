@@ -35,10 +35,11 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
     Raises NotThere and VersionDiffers.
     """
     before = fetch_entry(tx, change.id, change.memory_id)
-    check_version(before, change.if_version)
+    further = tx.records.further(before.guid)
+    check_version(before, further, change.if_version)
     tags = before.tags if change.tags is None else orjson.dumps(list(dict.fromkeys(change.tags))).decode()
     after = before._replace(content=before.content if change.content is None else change.content, tags=tags)
     if after != before:
         after = after._replace(updated_at=context.now_ms)
-        tx.records.replace(before, after)
+        tx.records.replace(before, after, further)
     return entry_view(tx, after)

@@ -101,7 +101,7 @@ def _change(tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how
     tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
     source = new.source if how == "supersede" else old.source
     after = old._replace(content=content, tags=tags, source=source, updated_at=new.now_ms, score=0.0)
-    tx.records.replace(old._replace(score=0.0), after)
+    tx.records.replace(old, after, tx.records.further(old.guid))
     return Written(old.guid, "updated", likeness)
 
 
@@ -115,7 +115,7 @@ def _likest(tx: Transaction, new: NewEntry, question: Question | None) -> tuple[
         if best is None or found.score > likeness.score:
             best, likeness = record, found
     if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:   # then anything is like it
-        best = next(tx.records.select(within.equal, "asc", 1, 0), None)
+        best = next(tx.records.select(within, "asc", 1, 0), None)
     return best, likeness
 
 

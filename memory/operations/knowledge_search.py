@@ -93,7 +93,7 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
     query = plain(wanted.query)
     if not wanted.query.strip():
         entries = tx.records.page(within, "asc", None, wanted.limit)
-        return Knowledge(_fitting([_told(tx, memories, record, None, "") for _, record in entries], context), False, "")
+        return Knowledge(_fitting([_told(tx, memories, record, None, "") for _, record, _ in entries], context), False, "")
     ranked = tx.ranker.search(query, within, wanted.limit, wanted.language or context.language,
                               asked=wanted.query)
     rows = {row: score for row, score in ranked.rows().items() if score_of(score) >= (wanted.min_score or 0)}

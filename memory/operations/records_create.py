@@ -1,14 +1,21 @@
 """records.create: stores a text as a new record."""
 from dataclasses import dataclass
+from typing import Annotated
 
 import orjson
+from pydantic import Field
 
+from memory.data import LARGEST, SMALLEST, Data, as_text
+from memory.errors import Refused
 from memory.operation import Context, operation
+from memory.operations.records_get import fetch
 from memory.operations.records_write import WriteInput, write
-from memory.record import DEFAULT_KIND, Record
+from memory.record import DEFAULT_KIND, PLAIN, Further, Record
 from memory.record_view import Content, End, GivenName, Name, RecordView, Tags, end_ms, view
 from memory.sqlite.store import Transaction
 from memory.tags import parse
+
+Seq = Annotated[int, Field(ge=SMALLEST, le=LARGEST)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,18 @@ class CreateRecord:
     """Where it comes from; by default who calls."""
     tags: Tags = ()
     """Words to find it by."""
+    key: Name = ""
+    """Your own name for it; nothing keeps others from having the same."""
+    owner: Name = ""
+    """Whose it is."""
+    data: Data | None = None
+    """What else is known of it: a JSON object of 64 KiB at most, which filters reach into."""
+    in_context: bool = False
+    """Whether it is meant to be always at hand."""
+    thread: Name = ""
+    """The conversation that it is a turn of."""
+    seq: Seq | None = None
+    """Its place in the thread; by default after all that are there."""
     expires_at: End = ""
     """From then on it is gone; by default it stays."""
 
@@ -33,10 +52,16 @@ class CreateRecord:
 def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
     """Stores a text as a new record. The same text again is another record.
 
-    Raises Refused for an end that is no time to come.
+    Raises Refused for an end that is no time to come, and for a place in no thread.
     """
+    if new.seq is not None and not new.thread:
+        raise Refused("`seq` is a place in a thread; name the `thread` too, or leave it out")
+    further = Further(new.key or None, new.owner or None, as_text(new.data or {}), int(new.in_context))
     record = WriteInput(context.new_guid(), new.scope or tx.memory_id, new.kind, new.content, new.source or context.actor,
-                        parse(new.tags), context.now_ms, expires_at=end_ms(new.expires_at, context.now_ms))
+                        parse(new.tags), context.now_ms, new.thread, new.seq, end_ms(new.expires_at, context.now_ms),
+                        PLAIN if further == PLAIN else further)
     write(tx, record)
+    if new.thread:
+        return view(*fetch(tx, record.guid))   # with its place
     return view(Record(record.guid, record.scope, record.kind, record.content, record.source,
-                       orjson.dumps(record.tags).decode(), record.now_ms, record.now_ms, record.expires_at))
+                       orjson.dumps(record.tags).decode(), record.now_ms, record.now_ms, record.expires_at), further)

@@ -45,5 +45,5 @@ def delete_record(tx: Transaction, unwanted: DeleteRecord, context: Context) -> 
 
     Raises NotThere and VersionDiffers.
     """
-    check_version(fetch(tx, unwanted.guid), unwanted.if_version)
+    check_version(*fetch(tx, unwanted.guid), unwanted.if_version)
     delete(tx, DeleteInput(unwanted.guid))

@@ -3,8 +3,9 @@ from dataclasses import dataclass
 
 from memory.errors import NotThere, ResultTooLarge
 from memory.operation import Context, operation
-from memory.record import Record
+from memory.record import Further, Record
 from memory.record_view import Guid, RecordView, view
+from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
 
@@ -22,20 +23,21 @@ def get(tx: Transaction, wanted: GetRecord, context: Context) -> RecordView:
 
     Raises NotThere, and ResultTooLarge where it does not fit into an answer.
     """
-    return view(fitting(fetch(tx, wanted.guid), context))
+    record, further = fetch(tx, wanted.guid)
+    return view(fitting(record, further, context), further)
 
 
-def fetch(tx: Transaction, guid: str) -> Record:
-    """The record as it is stored. Raises NotThere."""
-    record = next(tx.records.select({"guid": guid}, "asc", 1, 0), None)
+def fetch(tx: Transaction, guid: str) -> tuple[Record, Further]:
+    """The record with its further fields, as it is stored. Raises NotThere."""
+    record = next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None)
     if record is None:
         raise NotThere(f"no record has the guid {guid[:128]!r} in {tx.memory_id}; records.list and records.search find records")
-    return record
+    return record, tx.records.further(guid)
 
 
-def fitting(record: Record, context: Context) -> Record:
+def fitting(record: Record, further: Further, context: Context) -> Record:
     """The record itself. Raises ResultTooLarge."""
-    size = len(record.content.encode())
+    size = len(record.content.encode()) + len(further.data or "")
     if size > context.result_bytes:
         raise ResultTooLarge(f"record {record.guid} has {size} bytes, and an answer at most {context.result_bytes}; "
                              "memory_read with an output_template can tell a part of it")

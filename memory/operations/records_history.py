@@ -70,7 +70,7 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
     for state in _states(tx, wanted.guid):
         if before is not None and state.number >= before:
             continue
-        size += RECORD_BYTES + (len(state.record.content) if state.record else 0)
+        size += RECORD_BYTES + (len(state.record.content) + len(str(state.record.data)) if state.record else 0)
         if len(items) == wanted.limit or (items and size > context.result_bytes):
             return History(tuple(items), str(items[-1].number), total)
         items.append(state)
@@ -81,7 +81,7 @@ def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
     """As it is now, and then as it was. Raises NotThere."""
     place = tx.records.by_guid(guid)
     if place is not None:
-        yield RecordState(place.whole.number, view(place.whole.record), None, None, None, None)
+        yield RecordState(place.whole.number, view(place.whole.record, place.whole.further), None, None, None, None)
         yield from map(_told, tx.records.versions.of(guid, place.content, place.whole.number))
         return
     deleted = tx.records.versions.deleted(guid)
@@ -93,6 +93,6 @@ def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
 
 def _told(version: Version) -> RecordState:
     state, act = version.state, version.act
-    return RecordState(state.number, view(state.record) if version.there else None, version.what, as_time(act.now_ms),
-                       act.actor, act.reason or None)
+    was = view(state.record, state.further) if version.there else None
+    return RecordState(state.number, was, version.what, as_time(act.now_ms), act.actor, act.reason or None)
 

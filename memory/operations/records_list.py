@@ -6,11 +6,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memory.errors import Refused, ResultTooLarge
+from memory.filter.given import Filter
 from memory.operation import Context, operation
 from memory.operations.records_get import fitting
 from memory.operations.records_read import RECORD_BYTES
-from memory.record import Record
+from memory.record import Further, Record
 from memory.record_view import Name, RecordView, Tags, view
+from memory.sqlite.filter_sql import compiled
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
@@ -31,6 +33,8 @@ class ListRecords:
     """Only records of this source."""
     tags: Tags = ()
     """Only records with all of these tags."""
+    filter: Filter | None = None
+    """Only records that pass this filter, as docs/filters.md has it."""
     deleted: bool = False
     """Instead of those that are there, those that were deleted and can be restored, in the order of their deletion."""
     order: Literal["asc", "desc"] = "asc"
@@ -44,7 +48,7 @@ class ListRecords:
     def conditions(self) -> Conditions:
         """Those that are set."""
         named = {"kind": self.kind, "scope": self.scope, "source": self.source}
-        return Conditions({name: value for name, value in named.items() if value}, tags=self.tags)
+        return Conditions({name: value for name, value in named.items() if value}, tags=self.tags, given=compiled(self.filter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +69,30 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
     Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into an answer.
     """
     table = tx.records.versions if wanted.deleted else tx.records
-    found = table.page(wanted.conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1)
+    conditions = wanted.conditions
+    found = table.page(conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1)
     records, cursor = page_within(found, wanted.limit, context)
-    return RecordPage(tuple(map(view, records)), cursor, table.count(wanted.conditions))
+    return RecordPage(tuple(view(*one) for one in records), cursor, table.count(conditions))
 
 
-def page_within(found: Iterable[tuple[int, Record]], limit: int, context: Context) -> tuple[list[Record], str | None]:
-    """(the records of a page, the cursor of the next one) of (row, record), one more than the limit. Raises ResultTooLarge."""
-    records: list[Record] = []
+def page_within(found: Iterable[tuple[int, Record, Further]], limit: int,
+                context: Context) -> tuple[list[tuple[Record, Further]], str | None]:
+    """(the records of a page, the cursor of the next one) of what was found, one more than the limit. Raises ResultTooLarge."""
+    records: list[tuple[Record, Further]] = []
     last, size = None, 0
-    for row, record in found:
-        size += len(record.content) + RECORD_BYTES
+    for row, record, further in found:
+        size += len(record.content) + len(further.data or "") + RECORD_BYTES
         if len(records) == limit or (records and size > context.result_bytes):
             return records, str(last)
-        records.append(_fitting(row, record, context))
+        records.append((_fitting(row, record, further, context), further))
         last = row
     return records, None
 
 
-def _fitting(row: int, record: Record, context: Context) -> Record:
+def _fitting(row: int, record: Record, further: Further, context: Context) -> Record:
     """The record itself, or ResultTooLarge with what to go on with."""
     try:
-        return fitting(record, context)
+        return fitting(record, further, context)
     except ResultTooLarge as error:
         raise ResultTooLarge(f"{error}; the cursor {row} goes on after it") from error
 

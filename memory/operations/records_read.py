@@ -5,6 +5,7 @@ from typing import Literal
 
 from memory.errors import ResultTooLarge
 from memory.record import Record
+from memory.sqlite.filters import Conditions, Given
 from memory.sqlite.store import Transaction
 
 RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at least
@@ -19,11 +20,13 @@ class ReadInput:
     order: Literal["asc", "desc"] = "asc"
     limit: int | None = None
     offset: int = 0
+    given: Given | None = None   # a filter, compiled
 
 
 def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
     """The records in order of arrival. Raises ResultTooLarge."""
-    return within(wanted.max_bytes, tx.records.select(wanted.filters, wanted.order, wanted.limit, wanted.offset))
+    return within(wanted.max_bytes, tx.records.select(Conditions(wanted.filters, given=wanted.given), wanted.order,
+                                                     wanted.limit, wanted.offset))
 
 
 def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:

@@ -45,7 +45,7 @@ def restore(tx: Transaction, wanted: RestoreRecord, context: Context) -> RecordV
         state = _chosen(tx, wanted, place.whole, there=True)
         if _checked(state, wanted, place.whole, context).number != place.whole.number:
             tx.records.revert(place, state)
-    return view(fetch(tx, wanted.guid))
+    return view(*fetch(tx, wanted.guid))
 
 
 def _deleted(tx: Transaction, guid: str) -> State:
@@ -72,6 +72,6 @@ def _chosen(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bool) 
 
 def _checked(state: State, wanted: RestoreRecord, now: State, context: Context) -> State:
     """The state itself. Raises VersionDiffers and ResultTooLarge, before anything is changed."""
-    check_version(now.record, wanted.if_version)
-    fitting(state.record, context)
+    check_version(now.record, now.further, wanted.if_version)
+    fitting(state.record, state.further, context)
     return state

@@ -1,4 +1,5 @@
 """records.search: finds records by their words, best first; filters come before any limit (docs/search.md)."""
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -7,13 +8,15 @@ from pydantic import Field
 from memory.boosts import HALF_LIFE_DAYS, NO_BOOSTS, WRONG_MODE, Boosts, Days, Weight
 from memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memory.explanation import Explanation, as_run
+from memory.filter.given import Filter
 from memory.operation import Context, operation
-from memory.operations.records_read import within
+from memory.operations.records_read import too_large, within
 from memory.query import Query, match_all, match_any, parse
 from memory.recall.languages import DEFAULT_LANGUAGE, Language
 from memory.record import Record
 from memory.record_view import Name, RecordView, Tags, view
-from memory.sqlite.filters import Conditions
+from memory.sqlite.filter_sql import compiled
+from memory.sqlite.filters import Conditions, Given
 from memory.sqlite.store import Transaction
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ class SearchInput:
     mode: Mode = "fts"
     language: str = DEFAULT_LANGUAGE   # of stems and stop words, where the mode is not "fts"; "none" for neither
     boosts: Boosts = NO_BOOSTS   # where the mode is not "fts"
+    given: Given | None = None   # a filter, compiled
 
 
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
@@ -103,7 +107,8 @@ def _asked(wanted: SearchInput, query: Query) -> str:
 
 def conditions_of(query: Query, wanted: SearchInput) -> Conditions:
     """The filters of a query and those given beside it."""
-    return Conditions(wanted.filters, query.kinds, query.scopes, (*wanted.tags, *query.tags), query.after_ms, query.before_ms)
+    return Conditions(wanted.filters, query.kinds, query.scopes, (*wanted.tags, *query.tags), query.after_ms, query.before_ms,
+                      given=wanted.given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,8 @@ class SearchRecords:
     """Only records of this scope."""
     tags: Tags = ()
     """Only records with all of these tags."""
+    filter: Filter | None = None
+    """Only records that pass this filter, as docs/filters.md has it."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 20
     """How many at most; counts after all filters."""
     mode: Mode = "fts"
@@ -161,10 +168,20 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
     filters = {name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value}
     boosts = Boosts(wanted.recency, wanted.recency_days, wanted.importance, context.now_ms)
     asked = SearchInput(wanted.query, context.result_bytes, filters, wanted.tags, wanted.limit, mode=wanted.mode,
-                        language=wanted.language or context.language, boosts=boosts)
+                        language=wanted.language or context.language, boosts=boosts, given=compiled(wanted.filter))
     try:
         found, explanation = search_explained(tx, asked) if wanted.explain else (search(tx, asked), None)
+        return Hits(tuple(_hits(tx, found, context.result_bytes)), explanation)
     except ResultTooLarge as error:
         raise ResultTooLarge(f"what is found has more than {context.result_bytes} bytes, too many for an answer; "
                              "set a smaller `limit`") from error
-    return Hits(tuple(Hit(view(record), record.score) for record in found), explanation)
+
+
+def _hits(tx: Transaction, found: list[Record], most: int) -> Iterator[Hit]:
+    """Raises ResultTooLarge where their data is."""
+    for record in found:
+        further = tx.records.further(record.guid)
+        most -= len(record.content) + len(further.data or "")
+        if most < 0:
+            raise too_large(most)
+        yield Hit(view(record, further), record.score)

@@ -4,15 +4,17 @@ from typing import Any
 
 import orjson
 
+from memory.data import Data, as_text
 from memory.errors import VersionDiffers
 from memory.operation import Context, operation
 from memory.operations.records_get import fetch, fitting
-from memory.record import Record
+from memory.record import Further, Record
 from memory.record_view import (
     Content,
     End,
     GivenName,
     Guid,
+    Name,
     Reason,
     RecordView,
     Tags,
@@ -41,6 +43,14 @@ class UpdateRecord:
     """Another source."""
     tags: Tags | None = None
     """Other tags, in the place of those that it has."""
+    key: Name | None = None
+    """Another name of your own; "" for none."""
+    owner: Name | None = None
+    """Another owner; "" for none."""
+    data: Data | None = None
+    """Another object, in the place of the one that it has."""
+    in_context: bool | None = None
+    """Whether it is meant to be always at hand."""
     expires_at: End | None = None
     """Another time from which on it is gone; empty for never."""
     reason: Reason = ""
@@ -56,19 +66,20 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
     Raises NotThere, VersionDiffers, Refused for an end that is no time to come, and ResultTooLarge where it does not fit into
     an answer.
     """
-    before = fetch(tx, change.guid)
-    check_version(before, change.if_version)
-    after = fitting(_changed(before, change, context.now_ms), context)
-    if after == before:
-        return view(before)
+    before, had = fetch(tx, change.guid)
+    check_version(before, had, change.if_version)
+    after, further = _changed(before, change, context.now_ms), _further(had, change)
+    fitting(after, further, context)
+    if (after, further) == (before, had):
+        return view(before, had)
     after = after._replace(updated_at=context.now_ms)
-    tx.records.replace(before, after)
-    return view(after)
+    tx.records.replace(before, after, further)
+    return view(after, further)
 
 
-def check_version(record: Record, allowed: tuple[str, ...]) -> None:
+def check_version(record: Record, further: Further, allowed: tuple[str, ...]) -> None:
     """Raises VersionDiffers where a version is asked for that the record does not have."""
-    if allowed and (version := version_of(record)) not in allowed:
+    if allowed and (version := version_of(record, further)) not in allowed:
         raise VersionDiffers(f"record {record.guid} has the version {version}, not the one that this was meant to change; look "
                              "at it and decide anew")
 
@@ -81,3 +92,13 @@ def _changed(record: Record, change: UpdateRecord, now_ms: int) -> Record:
     if change.expires_at is not None:
         values["expires_at"] = end_ms(change.expires_at, now_ms)
     return record._replace(**values)
+
+
+def _further(had: Further, change: UpdateRecord) -> Further:
+    named = {"key": change.key, "owner": change.owner}
+    values: dict[str, Any] = {name: value or None for name, value in named.items() if value is not None}
+    if change.data is not None:
+        values["data"] = as_text(change.data)
+    if change.in_context is not None:
+        values["in_context"] = int(change.in_context)
+    return had._replace(**values)

@@ -3,6 +3,7 @@ from typing import NamedTuple
 
 import orjson
 
+from memory.record import PLAIN, Further
 from memory.sqlite.store import Transaction
 from memory.sqlite.versions import State
 
@@ -20,13 +21,14 @@ class WriteInput(NamedTuple):
     thread: str = ""          # the conversation that it is a turn of, if any
     seq: int | None = None    # its place there; by default after all that are there
     expires_at: int | None = None   # Unix ms
+    further: Further = PLAIN   # but for thread and seq
 
 
 def write(tx: Transaction, new: WriteInput) -> str:
     """Stores the record and returns its guid."""
     tags = orjson.dumps(new.tags).decode() if new.tags else "[]"
     record = (new.guid, new.scope, new.kind, new.content, new.source, tags, new.now_ms, new.now_ms)
-    if new.expires_at is not None:
+    if new.expires_at is not None or new.further is not PLAIN:
         tx.records.insert_whole(_whole(new, tags))
     elif new.thread:
         tx.records.insert_turn(record, new.thread, new.seq)
@@ -36,6 +38,7 @@ def write(tx: Transaction, new: WriteInput) -> str:
 
 
 def _whole(new: WriteInput, tags: str) -> State:
-    return State(new.guid, 1, new.scope, new.kind, new.source, tags, new.now_ms, new.now_ms, key=None, owner=None, data=None,
-                 expires_at=new.expires_at, in_context=0, encrypted=0, thread=new.thread or None, seq=new.seq, crc=None,
-                 content=new.content)
+    further = new.further
+    return State(new.guid, 1, new.scope, new.kind, new.source, tags, new.now_ms, new.now_ms, further.key, further.owner,
+                 further.data, new.expires_at, further.in_context, encrypted=0, thread=new.thread or None, seq=new.seq,
+                 crc=None, content=new.content)

@@ -2,20 +2,18 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.layout import Layout
-from memory.sqlite.filters import Conditions
+from memory.sqlite.filters import Clause, Conditions
 from memory.sqlite.outline import Since, rows_with
 from memory.sqlite.vocabulary import Rows
 
 ON_DAY = "strftime('%Y-%m-%d', r.created_at / 1000, 'unixepoch') LIKE ?"
 KEPT = 16   # sets of a store; 8 bytes a record that passes
-Clause = tuple[str, tuple[Any, ...]]   # a condition on `records AS r`, and the values in it
 
 
 class Filters:
@@ -68,7 +66,7 @@ def _clauses(conditions: Conditions) -> Iterator[Clause]:
     parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
     parts += [Conditions(tags=(tag,)) for tag in conditions.tags]
     rest = replace(conditions, equal={}, tags=())
-    names = ("kinds", "scopes", "globs", "after_ms", "before_ms")
+    names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
     parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]
     for part in parts:
         clauses, values = part.clauses()

@@ -15,8 +15,11 @@ from memory.sqlite.damage import keep_log, structural_faults
 BUSY_MS = 10_000
 CHECKSUMS = 4   # the migration by which records have them
 VERSIONS = 8    # the one by which earlier states are kept
+PLAIN = "key IS NULL AND owner IS NULL AND data IS NULL AND NOT in_context"
+FURTHER = ("char(0) || coalesce(key, '') || char(0) || coalesce(owner, '') || char(0) || coalesce(data, '') || char(0) "
+           "|| in_context")
 TEXTS = ("SELECT CAST(guid AS BLOB), CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
-         "AS BLOB), CAST(content AS BLOB), crc FROM ")
+         f"|| CASE WHEN {PLAIN} THEN '' ELSE {FURTHER} END AS BLOB), CAST(content AS BLOB), crc FROM ")
 ROWS, STATES = f"{TEXTS} records ORDER BY row", f"{TEXTS} versions WHERE content IS NOT NULL ORDER BY n"
 
 

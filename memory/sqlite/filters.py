@@ -1,13 +1,22 @@
 """Which records may be found, as SQL: every condition holds before any limit counts."""
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
 TAG_FITS = "tags_match(r.tags, ?)"   # memory/sqlite/memories.py has the function
 
+Clause = tuple[str, tuple[Any, ...]]   # a condition on `records AS r`, and the values in it
 Filters = dict[str, str]   # column (kind, scope, source, guid) -> the value it must have
+
+
+class Given(NamedTuple):
+    """A filter, compiled, and as it was given."""
+
+    sql: str
+    values: tuple[Any, ...]
+    told: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,7 @@ class Conditions:
     after_ms: int | None = None    # created at this moment or later, Unix ms
     before_ms: int | None = None   # created before this moment, Unix ms
     globs: tuple[str, ...] = ()    # one of them fits a tag, where there are any (memory/globs.py)
+    given: Given | None = None     # a filter (docs/filters.md), compiled
 
     def clauses(self) -> tuple[list[str], list[Any]]:
         """SQL over the table of records as `r`, and the values in it. Names in it are our own, never a user's."""
@@ -39,6 +49,9 @@ class Conditions:
             if moment is not None:
                 clauses.append(clause)
                 values.append(moment)
+        if self.given is not None:
+            clauses.append(self.given.sql)
+            values += self.given.values
         return clauses, values
 
 

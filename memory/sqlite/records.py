@@ -4,9 +4,9 @@ from typing import Any
 
 import apsw
 
-from memory.record import Record
+from memory.record import PLAIN, Further, Record
 from memory.sqlite.changes import Changes
-from memory.sqlite.checksum import beginning, checksum, content_checksum
+from memory.sqlite.checksum import beginning, checksum, content_checksum, names_of
 from memory.sqlite.expiry import Expiry
 from memory.sqlite.filters import Conditions, Filters, where
 from memory.sqlite.fulltext import FullTextIndex
@@ -16,6 +16,7 @@ from memory.sqlite.versions import STATE, Act, State, VersionTable, What
 from memory.words import parts_of
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
+FURTHER = "key, owner, data, in_context, thread, seq"
 INSERT = RowInsert(f"records(row, {COLUMNS}, crc, parts)", 11)
 INSERT_TURNS = RowInsert(f"records(row, {COLUMNS}, crc, parts, thread, seq)", 13)
 INSERT_WHOLE = RowInsert(f"records(row, {STATE}, content, parts)", 20)
@@ -23,15 +24,17 @@ LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
 MOST_SEQ = 2**63 - 1
 READ = f"{COLUMNS}, expires_at"   # in the order of Record
 SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
-PAGE = f"SELECT r.row, {READ}, 0.0 FROM records AS r"
+PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
 FOUND = f"SELECT {', '.join('r.' + name for name in READ.split(', '))}, "
+WIDTH = 1 + len(Record._fields)   # of a page's row, before its further fields
 SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
 WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 CHANGE = ("UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
           "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?")
+SELECT_FURTHER = f"SELECT {FURTHER} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
 REFILE = ("UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, updated_at = ?, "
-          "expires_at = ?, crc = ?, number = number + 1 WHERE row = ?")
+          "expires_at = ?, key = ?, owner = ?, data = ?, in_context = ?, crc = ?, number = number + 1 WHERE row = ?")
 REVERT = ("UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, key = ?, owner = ?, data = ?, "
           "in_context = ?, encrypted = ?, updated_at = ?, crc = ?, number = number + 1 WHERE row = ?")
 BY_GUID = " WHERE guid = ?"   # as `oldest` finds it, without the making of a statement
@@ -93,7 +96,7 @@ class RecordTable:
     def insert_whole(self, new: State) -> None:
         """A new record with all that is known of it; its checksum is made here, and where it is None its place in a thread."""
         self._last_row += 1
-        crc = checksum(beginning(new.scope, new.kind, new.source, new.tags), new.guid, new.content)
+        crc = checksum(beginning(new.scope, new.kind, new.source, new.tags), names_of(new.guid, new.further), new.content)
         seq = self._seq(new.thread, new.seq) if new.thread else None
         self._whole.append((self._last_row, *new._replace(seq=seq, crc=crc), parts_of(new.content)))
         self.expiry.concerns |= new.expires_at is not None
@@ -187,7 +190,8 @@ class RecordTable:
     def revert(self, place: Place, wanted: State) -> None:
         """Gives a record the content and the names of an earlier state. When it expires stays as it is."""
         self._changing(place, "restore", wanted.content)
-        crc = checksum(beginning(wanted.scope, wanted.kind, wanted.source, wanted.tags), wanted.guid, wanted.content)
+        common = beginning(wanted.scope, wanted.kind, wanted.source, wanted.tags)
+        crc = checksum(common, names_of(wanted.guid, wanted.further), wanted.content)
         self._connection.execute(REVERT, (
             wanted.content, parts_of(wanted.content), wanted.scope, wanted.kind, wanted.source, wanted.tags, wanted.key,
             wanted.owner, wanted.data, wanted.in_context, wanted.encrypted, self.versions.act.now_ms, crc, place.row))
@@ -207,10 +211,10 @@ class RecordTable:
         self.expiry.reset()
         return len(found)
 
-    def select(self, filters: Filters, order: str, limit: int | None, offset: int) -> Iterator[Record]:
-        """Records with the values of `filters`, oldest first for `order` "asc", newest first for "desc"."""
+    def select(self, conditions: Conditions, order: str, limit: int | None, offset: int) -> Iterator[Record]:
+        """Records that the conditions allow, oldest first for `order` "asc", newest first for "desc"."""
         self.flush()
-        clauses, values = self._clauses(Conditions(filters))
+        clauses, values = self._clauses(conditions)
         window = " LIMIT ? OFFSET ?" if limit is not None or offset else ""
         if window:
             values += [-1 if limit is None else limit, offset]
@@ -255,26 +259,35 @@ class RecordTable:
             values = [*values, unwanted, unwanted]
         return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values))
 
-    def replace(self, before: Record, after: Record) -> None:
-        """Gives a record that is there another content, other names and tags, or another end."""
+    def further(self, guid: str) -> Further:
+        """The further fields of a record."""
+        self.flush()
+        return next(map(Further._make, self._connection.execute(SELECT_FURTHER, (guid,))), PLAIN)
+
+    def replace(self, before: Record, after: Record, further: Further) -> None:
+        """Gives a record that is there another content, other names, tags and further fields, or another end. It stays in its
+        thread.
+        """
         place = self.by_guid(before.guid)
         if place is None:
             return
         self._changing(place, "update", after.content)
-        crc = checksum(beginning(after.scope, after.kind, after.source, after.tags), after.guid, after.content)
+        common = beginning(after.scope, after.kind, after.source, after.tags)
+        crc = checksum(common, names_of(after.guid, further), after.content)
         self._connection.execute(REFILE, (
             after.content, parts_of(after.content), after.scope, after.kind, after.source, after.tags, after.updated_at,
-            after.expires_at, crc, place.row))
+            after.expires_at, *further[:4], crc, place.row))
         self.expiry.concerns |= after.expires_at is not None
 
-    def page(self, conditions: Conditions, order: str, beyond: int | None, limit: int) -> Iterator[tuple[int, Record]]:
-        """(row, record) of those that the conditions allow and that come after the row `beyond` in that order."""
+    def page(self, conditions: Conditions, order: str, beyond: int | None,
+             limit: int) -> Iterator[tuple[int, Record, Further]]:
+        """(row, record, further fields) of those that the conditions allow and that come after the row `beyond`."""
         self.flush()
         clauses, values = self._clauses(conditions)
         if beyond is not None:
             clauses, values = [BEYOND[order], *clauses], [beyond, *values]
         found = self._connection.execute(f"{PAGE}{where(*clauses)}{ORDER[order]}{_window(limit)}", values)
-        return ((row[0], Record._make(row[1:])) for row in found)
+        return ((row[0], Record._make(row[1:WIDTH]), Further._make(row[WIDTH:])) for row in found)
 
     def count(self, conditions: Conditions) -> int:
         """How many records the conditions allow."""

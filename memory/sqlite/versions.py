@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
-from memory.record import Record
+from memory.record import Further, Record
 from memory.sqlite.expiry import UNEXPIRED, has_expired
 from memory.sqlite.filters import Conditions, where
 from memory.sqlite.rows import RowInsert
@@ -67,6 +67,11 @@ class State(NamedTuple):
         """As it is answered."""
         return Record(self.guid, self.scope, self.kind, self.content, self.source, self.tags, self.created_at, self.updated_at,
                       self.expires_at)
+
+    @property
+    def further(self) -> Further:
+        """What few records have."""
+        return Further(self.key, self.owner, self.data, self.in_context, self.thread, self.seq)
 
 
 class Version(NamedTuple):
@@ -141,14 +146,16 @@ class VersionTable:
             return None
         return last
 
-    def page(self, conditions: Conditions, order: str, beyond: int | None, limit: int) -> Iterator[tuple[int, Record]]:
-        """(number of its deletion, record) of deleted ones that can be brought back, in the order of their deletion."""
+    def page(self, conditions: Conditions, order: str, beyond: int | None,
+             limit: int) -> Iterator[tuple[int, Record, Further]]:
+        """(number of its deletion, record, further fields) of deleted ones that can be brought back, as they were deleted."""
         clauses, values = self._gone(conditions)
         if beyond is not None:
             clauses, values = [BEYOND[order], *clauses], [beyond, *values]
         found = self._connection.execute(
             f"SELECT n, {STATE}, content FROM versions AS r{where(*clauses)}{ORDER[order]} LIMIT ?", (*values, limit))
-        return ((row[0], State._make(row[1:]).record) for row in found)
+        states = ((row[0], State._make(row[1:])) for row in found)
+        return ((number, state.record, state.further) for number, state in states)
 
     def count(self, conditions: Conditions) -> int:
         """How many deleted records there are that can be brought back, and that meet the conditions."""

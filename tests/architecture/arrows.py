@@ -22,7 +22,7 @@ HOUSE = {
     "memory": Arrows(never=(*REDIS, "aiohttp")),
     "bus": Arrows(),
     "blocks": Arrows(may=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
-    "pipelines": Arrows(may=("blocks", "bus.wire", "bus.message"), never=(*REDIS, "apsw")),
+    "pipelines": Arrows(may=("blocks", "memory.suggestions", "bus.wire", "bus.message"), never=(*REDIS, "apsw")),
     "worker": Arrows(may=("pipelines", "blocks", "memory", "bus")),
     "web": Arrows(may=("pipelines", "memory", "bus"), never=("apsw", "aiosqlite", "sqlite3", "psycopg")),
     "cli": Arrows(may=ROOMS, blocks_by_name=True),

@@ -152,3 +152,11 @@ def test_many_records_are_all_answered(tmp_path: Path) -> None:
     write_all(store, *map(str, range(3000)))
 
     assert contents(read(store)) == list(map(str, range(3000)))
+
+
+def test_a_filter_counts_before_limit_and_offset(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "one", "two", "three", "four")
+
+    wanted = {"content": {"in": ["two", "three", "four"]}}
+    assert contents(read(store, filter=wanted, limit=1, offset=1)) == ["three"]

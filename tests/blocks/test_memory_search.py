@@ -165,3 +165,14 @@ def test_what_is_newer_may_come_first(tmp_path: Path) -> None:
 def test_arguments_that_cannot_work_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("memory_search", memory_id=MEMORY_ID, **args)
+
+
+@pytest.mark.parametrize("mode", ["fts", "hybrid"])
+def test_a_filter_counts_before_the_limit(tmp_path: Path, mode: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "sky one", "sky two", kind="a")
+    write_all(store, "a sky in a long sentence about weather", kind="b", tags=("x",))
+
+    wanted = {"not": {"kind": {"eq": "a"}}, "tags": {"contains": "x"}}
+    assert found(store, "sky", filter=wanted, limit=1, mode=mode) == ["a sky in a long sentence about weather"]
+    assert len(found(store, "sky", filter={}, mode=mode)) == 3

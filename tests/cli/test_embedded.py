@@ -52,6 +52,18 @@ def test_a_history_is_kept_and_what_is_over_is_deleted_when_the_file_is_opened(t
     assert b"secret" not in {row[0] for row in sqlite3.connect(file).execute("SELECT CAST(content AS BLOB) FROM records")}
 
 
+def test_filters_reach_into_data(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store:
+        made = store.records.create("tea", data={"price": 3})
+        store.records.create("milk", data={"price": "3"})
+
+        assert store.records.list(filter={"data.price": {"gte": 3}}).items == (made,)
+        with pytest.raises(Refused, match=r"filter\.data\.price\.gt: gt compares with"):
+            store.records.list(filter={"data.price": {"gt": None}})
+        with pytest.raises(Refused, match=r"data\.price: an integer has 64 bits"):
+            store.records.create("tea", data={"price": 2**64})
+
+
 def test_ids_differ_however_quickly_they_are_made(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.db") as store:
         guids = [store.records.create("tea").guid for _ in range(200)]

@@ -33,8 +33,25 @@ def test_the_life_of_a_record_by_command(program: Program) -> None:
     assert (again.code, again.out) == (1, "") and f"no record has the guid '{made['guid']}'" in again.err
 
 
+def test_further_fields_and_filters_by_command(program: Program) -> None:
+    (made,) = records(program, "create", "kept", "--data", '{"n": 5, "a.b": [1]}', "--in-context", "--key", "c1",
+                      "--thread", "t", "--kind", "filtered").lines
+    (changed,) = records(program, "update", made["guid"], "--no-in-context", "--owner", "ada").lines
+    wanted = '{"kind": {"eq": "filtered"}, "data.n": {"gt": 4}, "data.\\"a.b\\"": {"contains": 1}}'
+    (listed,) = records(program, "list", "--filter", wanted).lines
+    (found,) = records(program, "search", "kept", "--filter", '{"in_context": {"eq": true}}').lines
+    wrong = records(program, "list", "--filter", '{"kynd": {"eq": 1}}')
+    broken = records(program, "list", "--filter", "{kind")
+
+    assert (made["data"], made["in_context"], made["seq"]) == ({"n": 5, "a.b": [1]}, True, 0)
+    assert (changed["in_context"], changed["owner"], changed["data"]) == (False, "ada", made["data"])
+    assert (listed["items"], found["items"]) == ([changed], [])
+    assert wrong.code == 1 and "filter.kynd: there is no field 'kynd'; did you mean 'kind'?" in wrong.err
+    assert broken.code == 1 and "filter: not JSON" in broken.err
+
+
 def test_the_same_key_has_one_effect(program: Program) -> None:
-    first, second = (records(program, "create", "once", "--key", "k1").lines for _ in range(2))
+    first, second = (records(program, "create", "once", "--idempotency-key", "k1").lines for _ in range(2))
 
     assert first == second
 
@@ -61,4 +78,4 @@ def test_every_operation_is_a_command_with_each_of_its_fields(program: Program, 
 
     for name in schema["properties"]:
         assert (f" {name.upper()} " if name in schema.get("required", []) else f"--{name.replace('_', '-')}") in told
-    assert ("--key" in told) is operation.mutates
+    assert ("--idempotency-key" in told) is operation.mutates

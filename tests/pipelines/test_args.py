@@ -136,3 +136,12 @@ def test_deep_nesting_in_the_text_is_a_fault() -> None:
 
 def test_a_pipelines_own_store_is_no_cause_for_doubt() -> None:
     assert warnings_of(make_memory(wf_webhook_args='{"memory_id": "instances/${pipeline_uid}/memories"}')) == []
+
+
+def test_a_filter_is_checked_when_it_is_deployed() -> None:
+    wrong = {"memory_id": "instances/x/y", "filter": {"or": [{"kynd": {"eq": "a"}}]}}
+
+    (fault,) = faults_of(make_block("memory_search", wrong))
+
+    assert fault == "agents[0].wf_webhook_args.filter.or[0].kynd: there is no field 'kynd'; did you mean 'kind'?"
+    assert args_of("memory_read", {"memory_id": "instances/x/y", "filter": {"kind": {"eq": "a"}}}).filter

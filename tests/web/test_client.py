@@ -32,6 +32,9 @@ def test_the_life_of_a_record(served: Served) -> None:
         page = await relay.records.list(uid, tags=["a", "b"], order="desc", limit=1)
         assert (page.items, page.total, page.next_cursor) == ((changed,), 1, None)
         assert [hit.record for hit in (await relay.records.search(uid, "coffee")).items] == [changed]
+        wanted = {"tags": {"contains": "a"}, "data.x": {"exists": False}}
+        assert (await relay.records.list(uid, filter=wanted)).items == (changed,)
+        assert (await relay.records.search(uid, "coffee", filter={"not": wanted})).items == ()
         assert await relay.records.delete(uid, made.guid, reason="no more") is None
         assert (await relay.records.list(uid, deleted=True)).items == (changed,)
         assert (await relay.records.restore(uid, made.guid)).content == "coffee"
@@ -59,7 +62,7 @@ def test_a_refusal_is_told_with_all_that_is_wrong(served: Served) -> None:
 
 def test_what_an_operation_does_not_take_is_a_type_error(served: Served) -> None:
     async def misspell(relay: Relay) -> None:
-        for given, named in ((("x",), {"contnt": "y"}), (("x",), {"content": "y"}), (("x",) * 9, {}), ((), {})):
+        for given, named in ((("x",), {"contnt": "y"}), (("x",), {"content": "y"}), (("x",) * 99, {}), ((), {})):
             with pytest.raises(TypeError, match=r"records\.create takes content"):
                 await relay.records.create("uid", *given, **named)
         with pytest.raises(AttributeError, match="it has append, create"):

@@ -56,6 +56,18 @@ def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: 
     assert ("Idempotency-Key" in {one["name"] for one in told["parameters"]}) is operation.mutates
 
 
+def test_a_filter_is_told_with_its_fields_and_operators(document: dict[str, Any]) -> None:
+    at = document["paths"]["/v1/pipelines/{uid}/records"]["get"]["parameters"]
+    (parameter,) = [one for one in at if one["name"] == "filter"]
+    body = document["paths"]["/v1/pipelines/{uid}/records/search"]["post"]["requestBody"]["content"]["application/json"]
+
+    for told in (parameter["content"]["application/json"]["schema"], body["schema"]["properties"]["filter"]):
+        schema = told["anyOf"][0]
+        assert schema["properties"].keys() == {"and", "or", "not"} and schema["examples"]
+        sorts = {pattern: set(held["properties"]) for pattern, held in schema["patternProperties"].items()}
+        assert sorts["^(tags)$"] == {"contains", "exists"} and any("created_at" in pattern for pattern in sorts)
+
+
 def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(served: Served, document: dict[str, Any]) -> None:
     answer = served.get("/docs")
     page = answer.body.decode()

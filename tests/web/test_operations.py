@@ -1,4 +1,5 @@
 """The operations over HTTP: one handler for all, by what each declares."""
+import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
@@ -130,6 +131,47 @@ def test_pages_go_on_by_cursor_with_filters(records: Records) -> None:
 
     assert [one["content"] for one in first["items"] + second["items"]] == ["4", "2", "0"]
     assert (first["total"], second["total"], second["next_cursor"]) == (3, 3, None)
+
+
+def test_a_filter_is_a_parameter_of_a_list_and_a_field_of_a_search(records: Records) -> None:
+    for number in range(4):
+        records("POST", "", {"content": f"tea {number}", "data": {"n": number}, "key": "even" * (number % 2 == 0)})
+    wanted = {"data.n": {"gte": 1}, "key": {"exists": True}}
+
+    page = records("GET", f"?filter={quote(json.dumps(wanted))}").json
+    found = records("POST", "/search", {"query": "tea", "filter": wanted, "mode": "hybrid", "limit": 1}).json
+
+    assert ([one["content"] for one in page["items"]], page["total"]) == (["tea 2"], 1)
+    assert [hit["record"] for hit in found["items"]] == page["items"]
+    assert page["items"][0]["data"] == {"n": 2} and page["items"][0]["in_context"] is False
+
+
+def test_what_is_wrong_with_a_filter_or_with_data_is_told_by_its_place(records: Records) -> None:
+    wrong = {"and": [{"kynd": {"eq": 1}}, {"data.x": {"equals": 1}}], "seq": {"in": [1, "2"]}}
+    expected = {"/filter/and/0/kynd": "there is no field 'kynd'; did you mean 'kind'?",
+                "/filter/and/1/data.x/equals": "there is no operator 'equals'; ",
+                "/filter/seq/in/1": "must be a number"}
+
+    for answer in (records("GET", f"?filter={quote(json.dumps(wrong))}"),
+                   records("POST", "/search", {"query": "tea", "filter": wrong})):
+        told = faults(answer)
+        assert told.keys() == expected.keys()
+        assert all(told[place].startswith(rule) for place, rule in expected.items())
+    for text in ("", "{", "[]", "1", "null", "[" * 900):
+        assert faults(records("GET", f"?filter={quote(text)}")).keys() == {"/filter"}
+    assert records("GET", "?filter={}&filter={}").problem[0] == 400
+    assert faults(records("POST", "", {"content": "tea", "data": {"a": [2**63]}})).keys() == {"/data/a/0"}
+
+
+def test_an_edit_of_a_further_field_changes_the_etag(records: Records) -> None:
+    made = records.create("tea")
+    at = "/" + made["guid"]
+
+    changed = records("PATCH", at, {"data": {"a": 1}, "in_context": True}, If_Match=f'"{made["version"]}"')
+
+    assert (changed.json["data"], changed.json["in_context"]) == ({"a": 1}, True)
+    assert changed.headers["etag"] != f'"{made["version"]}"'
+    assert records("PATCH", at, {"owner": "ada"}, If_Match=f'"{made["version"]}"').problem[0] == 412
 
 
 def test_the_same_key_has_one_effect_and_the_same_answer(records: Records) -> None:

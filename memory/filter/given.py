@@ -1,0 +1,48 @@
+"""A filter as operations and blocks take it: an object that is checked where it comes in, and compiled where it is used."""
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from memory.filter.fields import FIELDS, TAKES, Sort
+from memory.filter.reading import MOST_DEPTH, MOST_LISTED, MOST_PIECES, read_filter
+from memory.filter.values import MOST_CONTAINED
+
+Json = dict[str, Any]
+_INNER: Json = {"type": "object", "description": "A filter again."}
+_TYPES: dict[Sort, list[str]] = {
+    "text": ["string", "null"], "number": ["number", "null"], "time": ["string", "number", "null"], "flag": ["boolean"],
+    "tags": ["string"], "data": ["string", "number", "boolean", "null"]}
+
+
+def _checked(given: Json) -> Json:
+    read_filter(given)
+    return given
+
+
+def _operators(sort: Sort) -> Json:
+    """What stands below a field of this sort."""
+    one = {"type": _TYPES[sort]}
+    ordered = {"type": [name for name in _TYPES[sort] if name in ("string", "number")]}
+    several = {"type": "array", "items": one, "maxItems": MOST_LISTED}
+    contained = {"type": [name for name in _TYPES[sort] if name != "null" or sort == "data"], "maxLength": MOST_CONTAINED}
+    known = {"eq": one, "ne": one, "gt": ordered, "gte": ordered, "lt": ordered, "lte": ordered, "in": several, "nin": several,
+             "contains": contained, "exists": {"type": "boolean"}}
+    return {"type": "object", "minProperties": 1, "additionalProperties": False,
+            "properties": {name: known[name] for name in TAKES[sort]}}
+
+
+def _schema() -> Json:
+    """One level of the language, the fields of a sort together; what is further in is an object."""
+    names: dict[Sort, list[str]] = {}
+    for name, sort in FIELDS.items():
+        names.setdefault(sort, []).append(name if sort != "data" else rf"{name}(\..+)?")
+    groups = {"and": {"type": "array", "items": _INNER}, "or": {"type": "array", "items": _INNER}, "not": _INNER}
+    return {"type": "object", "additionalProperties": False, "maxProperties": MOST_PIECES,
+            "properties": groups,
+            "patternProperties": {f"^({'|'.join(of_sort)})$": _operators(sort) for sort, of_sort in names.items()},
+            "examples": [{"kind": {"in": ["note", "fact"]}, "data.price": {"gte": 3, "lt": 10}},
+                         {"or": [{"tags": {"contains": "urgent"}}, {"not": {"owner": {"exists": True}}}]}],
+            "$comment": f"at most {MOST_PIECES} pieces, groups {MOST_DEPTH} deep"}
+
+
+Filter = Annotated[Json, AfterValidator(_checked), WithJsonSchema(_schema())]

@@ -1,0 +1,110 @@
+"""Filters let pass what the oracle lets pass: in lists and counts, and in searches of every mode, also after edits."""
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory.embedding.embedder import EmbeddingOptions
+from memory.embedding.loading import LazyEmbedder
+from memory.embedding.questions import Questions
+from memory.memory_id import path_of
+from memory.recall.meaning import Meaning
+from memory.recall.pool import Pool
+from memory.sqlite.store import Store
+from memory.times import as_us
+from memory.vectoring import keep, make, next_task
+from tests.memory.builders import MEMORY_ID, NOW, assert_sound, fresh_store, perform
+from tests.memory.filtering import aimed_at, filters, passes, records
+
+MODES = ("fts", "hybrid")
+
+
+def told(view: Any) -> dict[str, Any]:
+    """A record as the oracle takes it."""
+    unix_ms = {name: (as_us(getattr(view, name)) or 0) // 1000 for name in ("created_at", "updated_at")}
+    return asdict(view) | {"tags": list(view.tags)} | unix_ms
+
+
+def create_all(store: Store, wanted: list[dict[str, Any]]) -> None:
+    with store.transaction() as tx:
+        for one in wanted:
+            perform(tx, "records.create", **one)
+
+
+def edit_some(store: Store, changes: list[dict[str, Any]]) -> None:
+    """Every other record gets what another one has, and the last one goes."""
+    guids = [item.guid for item in perform(store, "records.list", limit=1000).items]
+    with store.transaction() as tx:
+        for guid, change in zip(guids[::2], changes, strict=False):
+            perform(tx, "records.update", guid=guid, now_ms=NOW + 500, data=change["data"], key=change["key"],
+                    in_context=change["in_context"], tags=change["tags"])
+        if guids:
+            perform(tx, "records.delete", guid=guids[-1])
+
+
+def check(store: Store, given: dict[str, Any], modes: tuple[str, ...]) -> None:
+    everything = perform(store, "records.list", limit=1000)
+    expected = [one for one in everything.items if passes(given, told(one))]
+    page = perform(store, "records.list", filter=given, limit=1000)
+    assert (list(page.items), page.total) == (expected, len(expected))
+    newest = perform(store, "records.list", filter=given, order="desc", limit=1)
+    assert (list(newest.items), newest.total) == (expected[-1:], len(expected))
+    for mode in modes:
+        check_search(store, given, mode)
+
+
+def check_search(store: Store, given: dict[str, Any], mode: str) -> None:
+    """What is found with a filter is what is found without, as far as it passes; and a limit counts after it."""
+    everything = perform(store, "records.search", query="tea", mode=mode, limit=1000).items
+    expected = [hit for hit in everything if passes(given, told(hit.record))]
+    assert list(perform(store, "records.search", query="tea", mode=mode, limit=1000, filter=given).items) == expected
+    assert list(perform(store, "records.search", query="tea", mode=mode, limit=1, filter=given).items) == expected[:1]
+
+
+cases = st.lists(records, max_size=6).flatmap(lambda found: st.tuples(
+    st.just(found), st.lists(filters if not found else filters | aimed_at(found[0]["data"]), min_size=1, max_size=6)))
+
+
+@pytest.mark.timeout(240)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases)
+def test_lists_and_searches_have_what_the_oracle_lets_pass(case: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
+    made, asked = case
+    with fresh_store() as store:
+        create_all(store, made)
+        for given_filter in asked:
+            check(store, given_filter, MODES)
+        edit_some(store, made[1:])
+        for given_filter in asked:
+            check(store, given_filter, MODES)
+        assert_sound(store.path)
+
+
+@pytest.fixture(scope="module")
+def lazy() -> LazyEmbedder:
+    loaded = LazyEmbedder(EmbeddingOptions("local"))
+    loaded.get()
+    return loaded
+
+
+
+@pytest.mark.timeout(240)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(case=cases)
+def test_a_search_by_meaning_has_what_the_oracle_lets_pass(
+    lazy: LazyEmbedder, case: tuple[list[dict[str, Any]], list[dict[str, Any]]]
+) -> None:
+    made, asked = case
+    with TemporaryDirectory() as root:
+        store = Store(MEMORY_ID, path_of(Path(root), MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(1 << 20)))
+        create_all(store, made)
+        while (task := next_task(store, lazy.get(), True, 100)) is not None:
+            if task.one is not None:
+                keep(store, task.one, make(lazy.get(), task.texts))
+        for given_filter in asked:
+            check(store, given_filter, ("semantic", "hybrid"))
+        store.close()

@@ -1,0 +1,160 @@
+"""The further fields of a record: key, owner, data, in_context, and its place in a thread."""
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from memory.data import MOST_BYTES
+from memory.errors import Refused, ResultTooLarge, VersionDiffers
+from memory.operation import all_operations
+from memory.sqlite.copy import inspect
+from memory.sqlite.store import Store
+from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform, write_all
+from tests.memory.filtering import keys, values
+
+ALL = {"key": "k", "owner": "ada", "data": {"a": 1}, "in_context": True}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return make_store(tmp_path)
+
+
+def create(store: Store, **fields: Any) -> Any:
+    with store.transaction() as tx:
+        return perform(tx, "records.create", content="tea", **fields)
+
+
+def update(store: Store, guid: str, **fields: Any) -> Any:
+    with store.transaction() as tx:
+        return perform(tx, "records.update", guid=guid, **fields)
+
+
+def test_a_record_has_none_of_them_unless_they_are_given(store: Store) -> None:
+    plain, full = create(store), create(store, **ALL, thread="t", seq=7)
+
+    assert (plain.key, plain.owner, plain.data, plain.in_context) == (None, None, {}, False)
+    assert (plain.thread, plain.seq, full.thread, full.seq) == (None, None, "t", 7)
+    assert (full.key, full.owner, full.data, full.in_context) == ("k", "ada", {"a": 1}, True)
+    assert list(perform(store, "records.list").items) == [plain, full]
+    assert {hit.record.guid: hit.record for hit in perform(store, "records.search", query="tea").items} == {
+        plain.guid: plain, full.guid: full}
+
+
+def test_each_can_be_changed_and_taken_away_and_then_the_version_is_another(store: Store) -> None:
+    made = create(store, thread="t")
+    versions = {made.version}
+    changes: list[dict[str, Any]] = [
+        {"key": "k"}, {"owner": "ada"}, {"data": {"a": 1}}, {"data": {"a": True}}, {"in_context": True}, {"key": "K"},
+        {"owner": "", "key": "ada"}]
+    for count, change in enumerate(changes, 2):   # all within one millisecond
+        changed = update(store, made.guid, **change)
+        versions.add(changed.version)
+        assert len(versions) == count, change
+        assert perform(store, "records.get", guid=made.guid) == changed
+        assert update(store, made.guid, now_ms=NOW + 9, **change) == changed   # nothing is changed
+
+    emptied = update(store, made.guid, key="", owner="", data={}, in_context=False)
+    assert (emptied, emptied.thread, emptied.seq) == (made, "t", 0)
+    with store.transaction() as tx, pytest.raises(VersionDiffers):
+        perform(tx, "records.delete", guid=made.guid, if_version=["x"])
+
+
+def test_turns_with_and_without_further_fields_follow_each_other(store: Store) -> None:
+    with store.transaction() as tx:
+        places = [perform(tx, "records.create", content="tea", thread="t", **more).seq for more in ({}, ALL, {}, ALL)]
+    again = [create(store, thread="t").seq, create(store, thread="t", seq=2**63 - 1).seq, create(store, thread="t", **ALL).seq]
+
+    assert (places, again) == ([0, 1, 2, 3], [4, 2**63 - 1, 2**63 - 1])
+    with store.transaction() as tx, pytest.raises(Refused, match="name the `thread` too"):
+        perform(tx, "records.create", content="tea", seq=1)
+
+
+def test_the_text_of_a_record_with_further_fields_can_be_changed_and_appended_to(store: Store) -> None:
+    made = create(store, **ALL)
+    with store.transaction() as tx:
+        perform(tx, "records.append", guid=made.guid, content="milk")
+    changed = update(store, made.guid, kind="k")
+
+    assert (changed.content, changed.data, changed.key) == ("tea\nmilk", {"a": 1}, "k")
+    store.close()
+    assert inspect(Path(store.path)).guids == []
+    assert_sound(store.path)
+
+
+@pytest.mark.parametrize(
+    "change", ["key = key || 'x'", "owner = NULL", "data = '{}'", "in_context = 0", "key = owner, owner = key"])
+def test_a_change_by_a_disk_is_found(tmp_path: Path, change: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "tea")
+    made = create(store, **ALL)
+    store.close()
+    assert inspect(Path(store.path)).guids == []
+    connection = apsw.Connection(store.path)
+    connection.execute(f"UPDATE records SET {change} WHERE row = 2")
+    connection.close()
+
+    assert inspect(Path(store.path)).guids == [made.guid]
+
+
+@given(st.dictionaries(keys, values, max_size=4))
+def test_data_comes_back_as_it_was_given(data: dict[str, Any]) -> None:
+    with fresh_store() as store:
+        made = create(store, data=data)
+
+        assert repr(made.data) == repr(perform(store, "records.get", guid=made.guid).data) == repr(data)
+
+
+@pytest.mark.parametrize(("data", "place", "said"), [
+    ({"a": {"b": [1, 2**63]}}, ("data", "a", "b", 1), "64 bits"), ({"a": -(2**63) - 1}, ("data", "a"), "64 bits"),
+    ({"a": float("inf")}, ("data", "a"), "no such number"), ({"a": {"x": float("nan")}}, ("data", "a", "x"), "no such number"),
+    ({"a": "\ud800"}, ("data", "a"), "surrogate"), ({"a": {"\ud800": 1}}, ("data", "a"), "texts of Unicode"),
+    ({"a": {1: 2}}, ("data", "a"), "texts of Unicode"), ({"a": {1, 2}}, ("data", "a"), "what JSON knows"),
+    ({"a": "x" * MOST_BYTES}, ("data",), f"more than {MOST_BYTES} bytes"), ([1], ("data",), "dictionary"),
+])
+def test_data_that_would_not_come_back_is_refused(data: Any, place: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(ValidationError) as told:
+        all_operations()["records.create"].adapter.validate_python({"content": "tea", "data": data})
+
+    (fault,) = told.value.errors()
+    assert fault["loc"] == place and said in fault["msg"]
+
+
+def test_data_that_is_nested_in_itself_is_refused() -> None:
+    data: dict[str, Any] = {}
+    data["a"] = data
+
+    with pytest.raises(ValidationError, match="nested more than 16 deep"):
+        all_operations()["records.create"].adapter.validate_python({"content": "tea", "data": data})
+
+
+def test_data_counts_in_the_size_of_an_answer(store: Store) -> None:
+    made = [create(store, data={"a": "x" * 1000}) for _ in range(3)]
+
+    assert len(perform(store, "records.list", result_bytes=2600).items) == 2
+    for name, given_fields in (("records.search", {"query": "tea"}), ("records.get", {"guid": made[0].guid})):
+        with pytest.raises(ResultTooLarge):
+            perform(store, name, result_bytes=900, **given_fields)
+
+
+def test_the_history_keeps_further_fields_and_gives_them_back(store: Store) -> None:
+    made = create(store, **ALL, thread="t", expires_at="2100-01-01")
+    update(store, made.guid, data={"b": 2}, key="", in_context=False)
+    with store.transaction() as tx:
+        perform(tx, "records.delete", guid=made.guid)
+
+    gone = perform(store, "records.list", deleted=True, filter={"data.b": {"eq": 2}, "expires_at": {"gt": "2099-12-31"}})
+    assert [(one.data, one.key, one.thread) for one in gone.items] == [({"b": 2}, None, "t")]
+    assert perform(store, "records.list", deleted=True, filter={"data.a": {"exists": True}}).total == 0
+    states = perform(store, "records.history", guid=made.guid).items
+    assert [state.record and state.record.data for state in states] == [None, {"b": 2}, {"a": 1}]
+
+    with store.transaction() as tx:
+        back = perform(tx, "records.restore", guid=made.guid, number=1)
+    assert (back.data, back.key, back.in_context, back.seq) == ({"a": 1}, "k", True, 0)
+    store.close()
+    assert inspect(Path(store.path)).guids == []
