@@ -51,7 +51,8 @@ def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Wr
     if new.mode == "create":
         return _create(tx, new, question, NOTHING_LIKE_IT)
     tx.records.flush()
-    same = tx.entries.same(new.memory, digest_of(new.content))
+    found = tx.entries.same(new.memory, digest_of(new.content))
+    same = next((guid for guid in found if tx.records.by_guid(guid) is not None), None)   # and has not expired
     if same is not None and new.duplicate_threshold <= SAME.score:
         return _confirm(tx, new, same, SAME)
     old, likeness = _likest(tx, new, question)
@@ -150,5 +151,6 @@ def _still_there(tx: Transaction, rows: dict[int, float], within: Conditions) ->
     wanted = within.equal
     for row in rows:
         for record in tx.records.at_rows({row: 0.0}):
-            if (record.scope, record.kind) == (wanted["scope"], wanted["kind"]):
+            is_there = (record.scope, record.kind) == (wanted["scope"], wanted["kind"])
+            if is_there and tx.records.by_guid(record.guid) is not None:   # else it has expired
                 yield row, record

@@ -99,7 +99,7 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
     rows = {row: score for row, score in ranked.rows().items() if score_of(score) >= (wanted.min_score or 0)}
     shares = ranked.shares()
     results = [_told(tx, memories, record, score_of(record.score), _why(shares[row]))
-               for row, record in zip(rows, tx.records.at_rows(rows), strict=True)]
+               for row, score in rows.items() for record in tx.records.at_rows({row: score})]
     return Knowledge(_fitting(results, context), bool(ranked.without), ranked.without)
 
 

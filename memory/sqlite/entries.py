@@ -16,7 +16,7 @@ SEEN = "UPDATE entries_seen SET row = coalesce((SELECT max(row) FROM records WHE
 UNDIGESTED = ("SELECT e.guid, r.content FROM entries AS e JOIN records AS r ON r.guid = e.guid "
               "WHERE e.memory = ? AND e.digested = 0 LIMIT ?")
 SAME = ("SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.guid "
-        "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row LIMIT 1")
+        "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row")
 TOGETHER = 1000
 WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words USING fts5vocab('main', 'records_fts', 'row')"
 COUNT = "SELECT doc FROM temp.entry_words WHERE term = ?"
@@ -40,11 +40,10 @@ class EntryTable:
         self._connection = connection
         self._common: set[str] = set()
 
-    def same(self, memory: str, digest: bytes) -> str | None:
-        """The guid of the oldest entry with that text, or with a line that is that text."""
+    def same(self, memory: str, digest: bytes) -> list[str]:
+        """The guids of the entries with that text, or with a line that is that text, the oldest first; expired ones too."""
         self.digest(memory)
-        guid: str | None = self._connection.execute(SAME, (memory, digest)).get
-        return guid
+        return [str(guid) for guid, in self._connection.execute(SAME, (memory, digest))]
 
     def confirm(self, guid: str, now_ms: int) -> None:
         """The same was written again."""

@@ -11,7 +11,7 @@ from memory.entry_text import MOST_CHARACTERS
 from memory.errors import NotThere, VersionDiffers
 from memory.named_ids import uid_of
 from memory.sqlite.store import Store
-from tests.memory.builders import assert_sound, fresh_store, make_store, perform
+from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform
 
 A, B, C = "Customer prefers email over phone calls", "The invoice is due in May", "Customer fiscal year ends in March"
 
@@ -239,3 +239,14 @@ def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text
 
     store.close()
     assert told == ["created", "skipped", "skipped"]
+
+
+def test_an_entry_that_has_expired_is_written_anew(tx: Store) -> None:
+    memory, later_ms = make_memory(tx), NOW + 60_000
+    write(tx, memory, A)
+    (guid,) = [record.guid for record in tx.records.select({"scope": memory}, "asc", None, 0)]
+    perform(tx, "records.update", guid=guid, expires_at="2023-11-14T22:13:21Z")
+
+    told = [write(tx, memory, A, now_ms=later_ms).action for _ in range(2)]
+
+    assert told == ["created", "skipped"]
