@@ -52,5 +52,5 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
 def told_of(tx: Transaction, written: Written) -> WrittenEntry:
     """What a write made, as it is told."""
     record, further = fetch(tx, written.guid)
-    return WrittenEntry(**entry_fields(record, further, tx.memory_id, tx.entries.confirmed(written.guid)), action=written.action,
-                        score=round(written.likeness.score, 4), why=written.likeness.why)
+    fields = entry_fields(record, further, tx.memory_id, tx.entries.confirmed(written.guid))
+    return WrittenEntry(**fields, action=written.action, score=round(written.likeness.score, 4), why=written.likeness.why)

@@ -92,7 +92,8 @@ def test_without_an_embedder_only_the_same_words_are_merged() -> None:
 
 
 def test_an_embedder_that_nobody_has_measured_is_trusted_less() -> None:
-    figures = measure(PAIRS, lambda pair: alike(pair.new, pair.old, measured("local")[pair], "of-tomorrow/384/ab"))
+    unknown, cosines = "text-embedding-of-tomorrow/384/ab", measured("local")
+    figures = measure(PAIRS, lambda pair: alike(pair.new, pair.old, cosines[pair], unknown))
 
     assert figures.wrong == 0
     assert alike("Tea is liked", "Coffee is brewed", 0.80, "of-tomorrow/384/ab").score < 0.75
