@@ -36,7 +36,7 @@ def pieces_of(text: str) -> list[Piece]:
     end = 0
     shouted = text.isupper()
     for match in _PIECE.finditer(text):
-        word = match[0].rstrip(".,:/&-")
+        word = match[0].rstrip(".,:/&-") or match[0]
         first = not found or (found[-1].text not in _TITLES and _ENDS_SENTENCE.search(text, end, match.start()) is not None)
         if not (word.isascii() and word.isalpha()):
             found += _apart(word, first)
@@ -45,7 +45,7 @@ def pieces_of(text: str) -> list[Piece]:
         else:
             found.append(Piece(word.lower(), not first and word[0].isupper(), first and word[0].isupper()))
         end = match.start() + len(word)
-    return _without_titles(found)
+    return _without_titles([piece for piece in found if piece.text])
 
 
 def _is_code(word: str, first: bool) -> bool:

@@ -11,7 +11,7 @@ from memory.embedding.loading import load
 from memory.likeness.alike import alike
 
 LOCAL = "all-MiniLM-L6-v2-int8/384/0"
-ODD = "aA1.,'-#!\u0301\u0315\n \u4e0d\u00a05"
+ODD = "aAntsI12.,'-#!&%$:/@_+<=\u00b2\u00bd\u0967\u0301\u0315\n \u4e0d\u00a05"
 HOSTILE = st.text(st.characters(exclude_categories=[]), max_size=60) | st.text(ODD, max_size=60)
 VOCABULARY = """the customer Anna Bob likes hates tea not no 3 three 4 monday May in to from over by was is will 5% $20 6 pm
     and or un safe unsafe doesn't it's user's 2026-03-01 e-mail only if
@@ -105,6 +105,7 @@ def test_small_signs_count(new: str, old: str) -> None:
     assert max(alike(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n", "...", "the", "\U0001f600"])
+@pytest.mark.parametrize("text", ["", " ", "\n", "...", "the", "\U0001f600", "&", "n't", "-", "#", "'s", "-5", "%",
+                                  "\u00b2", "#1 # 2"])
 def test_a_text_without_words_is_like_no_other(text: str) -> None:
     assert alike(text, "the customer likes tea", 0.5, LOCAL).score < 0.75
