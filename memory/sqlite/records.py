@@ -12,7 +12,7 @@ from memory.sqlite.filters import Conditions, Filters, where
 from memory.sqlite.fulltext import FullTextIndex
 from memory.sqlite.place import Place, places
 from memory.sqlite.rows import RowInsert
-from memory.sqlite.versions import STATE, Act, State, VersionTable, What
+from memory.sqlite.versions import STATE, State, VersionTable, What
 from memory.words import parts_of
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
@@ -72,7 +72,7 @@ class RecordTable:
 
     def acts(self, now_ms: int, actor: str, reason: str = "") -> None:
         """What follows is done at that moment, Unix ms, which decides what has expired; by whom, and why, is kept."""
-        self.versions.act = Act(now_ms, actor, reason)
+        self.versions.doing = (now_ms, actor, reason)
 
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """A new record, its values in the order of COLUMNS."""
@@ -143,7 +143,7 @@ class RecordTable:
         return next(places(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values), None)
 
     def _clauses(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
-        return self.expiry.clauses(conditions, self.versions.act.now_ms)
+        return self.expiry.clauses(conditions, self.versions.now_ms)
 
     def replace_content(self, place: Place, new: str, now_ms: int, what: What = "append") -> None:
         """Gives a record another content."""
@@ -183,9 +183,9 @@ class RecordTable:
 
     def bring_back(self, deleted: State, wanted: State) -> None:
         """Puts a deleted record back, as it was in one of its states. It comes after all others; in its thread where it was."""
-        act = self.versions.act
         self.versions.keep_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
-        self.insert_whole(wanted._replace(number=deleted.number + 2, updated_at=act.now_ms, expires_at=deleted.expires_at))
+        self.insert_whole(wanted._replace(number=deleted.number + 2, updated_at=self.versions.now_ms,
+                                          expires_at=deleted.expires_at))
 
     def revert(self, place: Place, wanted: State) -> None:
         """Gives a record the content and the names of an earlier state. When it expires stays as it is."""
@@ -194,11 +194,11 @@ class RecordTable:
         crc = checksum(common, names_of(wanted.guid, wanted.further), wanted.content)
         self._connection.execute(REVERT, (
             wanted.content, parts_of(wanted.content), wanted.scope, wanted.kind, wanted.source, wanted.tags, wanted.key,
-            wanted.owner, wanted.data, wanted.in_context, wanted.encrypted, self.versions.act.now_ms, crc, place.row))
+            wanted.owner, wanted.data, wanted.in_context, wanted.encrypted, self.versions.now_ms, crc, place.row))
 
     def expired_rows(self) -> list[int]:
         """Of the records whose time has come, and that are not deleted yet; nothing may wait."""
-        return self.expiry.rows(self.versions.act.now_ms)
+        return self.expiry.rows(self.versions.now_ms)
 
     def reap_expired(self, now_ms: int, most: int) -> int:
         """Deletes records whose time has come, with all that is kept of them, so many at once. How many there were."""

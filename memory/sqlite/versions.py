@@ -90,7 +90,12 @@ class VersionTable:
         """Nothing waits."""
         self._connection = connection
         self._waiting: list[tuple[Any, ...]] = []
-        self.act = Act()   # what is being done, as the callers of operations and blocks set it
+        self.doing: tuple[int, str, str] = Act()   # as callers set it: plain, since each message brings one
+
+    @property
+    def now_ms(self) -> int:
+        """When what is being done is done."""
+        return self.doing[0]
 
     def reset(self) -> None:
         """Forgets what waited: after a rollback."""
@@ -99,16 +104,16 @@ class VersionTable:
     def keep(self, state: tuple[Any, ...], content: str, what: What, after: str | None = None) -> None:
         """A state ends, in the order of STATE; `after` is the content of the next one, if any."""
         begins = after is not None and after.startswith(content)
-        self._waiting.append((*state, len(content), None if begins else content, what, *self.act))
+        self._waiting.append((*state, len(content), None if begins else content, what, *self.doing))
 
     def keep_absence(self, state: tuple[Any, ...]) -> None:
         """A record that was deleted is brought back; `state` has the number that follows the deleted one's."""
-        self._waiting.append((*state, None, None, "restore", *self.act))
+        self._waiting.append((*state, None, None, "restore", *self.doing))
 
     def keep_all(self, where: str, values: list[Any]) -> None:
         """All records for which a condition on `records AS r` holds are about to be deleted."""
         self.flush()
-        self._connection.execute(f"{KEEP_ALL}{where} ORDER BY row", (*self.act, *values))
+        self._connection.execute(f"{KEEP_ALL}{where} ORDER BY row", (*self.doing, *values))
 
     def flush(self) -> None:
         """Puts the rows that wait into the table, and takes out what is too many of a record."""
@@ -142,7 +147,7 @@ class VersionTable:
     def deleted(self, guid: str) -> Version | None:
         """The last state of a record that is not in the table of records; None where none is kept, or it has expired."""
         last = next(self.of(guid), None)
-        if last is None or last.what != "delete" or has_expired(last.state.expires_at, self.act.now_ms):
+        if last is None or last.what != "delete" or has_expired(last.state.expires_at, self.now_ms):
             return None
         return last
 
@@ -165,7 +170,7 @@ class VersionTable:
     def _gone(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
         self.flush()
         clauses, values = conditions.clauses()
-        return [*clauses, *GONE, UNEXPIRED], [*values, self.act.now_ms]
+        return [*clauses, *GONE, UNEXPIRED], [*values, self.now_ms]
 
     def forget(self, guid: str) -> None:
         """Nothing is kept of a record."""
