@@ -1,7 +1,10 @@
 """Stems: words of one stem are found for each other. Made when a query is read: the index has the words as they are."""
+from typing import TYPE_CHECKING
+
 import Stemmer
 
-from memory.sqlite.vocabulary import Vocabulary
+if TYPE_CHECKING:   # numpy, which telling two facts apart by their stems does not need
+    from memory.sqlite.vocabulary import Vocabulary
 
 MOST_WORDS = 4096    # that are looked at for those of one stem
 VOWELS = "aeiouy"
@@ -18,7 +21,7 @@ class Stems:
         """The stem of a word of the index, which is in lower case and without accents. What has a digit is no word."""
         return word if self._stemmer is None or not word.isalpha() else self._stemmer.stemWord(word)
 
-    def spellings(self, word: str, vocabulary: Vocabulary) -> dict[str, int]:
+    def spellings(self, word: str, vocabulary: "Vocabulary") -> dict[str, int]:
         """The store's words that have the stem of `word`, itself among them, each with the number of its records.
 
         They are looked for among the first 4,096 that begin with the stem, without the vowel that a longer one may end in.

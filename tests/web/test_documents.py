@@ -75,4 +75,5 @@ def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(served: Serve
     assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
     assert all(path.replace("{", "{") in page for path in document["paths"])
     assert "records.create" in page and "The text." in page
+    assert "the <code>next_cursor</code> of" in page and "`" not in page
     assert [link for link in re.findall(r'(?:src|href)="([^"]+)"', page) if not link.startswith(("/", "#"))] == []

@@ -1,7 +1,11 @@
 """Numbers, times and texts as a person reads them."""
+import re
 import time
 from unicodedata import combining, east_asian_width
 
+from markupsafe import Markup, escape
+
+BETWEEN_BACKTICKS = re.compile(r"`([^`]+)`")
 MOST_LETTERS = 4   # in a cell: one, with its accents
 
 
@@ -34,6 +38,11 @@ def clip(text: str, cells: int) -> str:
     line = " ".join(text.split())
     whole = _fitting(line, cells)
     return line if whole == len(line) else line[:_fitting(line, cells - 1)] + "…"
+
+
+def code(text: str) -> Markup:
+    """A text of this program's own for a page: what stands between backticks there as code."""
+    return Markup(BETWEEN_BACKTICKS.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def _fitting(line: str, cells: int) -> int:

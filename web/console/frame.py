@@ -30,7 +30,7 @@ _templates = Environment(loader=FileSystemLoader(Path(__file__).resolve().parent
                          undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 _templates.globals["asset"] = asset_url
 _templates.filters |= {"count": figures.count, "rate": figures.rate, "age": figures.age, "moment": figures.moment,
-                       "clip": figures.clip}
+                       "clip": figures.clip, "code": figures.code}
 
 
 def show(template: str, /, status: int = 200, **values: Any) -> web.Response:
