@@ -2,6 +2,7 @@
 
 Decision and change are in one transaction of the store's one owner, so the same text written at once by many is one entry.
 """
+from heapq import nlargest
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -9,7 +10,8 @@ import orjson
 from memory.embedding.questions import Question
 from memory.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged
 from memory.entry_vector import keep_vector
-from memory.likeness.alike import Likeness, alike
+from memory.likeness.alike import MOST_LINES, Likeness, alike
+from memory.likeness.reading import LONGEST
 from memory.named_view import KIND, Action
 from memory.operations.records_write import WriteInput, write
 from memory.record import Record
@@ -121,11 +123,14 @@ def _likest(tx: Transaction, new: NewEntry, question: Question | None) -> tuple[
 
 
 def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Likeness:
-    """With an entry as a whole, and with each fact that was merged into it."""
+    """With an entry as a whole, and with the facts that were merged into it: those with most words in common, since thousands
+    would hold up all that the store is asked meanwhile. What is too long to be read is but equal to one, which `alike` sees."""
     whole, lines = alike(new, old, cosine, fingerprint), lines_of(old)
-    if len(lines) < 2:
+    if len(lines) < 2 or len(new) > LONGEST:
         return whole
-    return max(whole, *[alike(new, line, None, fingerprint) for line in lines], key=lambda one: one.score)
+    words = set(tokens(new))
+    nearest = nlargest(MOST_LINES, lines, key=lambda line: len(words.intersection(tokens(line))))
+    return max(whole, *[alike(new, line, None, fingerprint) for line in nearest], key=lambda one: one.score)
 
 
 def _candidates(tx: Transaction, new: NewEntry, within: Conditions,

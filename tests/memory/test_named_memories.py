@@ -1,4 +1,5 @@
 """Named memories and their entries on a store: the write algorithm without an embedder, ids, tags, and what is found."""
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from memory.entry_text import MOST_CHARACTERS
 from memory.errors import NotThere, VersionDiffers
 from memory.named_ids import uid_of
+from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Store
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform
 
@@ -119,7 +121,7 @@ def test_memories_know_nothing_of_each_other(tx: Store) -> None:
 def test_edits_and_deletions_by_any_way_are_seen_by_the_next_write(tx: Store) -> None:
     memory = make_memory(tx)
     entry = write(tx, memory, A)
-    (guid,) = [record.guid for record in tx.records.select({"scope": memory}, "asc", None, 0)]
+    (guid,) = [record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)]
 
     perform(tx, "records.update", guid=guid, content=B)
     told = write(tx, memory, A).action, write(tx, memory, B).action
@@ -180,6 +182,27 @@ def test_a_hostile_glob_takes_no_time(tx: Store) -> None:
     make_memory(tx, tags=["a" * 256])
 
     assert perform(tx, "memories.list", tags=["*a" * 127 + "b"] * 64).items == ()
+
+
+def test_entries_of_thousands_of_lines_are_compared_in_no_time(tx: Store) -> None:
+    memory = make_memory(tx)
+    write(tx, memory, "\n".join(f"fact {number}" for number in range(2800)), mode="create")
+    started = time.monotonic()
+
+    for first in range(100, 105):
+        write(tx, memory, "\n".join(f"fact {number}" for number in range(first, first + 2800)), mode="skip")
+
+    assert time.monotonic() - started < 10   # a second or two; each line with each takes minutes
+
+
+def test_a_fact_among_many_lines_is_found_by_the_words_that_they_have_in_common(tx: Store) -> None:
+    memory = make_memory(tx)
+    lines = [f"Customer {number} pays by invoice {number}" for number in range(100, 180)]
+    whole = write(tx, memory, "\n".join([*lines[:60], B, *lines[60:]]))
+
+    found = write(tx, memory, "In May the invoice is due", mode="skip", duplicate_threshold=0.8)
+
+    assert (found.action, found.id) == ("skipped", whole.id)
 
 
 def search(tx: Store, query: str = "", **keys: Any) -> list[tuple[str, str]]:
@@ -244,7 +267,7 @@ def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text
 def test_an_entry_that_has_expired_is_written_anew(tx: Store) -> None:
     memory, later_ms = make_memory(tx), NOW + 60_000
     write(tx, memory, A)
-    (guid,) = [record.guid for record in tx.records.select({"scope": memory}, "asc", None, 0)]
+    (guid,) = [record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)]
     perform(tx, "records.update", guid=guid, expires_at="2023-11-14T22:13:21Z")
 
     told = [write(tx, memory, A, now_ms=later_ms).action for _ in range(2)]
