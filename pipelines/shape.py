@@ -1,5 +1,6 @@
 """Shape: a bundle's objects read as models, key by key, so that one wrong key hides nothing else."""
 
+import re
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -11,6 +12,7 @@ from pipelines.keys import check_keys
 from pipelines.report import Report
 
 MOST_AGENTS = 1000
+_SHOULD = re.compile(r"\A\w+ should (?=be |have |match )")   # Input should be, String should have, Tuple should have
 
 SomePart = TypeVar("SomePart", bound=Part)
 
@@ -91,4 +93,4 @@ def _rule(told: ErrorDetails) -> str:
     """What pydantic says, in our words where they differ."""
     if told["type"] == "missing":
         return "is missing"
-    return told["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return _SHOULD.sub("must ", told["msg"].removeprefix("Value error, ")).replace(" after validation, not ", ", not ")

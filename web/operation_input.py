@@ -66,7 +66,7 @@ async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[s
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is no JSON: {error.msg}") from error
     if not isinstance(value, dict):
-        raise Unprocessable(f"the body is a JSON object with {', '.join(names) or 'nothing in it'}")
+        raise Unprocessable(f"the body is a JSON object{' with ' * bool(names)}{', '.join(names)}")
     return value
 
 

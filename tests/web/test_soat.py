@@ -135,7 +135,15 @@ def test_knowledge_is_found_by_what_is_meant(soat: Soat) -> None:
     ("POST", f"{MEMORIES}/MEM/entries", {"content": 1}, "content "),
     ("POST", f"{MEMORIES}/MEM/entries", {"content": "x", "duplicate_threshold": -1}, "duplicate_threshold "),
     ("POST", "/api/v1/knowledge/search", {"limit": 3}, "At least one of query"),
-    ("POST", "/api/v1/knowledge/search", {"query": "x", "limit": -3}, "limit ")])
+    ("POST", MEMORIES, {"project_id": "UID", "name": "x", "tags": ["t"] * 65}, "tags must have at most 64 items, not 65"),
+    ("POST", MEMORIES, {"project_id": "UID", "name": "x" * 257}, "name must have at most 256 characters"),
+    ("POST", MEMORIES, {"project_id": 5, "name": "x"}, "Invalid project ID"),
+    ("POST", MEMORIES, b"[]", "the body is a JSON object"),
+    ("POST", "/api/v1/knowledge/search", {"query": "x", "limit": -3}, "limit "),
+    ("POST", "/api/v1/knowledge/search", {"query": "x", "project_id": 5}, "Invalid project ID"),
+    ("POST", "/api/v1/knowledge/search", {"memory_ids": ["mem_none"], "limit": "3"}, "limit must be"),
+    ("POST", "/api/v1/knowledge/search", {"memory_ids": [5]}, "memory_ids.0 must be"),
+    ("POST", "/api/v1/knowledge/search", {"query": "x", "document_ids": ["x"], "limit": 1.5}, "limit must be")])
 def test_what_is_wrong_is_told_as_the_original_tells_it(soat: Soat, method: str, path: str, body: Json | bytes,
                                                         error: str) -> None:
     memory = soat.make()

@@ -75,8 +75,11 @@ async def seen_pipelines(request: web.Request) -> list[str]:
     return uids
 
 
-async def project_of(request: web.Request, given: str) -> str:
-    """The pipeline that a `project_id` is. Raises NotAllowed where there is none, or the caller may not see it."""
+async def project_of(request: web.Request, given: Any) -> str:
+    """The pipeline that a `project_id` is. Raises BadRequest for what is no text, and NotAllowed where there is no such
+    pipeline, or the caller may not see it."""
+    if not isinstance(given, str):
+        raise BadRequest("Invalid project ID")
     uids = [one.deployed.uid for one in await parts_of(request).directory.all()]
     if given not in uids or not caller_of(request).sees(given):
         raise NotAllowed(f"no project {given[:100]!r} is yours: a project_id is a pipeline's uid")

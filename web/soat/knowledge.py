@@ -4,10 +4,12 @@ from typing import Any
 from aiohttp import web
 
 from memory.named_ids import uid_of
+from memory.operation import all_operations
 from web.access import caller_of, needs
 from web.answers import json_response
 from web.described import described
 from web.errors import BadRequest, NotFound, Problem, TooLate, Unavailable
+from web.operation_input import checked_input
 from web.soat.calls import call_each, project_of, read_fields, seen_pipelines
 from web.soat.shapes import SoatKnowledge
 
@@ -31,10 +33,11 @@ async def search(request: web.Request) -> web.Response:
     if not any(given.get(name) for name in ("query", *LISTS)):
         raise BadRequest(NEEDED)
     project = given.pop("project_id", "")
-    uids = [await project_of(request, str(project))] if project else await _concerned(request, given)
+    wanted = {name: value for name, value in given.items() if not name.startswith("document")}
+    checked_input(all_operations()["knowledge.search"], wanted)   # here, since it may be that no project is asked
+    uids = [await project_of(request, project)] if project else await _concerned(request, given)
     if only_documents(given):
         uids = []
-    wanted = {name: value for name, value in given.items() if not name.startswith("document")}
     return json_response(_together(uids, await call_each(request, "knowledge.search", uids, wanted), wanted))
 
 
