@@ -74,7 +74,7 @@ class VectorArm:
             matrix = Matrix(one.dimension)   # of these alone, and not kept
             matrix.add(self._table.read_rows(one, rows.tolist()))
             return matrix.nearest(rows, question, most)
-        found = self._current(one).nearest(rows, question, most)
+        found = self._current(one).nearest(rows, question, most, room=meaning.matrices.budget)
         meaning.matrices.used(self)
         return found
 
