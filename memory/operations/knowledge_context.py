@@ -12,7 +12,7 @@ from pydantic import Field
 from memory.named_ids import ALIAS
 from memory.named_view import Globs
 from memory.operation import Context, operation
-from memory.operations.knowledge_search import MemoryIds, MemoryTags, SearchKnowledge, search_knowledge
+from memory.operations.knowledge_search import MemoryIds, MemoryTags, SearchKnowledge, find_knowledge
 from memory.sqlite.store import Transaction
 
 BYTES_A_TOKEN = 3   # fewer than most texts have, so that the budget holds
@@ -35,7 +35,7 @@ class ContextWanted:
     entry_tags: Globs = ()
     """Only entries with a tag that one of these fits."""
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Only entries with at least this score."""
+    """Only entries with at least this score; without it, those that have to do with the query."""
     limit: Annotated[int, Field(ge=1, le=100)] = 10
     """How many at most."""
     token_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
@@ -66,7 +66,8 @@ def knowledge_context(tx: Transaction, wanted: ContextWanted, context: Context) 
     """
     asked = SearchKnowledge(wanted.query, wanted.memory_ids, wanted.memory_tags, wanted.entry_tags, wanted.min_score,
                             wanted.limit)
-    found = search_knowledge(tx, asked, context) if wanted.query.strip() else None
+    floor = wanted.min_score is None   # a prompt is no place for the best of what does not fit
+    found = find_knowledge(tx, asked, context, floor=floor) if wanted.query.strip() else None
     lines, ids, size = [], [], len((BEGIN + END).encode())
     for one in found.results if found is not None else ():
         line = f"[Memory: {label(one.memory_name)} ({one.entry_id})] {fenced(one.content)}\n"

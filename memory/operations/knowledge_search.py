@@ -41,7 +41,7 @@ class SearchKnowledge:
     entry_tags: Globs = ()
     """Only entries with a tag that one of these fits."""
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Only entries with at least this score."""
+    """Only entries with at least this score; without it the best of all, which may have little to do with the query."""
     limit: Annotated[int, Field(ge=0, le=MOST)] = 10
     """How many at most; counts after all filters."""
     language: Language | None = None
@@ -81,8 +81,14 @@ class Knowledge:
 def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context) -> Knowledge:
     """Finds entries of named memories by meaning and words, best first; by words alone where there are no vectors.
 
-    Raises Refused for too many words or memories, ResultTooLarge, and VectorAwaited.
+    What is best is found however little it is, as in SOAT: `min_score` says what is enough. Raises Refused for too many words
+    or memories, ResultTooLarge, and VectorAwaited.
     """
+    return find_knowledge(tx, wanted, context, floor=False)
+
+
+def find_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context, *, floor: bool) -> Knowledge:
+    """The same; with the `floor` only what has to do with the query, by the bounds that hold for every search of records."""
     memories = {memory.id: memory for memory in _memories(tx, wanted)}
     if not memories or not wanted.limit:
         return Knowledge((), False, "")
@@ -95,7 +101,7 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
         entries = tx.records.page(within, "asc", None, wanted.limit)
         return Knowledge(_fitting([_told(tx, memories, record, None, "") for _, record, _ in entries], context), False, "")
     ranked = tx.ranker.search(query, within, wanted.limit, wanted.language or context.language,
-                              asked=wanted.query)
+                              asked=wanted.query, floor=floor)
     rows = {row: score for row, score in ranked.rows().items() if score_of(score) >= (wanted.min_score or 0)}
     shares = ranked.shares()
     results = [_told(tx, memories, record, score_of(record.score), _why(shares[row]))

@@ -7,11 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.layout import Layout
+from memory.recall.sketch import Sketch
 from memory.sqlite.vocabulary import Rows
 
 NOWHERE = -1
 TOGETHER = 4096     # vectors at a time, where more would take too much memory at once
 FEW = 4             # of so many one or fewer: their rows are picked out before anything is multiplied
+SKETCHED = 8192     # vectors from which on a sketch saves more than it takes
+LEAST_DIMENSION = 64   # from which on it has room for one
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
@@ -39,12 +42,13 @@ class Matrix:
         # Of each slot: the slots before and after it in its thread when its window was added up, and the window's length.
         self._before, self._after, self._length = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
         self._near: _Near | None = None
+        self._sketch: Sketch | None = None   # made where it is asked what is nearest
 
     @property
     def nbytes(self) -> int:
         """What it takes in memory."""
         arrays = self._vectors, self._slot_of, self._before, self._after, self._length
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + (self._sketch.nbytes if self._sketch is not None else 0)
 
     @property
     def wasteful(self) -> bool:
@@ -64,17 +68,23 @@ class Matrix:
         self._slot_of[rows[rows < len(self._slot_of)]] = NOWHERE
         self._near = None
 
-    def nearest(self, rows: Rows, question: Floats, most: int) -> dict[int, float]:
-        """Row -> cosine of those of `rows` that are nearest to the question; `most` at most, in no order."""
-        inside = rows[rows < len(self._slot_of)]
-        slots = self._slot_of[inside]
-        there = slots >= 0
-        inside, slots = inside[there], slots[there]
+    def nearest(self, rows: Rows, question: Floats, most: int, *, room: int = 1 << 62) -> dict[int, float]:
+        """Row -> cosine of those of `rows` (ascending) that are nearest to the question, the nearest first, of equal ones the
+        oldest; `most` at most. `room` is what all may take in memory, in bytes.
+        """
+        inside = rows[:int(np.searchsorted(rows, len(self._slot_of)))]
+        slots = self._slot_of.take(inside)
+        if len(slots) and int(slots.min()) < 0:
+            there = slots >= 0
+            inside, slots = inside[there], slots[there]
+        if len(slots) > SKETCHED and most and (sketch := self._sketched(room)) is not None:
+            near = sketch.near(slots, question, most, lambda some: self._dots(some, question))
+            inside, slots = inside[near], slots[near]
         dots = self._dots(slots, question)
-        if len(dots) > most:
-            best = np.argpartition(dots, -most)[-most:]
-            inside, dots = inside[best], dots[best]
-        return dict(zip(inside.tolist(), dots.tolist(), strict=True))
+        least = np.partition(dots, -most)[-most] if len(dots) > most > 0 else -np.inf
+        kept = np.flatnonzero(dots >= least)   # with all that are as near as the last, for the oldest of equal ones
+        kept = kept[np.lexsort((inside[kept], -dots[kept]))][:most]
+        return dict(zip(inside[kept].tolist(), dots[kept].tolist(), strict=True))
 
     def cosines(self, layout: Layout, question: Floats, allowed: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
         """(cosine with the question, whether there is one) of each place that is allowed.
@@ -93,9 +103,23 @@ class Matrix:
 
     def _dots(self, slots: Slots, question: Floats) -> Floats:
         if FEW * len(slots) >= self._count:
-            dots: Floats = (self._vectors[:self._count] @ question)[slots]
-            return dots
-        return np.concatenate([np.empty(0, np.float32), *(self._vectors[some] @ question for some in _pieces(slots))])
+            dots: Floats = np.vecdot(self._vectors[:self._count], question)[slots]   # twice as fast as `@`, and a row's
+            return dots                                                              # dot is the same whatever stands beside it
+        return np.concatenate([np.empty(0, np.float32),
+                               *(np.vecdot(self._vectors.take(some, axis=0), question) for some in _pieces(slots))])
+
+    def _sketched(self, room: int) -> Sketch | None:
+        """The sketch of all vectors; None where it has no room, or they are too short."""
+        dimension = self._vectors.shape[1]
+        own = self._sketch.nbytes if self._sketch is not None else 0
+        if dimension < LEAST_DIMENSION or self.nbytes - own + len(self._vectors) * Sketch.size(dimension) > room:
+            self._sketch = None
+            return None
+        vectors = self._vectors[:self._count]
+        if self._sketch is None or self._sketch.outgrown(self._count):
+            self._sketch = Sketch(vectors)
+        self._sketch.catch_up(vectors)
+        return self._sketch
 
     def _append(self, rows: Rows, vectors: Floats) -> None:
         count, last = self._count + len(rows), int(rows.max())

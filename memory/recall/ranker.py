@@ -59,9 +59,10 @@ class Ranker:
         self._uncommitted = False  # whether the layout has what is not
 
     def search(self, query: Query, conditions: Conditions, limit: int, language: str, *, asked: str = "",
-               semantic: bool = False, boosts: Boosts = NO_BOOSTS) -> Ranked:
+               semantic: bool = False, boosts: Boosts = NO_BOOSTS, floor: bool = True) -> Ranked:
         """The best `limit` records of those that meet all conditions; `asked` is what vectors are compared with.
 
+        Without the `floor` they are the best however little they have to do with it: whoever asks says what is enough.
         Raises VectorAwaited; and EmbeddingFault where it is to be `semantic`, by the vectors alone, and cannot.
         """
         scene = self._scene(query, conditions)
@@ -70,18 +71,18 @@ class Ranker:
             vector = self._vectors.search(scene, asked)
             ranked = _ranked(by_meaning(vector), scene, limit, (vector,))
         else:
-            ranked = self._by_both(scene, query, limit, language, asked=asked)
+            ranked = self._by_both(scene, query, limit, language, asked=asked, floor=floor)
         return boosted(self._connection, ranked, boosts, limit) if boosts else ranked
 
-    def _by_both(self, scene: Scene, query: Query, limit: int, language: str, *, asked: str) -> Ranked:
+    def _by_both(self, scene: Scene, query: Query, limit: int, language: str, *, asked: str, floor: bool) -> Ranked:
         """By the words, and by the vectors where there are any."""
         layout = scene.layout
         times = read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
-        text = text_arm(scene, query, self._stems_of(language), language, beside=times.words)
+        text = text_arm(scene, query, self._stems_of(language), language, beside=times.words, floor=floor)
         arms: tuple[Found, ...] = (text,)
         on_time = self._filters.on_days(times.patterns, layout)
         try:
-            vector = self._vectors.search(scene, asked)
+            vector = self._vectors.search(scene, asked, floor=floor)
         except EmbeddingFault as fault:   # what has no vectors is still found by its words
             base, without = text.score, str(fault)
         else:

@@ -36,17 +36,18 @@ class TextFound(Found):
     asked: tuple[Term, ...]                  # all that the query has
 
 
-def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside: Collection[str] = ()) -> TextFound:
+def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside: Collection[str] = (),
+             floor: bool = True) -> TextFound:
     """Scores of all records that hold a term, or whose window or segment does.
 
-    Nothing, where the store knows of too little that is asked for: what would be found says nothing about it. The words
-    `beside` need not be known, since they are understood otherwise.
+    Nothing, where the store knows of too little that is asked for: what would be found says nothing about it. Without the
+    `floor` that does not count. The words `beside` need not be known, since they are understood otherwise.
     """
     layout = scene.layout
     terms = terms_of(query, scene.vocabulary, stems, language)
     asked = [term for term in terms if term.records or term.text not in beside]
     covered, named = coverage(asked, len(layout)), layout.names.named(set(tokens(" ".join((*query.words, *query.phrases)))))
-    least = LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
+    least = 0.0 if not floor else LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
     known = [term for term in terms if term.records] if covered >= least or named else []
     wanted, left_out = _affordable(known, len(layout))
     raw, held = _scores(scene, wanted)

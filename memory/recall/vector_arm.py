@@ -43,8 +43,10 @@ class VectorArm:
         self._of: tuple[int, str] | None = None   # the set that the matrix has: its place and its embedder
         self._changes = table.changes = Changes()
 
-    def search(self, scene: Scene, asked: str) -> VectorFound:
-        """Scores of all records that have a vector. Raises EmbeddingFault, and VectorAwaited."""
+    def search(self, scene: Scene, asked: str, *, floor: bool = True) -> VectorFound:
+        """Scores of all records that have a vector; without the `floor` any is enough to be found. Raises EmbeddingFault, and
+        VectorAwaited.
+        """
         meaning = self._meaning
         if meaning is None or not meaning.questions.embedder.configured:
             raise EmbeddingFault(NO_EMBEDDER)
@@ -60,7 +62,7 @@ class VectorArm:
             raw, known = self._current(one).cosines(scene.layout, question, scene.allowed)
             meaning.matrices.used(self)
         calibration = embedder.calibration
-        return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least)
+        return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least if floor else 0.0)
 
     def nearest(self, rows: Rows, question: Floats, most: int) -> dict[int, float]:
         """Row -> cosine of those of `rows` (ascending) that are nearest to a question of the set that is searched."""
@@ -72,7 +74,7 @@ class VectorArm:
             matrix = Matrix(one.dimension)   # of these alone, and not kept
             matrix.add(self._table.read_rows(one, rows.tolist()))
             return matrix.nearest(rows, question, most)
-        found = self._current(one).nearest(rows, question, most)
+        found = self._current(one).nearest(rows, question, most, room=meaning.matrices.budget)
         meaning.matrices.used(self)
         return found
 

@@ -221,7 +221,7 @@ def test_a_search_goes_by_memories_and_tags_and_unknown_ids_find_nothing(tx: Sto
     assert search(tx, "email", memory_ids=[]) == search(tx, "email", memory_tags=["nobody"]) == []
     assert search(tx, "", memory_ids=[one, one]) == [("one", A), ("one", B)] and search(tx, "", limit=0) == []
     assert search(tx, "", entry_tags=["The"]) == [("one", B)]
-    assert search(tx, f"scope:{other} kind:entry -email \"", memory_ids=[one]) == []
+    assert search(tx, f"scope:{other} kind:entry -email \"", memory_ids=[one]) == [("one", A)]
 
 
 def test_without_vectors_it_is_degraded_and_says_so(tx: Store) -> None:
@@ -232,6 +232,20 @@ def test_without_vectors_it_is_degraded_and_says_so(tx: Store) -> None:
     assert found.degraded and found.reason and found.results[0].why.startswith("words 0.")
     assert perform(tx, "knowledge.search", query="email", min_score=found.results[0].score).results
     assert not perform(tx, "knowledge.search", query="email", min_score=found.results[0].score + 0.01).results
+
+
+def test_a_search_gives_the_best_there_is_and_a_context_only_what_fits_unless_it_is_told_what_is_enough(tx: Store) -> None:
+    memory = make_memory(tx)
+    write(tx, memory, A)
+    write(tx, memory, B)
+
+    (found,) = perform(tx, "knowledge.search", query="preferred contact method of the usual supplier").results
+    told = [perform(tx, "knowledge.context", query="preferred contact method of the usual supplier", **keys).entry_ids
+            for keys in ({}, {"min_score": 0}, {"min_score": found.score + 0.01})]
+
+    assert found.content == A and 0 < found.score < 0.5
+    assert told == [(), (found.entry_id,), ()]
+    assert search(tx, "zzxqwv plorf") == []
 
 
 def test_a_context_is_fenced_and_within_its_budget(tx: Store) -> None:

@@ -124,6 +124,23 @@ def test_knowledge_is_found_by_what_is_meant(soat: Soat) -> None:
     assert [one["content"] for one in listed] == [EMAIL, "The office has a red door"] and "score" not in listed[0]
 
 
+def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_off(soat: Soat) -> None:
+    memory = soat.make("Customer", tags=["customer-7"])
+    soat.write(memory, EMAIL)
+    soat.write(memory, "The office has a red door")
+
+    def found(query: str, **keys: object) -> list[Json]:
+        body = {"project_id": soat.uid, "query": query, "memory_tags": ["customer-7*"]} | keys
+        return list(soat("POST", "/api/v1/knowledge/search", body).json["results"])
+
+    best = [found(query)[0] for query in ("preferred contact method", "how should I reach them?", "ways to get in touch")]
+
+    assert [one["content"] for one in best] == [EMAIL] * 3
+    assert all(0 < one["score"] < 0.6 for one in best)   # and says that it is no close fit
+    assert found("ways to get in touch", min_score=0.9) == []
+    assert [one["content"] for one in found("preferred contact method", limit=1)] == [EMAIL]
+
+
 @pytest.mark.parametrize(("method", "path", "body", "error"), [
     ("POST", MEMORIES, {"project_id": "UID"}, "name is required"),
     ("POST", MEMORIES, {"name": "x"}, "project_id is required"),

@@ -1,0 +1,60 @@
+"""What is nearest by a sketch is what is nearest by a plain scan, to the bit of every cosine and the order of equal ones."""
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.recall import matrix as matrices
+from memory.recall.matrix import Matrix
+
+DIMENSION = 72
+
+
+def make_vectors(count: int, directions: int, noise: float, seed: int) -> np.ndarray:
+    """Mostly in few directions, as embedders' are, and some of them twice or zero."""
+    chance = np.random.default_rng(seed)
+    made = chance.normal(size=(count, directions)) @ chance.normal(size=(directions, DIMENSION))
+    made += noise * chance.normal(size=made.shape)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    made[chance.integers(0, count, count // 4)] = made[chance.integers(0, count, count // 4)]
+    made[chance.integers(0, count, count // 50)] = 0
+    return made.astype("<f2")
+
+
+def plain(vectors: dict[int, np.ndarray], rows: np.ndarray, question: np.ndarray, most: int) -> list[tuple[int, float]]:
+    """All are looked at."""
+    there = [row for row in rows.tolist() if row in vectors]
+    dots = [float(np.vecdot(vectors[row].astype(np.float32), question)) for row in there]
+    return sorted(zip(there, dots, strict=True), key=lambda one: (-one[1], one[0]))[:most]
+
+
+@settings(max_examples=40)
+@given(count=st.integers(1, 600), directions=st.integers(1, DIMENSION), noise=st.sampled_from([0, 0.01, 0.3, 10]),
+       most=st.integers(1, 20), share=st.sampled_from([0.1, 0.5, 1]), seed=st.integers(0, 1 << 20))
+def test_it_is_what_a_plain_scan_finds(count: int, directions: int, noise: float, most: int, share: float, seed: int) -> None:
+    made, chance = make_vectors(2 * count, directions, noise, seed), np.random.default_rng(seed)
+    vectors, matrix = dict(enumerate(made[:count], 1)), Matrix(DIMENSION)
+    matrix.add([(row, vector.tobytes()) for row, vector in vectors.items()])
+    question = made[seed % len(made)].astype(np.float32)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrices, "SKETCHED", 0)
+        for more in (0, 1, count):   # as it is first asked, with one more, and with another for each that is there
+            changed = np.sort(chance.choice(count, more, replace=False)) + 1
+            matrix.remove(changed)
+            vectors |= dict(zip(changed.tolist(), made[count:count + more], strict=True))
+            matrix.add([(row, vectors[row].tobytes()) for row in changed.tolist()])
+            rows = np.flatnonzero(chance.random(count + 5) < share) + 1
+
+            assert list(matrix.nearest(rows, question, most).items()) == plain(vectors, rows, question, most)
+
+
+def test_it_takes_its_room_and_no_more() -> None:
+    matrix, made = Matrix(DIMENSION), make_vectors(9000, 8, 0.1, 1)
+    matrix.add([(row, vector.tobytes()) for row, vector in enumerate(made, 1)])
+    rows, question, before = np.arange(1, 9001), made[0].astype(np.float32), matrix.nbytes
+
+    without = matrix.nearest(rows, question, 5, room=before)
+    assert matrix.nbytes == before
+    assert matrix.nearest(rows, question, 5) == without and before < matrix.nbytes < 2 * before
+    assert matrix.nearest(rows, question, 5, room=before) == without and matrix.nbytes == before
