@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memory.entry_text import MOST_CHARACTERS
 from memory.errors import NotThere, VersionDiffers
 from memory.named_ids import uid_of
+from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Store
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform
 
@@ -119,7 +120,7 @@ def test_memories_know_nothing_of_each_other(tx: Store) -> None:
 def test_edits_and_deletions_by_any_way_are_seen_by_the_next_write(tx: Store) -> None:
     memory = make_memory(tx)
     entry = write(tx, memory, A)
-    (guid,) = [record.guid for record in tx.records.select({"scope": memory}, "asc", None, 0)]
+    (guid,) = [record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)]
 
     perform(tx, "records.update", guid=guid, content=B)
     told = write(tx, memory, A).action, write(tx, memory, B).action
@@ -244,7 +245,7 @@ def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text
 def test_an_entry_that_has_expired_is_written_anew(tx: Store) -> None:
     memory, later_ms = make_memory(tx), NOW + 60_000
     write(tx, memory, A)
-    (guid,) = [record.guid for record in tx.records.select({"scope": memory}, "asc", None, 0)]
+    (guid,) = [record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)]
     perform(tx, "records.update", guid=guid, expires_at="2023-11-14T22:13:21Z")
 
     told = [write(tx, memory, A, now_ms=later_ms).action for _ in range(2)]
