@@ -27,6 +27,5 @@ def delete_memory(tx: Transaction, unwanted: DeleteMemory, context: Context) -> 
     Raises NotThere and VersionDiffers.
     """
     check_memory_version(fetch_memory(tx, unwanted.id), unwanted.if_version)
-    while (place := tx.records.oldest({"scope": unwanted.id, "kind": KIND})) is not None:
-        tx.records.delete(place)
+    tx.records.delete_all({"scope": unwanted.id, "kind": KIND})
     tx.memories.remove(unwanted.id)

@@ -19,7 +19,7 @@ class DeleteInput:
 def delete(tx: Transaction, unwanted: DeleteInput) -> int:
     """Deletes and returns how many records that were."""
     if not unwanted.guid:
-        return tx.records.delete_kind(unwanted.kind) if unwanted.kind else 0
+        return tx.records.delete_all({"kind": unwanted.kind}) if unwanted.kind else 0
     found = tx.records.by_guid(unwanted.guid)
     if found is None:
         return 0

@@ -1,4 +1,5 @@
 """What happened to the records of a store since somebody looked: what is kept of them in memory is brought up to date by it."""
+from collections.abc import Iterable
 
 MOST = 10_000   # rows, beyond which all is read anew
 
@@ -22,6 +23,11 @@ class Changes:
         self.rows.add(row)
         if len(self.rows) > MOST:
             self.add_all()
+
+    def add_some(self, rows: Iterable[int]) -> None:
+        """These were."""
+        for row in rows:
+            self.add(row)
 
     def add_all(self) -> None:
         """Too many to tell."""

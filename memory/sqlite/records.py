@@ -169,15 +169,15 @@ class RecordTable:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
 
-    def delete_kind(self, kind: str) -> int:
-        """Deletes all records of a kind and returns how many they were; their last states are kept."""
+    def delete_all(self, filters: Filters) -> int:
+        """Deletes all records that have the values of `filters` and returns how many; their last states are kept."""
         self.complete()
-        clauses, values = self._clauses(Conditions({"kind": kind}))
+        clauses, values = self._clauses(Conditions(filters))
         which = where(*clauses)
         self.versions.keep_all(which, values)
         self._index.gone_where(which, values)
         if self.changes is not None:
-            self.changes.add_all()
+            self.changes.add_some(row for row, in self._connection.execute(f"SELECT r.row FROM records AS r{which}", values))
         self._connection.execute(f"DELETE FROM records AS r{which}", values)
         return self._connection.changes()
 

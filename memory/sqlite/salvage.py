@@ -13,6 +13,9 @@ UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.
 TOGETHER = 1000
 MOST_FAILURES = 100_000   # places that cannot be read, after which the rest is given up
 LAST_ROW = 1 << 40
+# What entries say is looked at anew, since records may be lost or mended, and the lines of entries are not copied.
+ENTRIES = ("DELETE FROM main.entries WHERE guid NOT IN (SELECT guid FROM main.records WHERE kind = 'entry');"
+           "UPDATE main.entries SET digested = 0, memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid)")
 
 
 def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
@@ -32,6 +35,7 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
                 _copy_as_far_as_it_goes(connection, table, columns[table])
             if key:
                 _mend(connection, table, key)
+        connection.execute(ENTRIES)
         know_parts(connection)
         connection.execute("UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL")
         connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")

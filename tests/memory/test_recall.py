@@ -210,8 +210,8 @@ def test_most_rows_gone_is_no_matter(tmp_path: Path) -> None:
     write_all(store, "tea and rain")
     found(store, "tea")
     with store.transaction() as tx:
-        tx.records.delete_kind("gone")
-        tx.records.delete_kind("observation")
+        tx.records.delete_all({"kind": "gone"})
+        tx.records.delete_all({"kind": "observation"})
         write(tx, make_record("tea again"))
 
     assert found(store, "tea rain") == ["tea again"]
