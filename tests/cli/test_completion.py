@@ -40,7 +40,7 @@ def complete(program: Program, *words: str) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-@pytest.mark.parametrize(("words", "offered"), [(("memrelay", "se"), ["send"]),
+@pytest.mark.parametrize(("words", "offered"), [(("memrelay", "sen"), ["send"]),
                                                 (("memrelay", "send", "x", "y", "--sw"), ["--swarm"]),
                                                 (("memrelay", "completion", "z"), ["zsh"]),
                                                 (("memrelay", "dlq", "r"), ["replay"]),

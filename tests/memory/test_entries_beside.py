@@ -1,4 +1,4 @@
-"""What entries have beside their records stays true, whatever is done to the records by their own operations, or to the file."""
+"""What stands beside the records of named memories goes with them, and comes with them, whoever changes a record."""
 from pathlib import Path
 from typing import Any
 
