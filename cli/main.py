@@ -1,6 +1,7 @@
 """`memrelay`: the command line. Only the command that is called is loaded, so that help and completion are quick."""
 import importlib
 import io
+import keyword
 import sys
 from typing import Any
 
@@ -17,7 +18,8 @@ COMMANDS = {
     "bus": "Run the embedded bus alone.",
     "deploy": "Check a bundle and put it in service.",
     "check": "Check a bundle without deploying it.",
-    "export": "Print the bundle of a pipeline in service.",
+    "export": "Print the bundle of a pipeline in service, or all that it remembers.",
+    "import": "Take in what a pipeline remembered, from the file of an export.",
     "rollback": "Put an earlier version of a pipeline in service again.",
     "versions": "List every version that a pipeline had.",
     "ls": "List the pipelines in service.",
@@ -75,7 +77,8 @@ def make_app() -> typer.Typer:
 
 def _load(name: str) -> Any:
     """The command, from what has its name in the file of its name: a function, or a list of them for a group."""
-    found = getattr(importlib.import_module(f"cli.commands.{name}"), name)
+    word = f"{name}_" if keyword.iskeyword(name) else name
+    found = getattr(importlib.import_module(f"cli.commands.{word}"), word)
     if not isinstance(found, list):
         app = typer.Typer(**PLAIN)
         app.command(name)(found)

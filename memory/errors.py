@@ -11,6 +11,7 @@ MemoryFault
 ├── StoreBusy           locked or out of space for now: the same again later may succeed
 ├── NotReplaced         a store is there that was not found to be damaged; nothing was changed
 ├── BadBackup           a folder that is no whole backup
+├── BadExport           a file that is no whole export
 ├── StoreBroken         the file cannot be used; the text says which and what to do
 │   └── StoreDamaged    it was a store, and something has changed or lost a part of it
 ├── EmbeddingFault      no vectors can be made; the text says why and what to do
@@ -73,6 +74,10 @@ class NotReplaced(MemoryFault):
 
 class BadBackup(MemoryFault):
     """A backup that is not there, incomplete or changed since."""
+
+
+class BadExport(MemoryFault):
+    """A file that is no export, or was cut or changed since."""
 
 
 class StoreBusy(MemoryFault):

@@ -114,7 +114,8 @@ class Noun(Generic[Bound]):
         self._name = name
 
     def __getattr__(self, verb: str) -> Bound:
-        """Raises AttributeError with the verbs that there are."""
+        """Raises AttributeError with the verbs that there are; `import_` is import, which is a word of Python's."""
+        verb = verb.removesuffix("_")
         if verb.startswith("_") or verb not in self._bound:
             raise AttributeError(f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}")
         return self._bound[verb]

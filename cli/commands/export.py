@@ -1,4 +1,4 @@
-"""`memrelay export PIPELINE`: the bundle in service, for a file that deploys as the same."""
+"""`memrelay export PIPELINE`: the bundle in service, for a file that deploys as the same; or all that it remembers."""
 from pathlib import Path
 from typing import Annotated
 
@@ -6,6 +6,7 @@ import orjson
 import typer
 
 from cli.composition import fail, pipeline_named, run
+from cli.exporting import export_records
 from cli.options import Pipeline
 from cli.output import print_json
 from cli.settings import Settings
@@ -14,11 +15,24 @@ from pipelines.json_text import MOST_BYTES
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")]
 OneLine = Annotated[bool, typer.Option("--json", help="On one line instead of indented.")]
+Records = Annotated[bool, typer.Option("--records", help="What it remembers instead of its bundle, as JSON lines.")]
+Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="With --records: one of its stores; by default all.",
+                                    show_default=False)]
 
 
-def export(pipeline: Pipeline, *, output: Output = None, as_json: OneLine = False) -> None:
-    """Print the bundle of a pipeline in service; to deploy it again changes nothing, its hash is the same."""
+def export(pipeline: Pipeline, *, records: Records = False, store: Store = "", output: Output = None,
+           as_json: OneLine = False) -> None:
+    """Print the bundle of a pipeline in service; to deploy it again changes nothing, its hash is the same.
+
+    With --records print what it remembers, as it was at one moment, for `memrelay import`. Nobody waits for it.
+    """
+    if store and not records:
+        fail("--store goes with --records")
+
     async def command(settings: Settings) -> None:
+        if records:
+            await export_records(settings, pipeline, store, output)
+            return
         async with Catalog(settings.memory.root) as catalog:
             deployed = await pipeline_named(catalog, pipeline)
             source = await catalog.source(deployed.hash)

@@ -161,9 +161,10 @@ class RecordTable:
     def delete(self, place: Place) -> None:
         """Deletes a record; its last state is kept."""
         self.versions.keep(place.state, place.content, "delete")
-        self._remove(place)
+        self.remove(place)
 
-    def _remove(self, place: Place) -> None:
+    def remove(self, place: Place) -> None:
+        """Takes a record out of the table; nothing of it is kept."""
         self._index.gone(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)
@@ -206,7 +207,7 @@ class RecordTable:
         which = " WHERE r.expires_at <= ? ORDER BY r.expires_at LIMIT ?"
         found = list(places(self._connection, which, [now_ms, most]))
         for place in found:
-            self._remove(place)
+            self.remove(place)
             self.versions.forget(place.guid)
         self.expiry.reset()
         return len(found)
@@ -265,9 +266,7 @@ class RecordTable:
         return next(map(Further._make, self._connection.execute(SELECT_FURTHER, (guid,))), PLAIN)
 
     def replace(self, before: Record, after: Record, further: Further) -> None:
-        """Gives a record that is there another content, other names, tags and further fields, or another end. It stays in its
-        thread.
-        """
+        """Gives a record that is there another content, other names, tags, further fields or end. It stays in its thread."""
         place = self.by_guid(before.guid)
         if place is None:
             return

@@ -10,6 +10,7 @@ from memory.sqlite.commits import CommitCount, lost_commits
 from memory.sqlite.connection import open_store_file, translated
 from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, structural_faults
 from memory.sqlite.entries import EntryTable
+from memory.sqlite.imports import Imports
 from memory.sqlite.inbox import Inbox
 from memory.sqlite.memories import MemoryTable
 from memory.sqlite.pending import PendingTable
@@ -42,6 +43,7 @@ class Store:
                 self.commits = CommitCount(self._connection)
                 self.vectors = VectorTable(self._connection)
                 self.memories, self.entries = MemoryTable(self._connection), EntryTable(self._connection)
+                self.imports = Imports(self._connection, self.records, self.memories)
         except StoreBroken:
             self._leave()
             raise

@@ -1,0 +1,68 @@
+"""Writes what a pipeline remembers, from copies of its stores: each as it was at one moment, and nobody waits meanwhile."""
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+
+from cli.composition import fail, note
+from cli.readable import counted
+from cli.settings import Settings
+from cli.stored import pipelines_with_stores
+from memory.backup import BackedUpPipeline
+from memory.export_file import FORMAT, End, Header, write_export
+from memory.exported import UID, Line
+from memory.memory_id import path_of
+from memory.sqlite.connection import sync_folder
+from memory.sqlite.copy import copy_database
+from memory.sqlite.exports import exported
+
+
+async def export_records(settings: Settings, pipeline: str, store: str, output: Path | None) -> None:
+    """To stdout, or to a file, which is there when it is whole and on disk. Ends the command where there is no such store."""
+    (found,) = await pipelines_with_stores(settings, [pipeline])
+    if store and store not in found.stores:
+        fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
+    names = [name for name in ([store] if store else found.stores) if path_of(settings.memory.root, name).exists()]
+    if output is None:
+        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
+            write_export(file, _header(found), _stores(settings.memory.root, found.uid, names))
+        return
+    draft = output.with_name(f".{output.name}.unfinished-{os.getpid()}")
+    with ExitStack() as undo:
+        file = undo.enter_context(draft.open("xb"))
+        undo.callback(draft.unlink, missing_ok=True)
+        draft.chmod(0o600)
+        end = write_export(file, _header(found), _stores(settings.memory.root, found.uid, names))
+        file.flush()
+        os.fsync(file.fileno())
+        draft.replace(output)
+    sync_folder(output.absolute().parent)
+    _tell(output, end)
+
+
+def _header(found: BackedUpPipeline) -> Header:
+    return Header(FORMAT, time.time_ns() // 1_000_000, version("memrelay"), found.uid, found.name)
+
+
+def _tell(output: Path, end: End) -> None:
+    note(f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
+         f"{end.memories} named memories")
+
+
+def _stores(root: Path, uid: str, names: Iterable[str]) -> Iterator[tuple[str, Iterable[Line]]]:
+    now_ms = time.time_ns() // 1_000_000
+    for memory_id in names:
+        with tempfile.TemporaryDirectory(dir=root, prefix=".export-") as folder:
+            copy = Path(folder, "copy")
+            copy_database(path_of(root, memory_id), copy)
+            yield store_name(memory_id, uid), exported(copy, memory_id, now_ms)
+
+
+def store_name(memory_id: str, uid: str) -> str:
+    """A store as another pipeline may have it."""
+    own = f"instances/{uid}/"
+    return f"instances/{UID}/{memory_id.removeprefix(own)}" if memory_id.startswith(own) else memory_id

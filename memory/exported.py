@@ -1,0 +1,150 @@
+"""The lines of an export: records, their earlier states and named memories, each a JSON object that says which it is.
+
+What carries the pipeline's uid, ids of named memories and scopes, has `${pipeline_uid}` in its place, and so fits another one.
+"""
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from memory.errors import Refused
+from memory.named_ids import ID, uid_of_store
+from memory.sqlite.memories import Memory
+from memory.sqlite.versions import What
+
+UID = "${pipeline_uid}"
+Int = Annotated[int, Meta(ge=-2**63, le=2**63 - 1)]
+Guid = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A record as it is or was, its columns as they are stored. `tags` and `data` are JSON, times Unix ms."""
+
+    guid: Guid
+    number: Int
+    scope: str
+    kind: str
+    source: str
+    tags: str
+    created_at: Int
+    updated_at: Int
+    key: str | None = None
+    owner: str | None = None
+    data: str | None = None
+    expires_at: Int | None = None
+    in_context: Int = 0
+    encrypted: Int = 0
+    thread: str | None = None
+    seq: Int | None = None
+    content: str | None = None   # None in an earlier state with which the next one begins, or in which the record was not there
+
+
+class Ended(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What ended an earlier state."""
+
+    what: What
+    changed_at: Int
+    actor: str
+    reason: str = ""
+    length: Int | None = None   # of its content, characters; None where the record was not there
+
+
+class Confirmations(Struct, frozen=True, forbid_unknown_fields=True):
+    """How often an entry of a named memory was written again, and when last, Unix ms."""
+
+    times: Int
+    last: Int | None
+
+
+class ExportedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A named memory."""
+
+    id: str
+    name: str
+    created_at: Int
+    updated_at: Int
+    description: str | None = None
+    tags: str | None = None
+
+    @property
+    def memory(self) -> Memory:
+        """As its table has it."""
+        return Memory(self.id, self.name, self.description, self.tags, self.created_at, self.updated_at)
+
+
+class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One of these."""
+
+    record: Exported | None = None
+    confirmed: Confirmations | None = None   # beside a record
+    version: Exported | None = None
+    ended: Ended | None = None               # beside a version
+    memory: ExportedMemory | None = None
+
+    @property
+    def name(self) -> str:
+        """By which it is told."""
+        if self.record is not None:
+            return f"record {self.record.guid}"
+        if self.version is not None:
+            return f"state {self.version.number} of record {self.version.guid}"
+        return f"memory {self.memory.id}" if self.memory is not None else "nothing"
+
+    def without_uid(self, memory_id: str) -> "Line":
+        """As it travels, from that store."""
+        return _renamed(self, uid_of_store(memory_id), UID)
+
+    def with_uid(self, memory_id: str) -> "Line":
+        """As it is in that store."""
+        return _renamed(self, UID, uid_of_store(memory_id))
+
+
+def _renamed(line: Line, before: str, after: str) -> Line:
+    changed: dict[str, Any] = {}
+    for name in ("record", "version"):
+        if (one := getattr(line, name)) is not None and before in one.scope:
+            changed[name] = replace(one, scope=_other(one.scope, before, after))
+    if line.memory is not None:
+        changed["memory"] = replace(line.memory, id=_other(line.memory.id, before, after))
+    return replace(line, **changed) if changed else line
+
+
+def _other(name: str, before: str, after: str) -> str:
+    """The id of a named memory, or of a store, with another uid; any other name as it is."""
+    sort, rest = name[:4], name.removeprefix(f"mem_{before}_")
+    if sort == "mem_" and ID.fullmatch(f"mem_x_{rest}"):
+        return f"mem_{after}_{rest}"
+    return name.replace(f"instances/{before}/", f"instances/{after}/", 1) if name.startswith(f"instances/{before}/") else name
+
+
+def read_line(text: str) -> Line:
+    """What a line says. Raises Refused."""
+    try:
+        line = _to_line(text)
+        for one in (line.record, line.version, line.memory):
+            if one is not None:
+                _to_tags(one.tags or "[]")
+                _to_data((one.data if isinstance(one, Exported) else None) or "{}")
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise Refused(f"this is no line of an export: {error}; it begins with {text[:80]!r}") from error
+    if [line.record, line.version, line.memory].count(None) != 2 or not _is_whole(line):
+        raise Refused(f"a line of an export has a whole `record`, `version` or `memory`, and one of them; this begins with "
+                      f"{text[:80]!r}")
+    return line
+
+
+def _is_whole(line: Line) -> bool:
+    if line.version is None:
+        return line.ended is None and (line.record is None or line.record.content is not None) and (
+            line.confirmed is None or line.record is not None)
+    if line.ended is None or line.confirmed is not None:
+        return False
+    content, length = line.version.content, line.ended.length
+    return content is None if length is None else length >= 0 and (content is None or len(content) == length)
+
+
+_to_line = msgspec.json.Decoder(Line).decode
+_to_tags = msgspec.json.Decoder(list[str]).decode
+_to_data = msgspec.json.Decoder(dict[str, Any]).decode
+to_json = msgspec.json.Encoder().encode

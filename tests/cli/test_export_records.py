@@ -1,0 +1,143 @@
+"""`memrelay export --records` and `memrelay import`: everything that a pipeline remembers, to a file and back."""
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+
+from memory.errors import BadExport
+from memory.export_file import verify_export
+from tests.support.bundles import make_bundle
+from tests.support.calls import call, refused
+from tests.support.client import Client
+from tests.support.program import Ended, Program
+
+SOURCE, TARGET = "source1", "target1"
+STORE = "instances/${pipeline_uid}/memories"
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Program]:
+    with Program() as program:
+        program.up()
+        for uid in (SOURCE, TARGET):
+            (program.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
+            assert program.run("deploy", "bundle.json").code == 0
+        fill(program)
+        yield program
+        assert program.end() == 0
+
+
+class Bus(NamedTuple):
+    """Of a program that is up, for calls."""
+
+    client: Client
+
+
+bus_of = cache(lambda program: Bus(program.client()))
+
+
+def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
+    return call(bus_of(program), uid, operation, given)
+
+
+def fill(program: Program) -> None:
+    """Records of every sort: edited, deleted, of a thread, with data, very long; and a named memory with an entry."""
+    made = one(program, SOURCE, "records.create", content="tea é ☕ \u2028", data={"a": [1.5]}, tags=["x"], thread="t")
+    one(program, SOURCE, "records.update", guid=made["guid"], content="coffee", reason="changed")
+    one(program, SOURCE, "records.append", content="black", guid=made["guid"])
+    gone = one(program, SOURCE, "records.create", content="gone", expires_at="2999-01-01")
+    one(program, SOURCE, "records.delete", guid=gone["guid"])
+    long = one(program, SOURCE, "records.create", content="begin \" \\")
+    for number in range(12):
+        one(program, SOURCE, "records.append", content=f"{number} " + "ß" * 60_000, guid=long["guid"])
+    memory = one(program, SOURCE, "memories.create", name="facts")
+    for _ in range(2):
+        one(program, SOURCE, "entries.create", memory_id=memory["id"], content="The sky is blue on most days of the year")
+
+
+def export(program: Program, uid: str, name: str) -> list[bytes]:
+    ended = program.run("export", uid, "--records", "-o", name)
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    return (program.folder / name).read_bytes().splitlines(keepends=True)
+
+
+def take_in(program: Program, *options: str, file: str = "out.jsonl", uid: str = TARGET) -> Ended:
+    return program.run("import", uid, file, "--json", *options)
+
+
+def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_first_line(up: Program) -> None:
+    header, *rest = export(up, SOURCE, "out.jsonl")
+
+    first, again = take_in(up), take_in(up)
+
+    lines = len(rest) - 1 - sum(line.startswith(b'{"store"') for line in rest)
+    assert first.lines == [{"added": lines, "same": 0, "replaced": 0}], first.err
+    assert again.lines == [{"added": 0, "same": lines, "replaced": 0}]
+    assert export(up, TARGET, "again.jsonl")[1:] == rest
+    assert orjson.loads(header)["pipeline_uid"] == SOURCE
+    assert orjson.loads(rest[-1])["end"] | {"sha256": ""} == {"records": 3, "versions": 15, "memories": 1, "sha256": ""}
+    assert up.run("scrub", TARGET).code == 0
+
+
+def test_what_was_imported_lives_on_in_its_pipeline(up: Program) -> None:
+    take_in(up)
+    (memory,) = one(up, TARGET, "memories.list")["items"]
+    (entry,) = one(up, TARGET, "entries.list", memory_id=memory["id"])["items"]
+    same = one(up, TARGET, "entries.create", memory_id=memory["id"], content=entry["content"])
+    (deleted,) = one(up, TARGET, "records.list", deleted=True)["items"]
+    (found,) = one(up, TARGET, "records.search", query="coffee")["items"]
+
+    assert memory["id"].startswith(f"mem_{TARGET}_") and entry["content"].startswith("The sky")
+    assert same["action"] == "skipped"
+    assert (deleted["content"], deleted["scope"]) == ("gone", f"instances/{TARGET}/memories")
+    assert found["record"]["content"] == "coffee\nblack"
+
+
+def test_a_conflict_is_named_and_gives_way_on_demand(up: Program) -> None:
+    exported = export(up, SOURCE, "out.jsonl")
+    take_in(up, "--replace")
+    changed = one(up, TARGET, "records.list")["items"][0]
+    one(up, TARGET, "records.update", guid=changed["guid"], content="another")
+
+    refused, replaced = take_in(up), take_in(up, "--replace")
+
+    assert refused.code == 1 and f"record {changed['guid']}: it is there, and is not the same" in refused.err
+    assert replaced.lines[0]["replaced"] >= 1
+    assert sorted(export(up, TARGET, "again.jsonl")[1:-1]) == sorted(exported[1:-1])
+
+
+def test_a_file_that_was_cut_or_changed_is_refused_before_anything_is_done(up: Program) -> None:
+    data = b"".join(export(up, SOURCE, "out.jsonl"))
+    bad = Path(up.folder, "bad.jsonl")
+    for spoilt in (data[:-20], data[:-1], data.replace(b"coffee", b"cocoa!"), b"", b"{}\n",
+                   data.replace(b'_export":1', b'_export":9')):
+        bad.write_bytes(spoilt)
+        with pytest.raises(BadExport, match=r"bad\.jsonl"):
+            verify_export(bad)
+
+    ended = take_in(up, file="bad.jsonl")
+
+    assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl "), ended.err
+
+
+def test_one_store_goes_to_stdout_and_into_another(up: Program) -> None:
+    printed = up.run("export", SOURCE, "--records", "--store", f"instances/{SOURCE}/memories")
+    wrong = up.run("export", SOURCE, "--records", "--store", "instances/x/y")
+
+    assert printed.out.count("\n") > 10
+    assert wrong.code == 1 and "has no store 'instances/x/y'" in wrong.err
+    assert up.run("export", SOURCE, "--store", "x").code == 1
+    assert not list(up.root.glob(".export-*"))
+
+
+def test_what_is_no_line_is_refused(up: Program) -> None:
+    huge = '{"record":{"guid":"x","number":99999999999999999999}}'
+    tags = ('{"record":{"guid":"x","number":1,"scope":"","kind":"","source":"","tags":"{","created_at":0,"updated_at":0,'
+            '"content":"x"}}')
+    for line in ("", "{}", "[]", '{"record":{}}', huge, "{" * 9000, tags):
+        code, detail = refused(bus_of(up), TARGET, "records.import", {"lines": [line]})
+
+        assert code == "refused" and "line of an export" in detail
