@@ -59,6 +59,7 @@ def test_what_only_looks_is_told_from_what_changes() -> None:
         "records.delete": ("delete", True),
         "records.get": ("read", False),
         "records.history": ("read", False),
+        "records.import": ("admin", True),
         "records.list": ("read", False),
         "records.restore": ("write", True),
         "records.search": ("search", False),

@@ -31,7 +31,8 @@ def plain(vectors: dict[int, np.ndarray], rows: np.ndarray, question: np.ndarray
 @settings(max_examples=40)
 @given(count=st.integers(1, 600), directions=st.integers(1, DIMENSION), noise=st.sampled_from([0, 0.01, 0.3, 10]),
        most=st.integers(1, 20), share=st.sampled_from([0.1, 0.5, 1]), seed=st.integers(0, 1 << 20))
-def test_it_is_what_a_plain_scan_finds(count: int, directions: int, noise: float, most: int, share: float, seed: int) -> None:
+def test_it_is_what_a_plain_scan_finds(*, count: int, directions: int, noise: float, most: int, share: float,
+                                       seed: int) -> None:
     made, chance = make_vectors(2 * count, directions, noise, seed), np.random.default_rng(seed)
     vectors, matrix = dict(enumerate(made[:count], 1)), Matrix(DIMENSION)
     matrix.add([(row, vector.tobytes()) for row, vector in vectors.items()])
