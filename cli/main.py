@@ -31,6 +31,7 @@ COMMANDS = {
     "memories": "Create, find, change and delete named memories.",
     "entries": "Write, find, change and delete what a named memory holds.",
     "knowledge": "Search named memories, and get what an agent is to know.",
+    "erase": "Take records away for good, and whatever quotes them.",
     "search": "Find what a pipeline remembers, and why.",
     "tail": "Print what is said on a pipeline's swarms.",
     "backup": "Copy stores and bundles to a folder, while they are used.",

@@ -1,9 +1,11 @@
 """Dead letters: the messages that were given up, as they came."""
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from memory.sqlite.system import letters
 from memory.system_file import SystemFile
+
+TOGETHER = 20   # that are looked at at once
 
 
 class DeadLetter(NamedTuple):
@@ -72,6 +74,25 @@ class DeadLetters:
         """Forgets letters of a pipeline, and says which of them there were."""
         async with self._file.changing() as database:
             return {ident for ident, in await letters.remove(database, uid, idents)}
+
+    async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
+        """Forgets those of these pipelines that hold something. How many there were."""
+        count = 0
+        for uid in uids:
+            after, unwanted = 0, list[str]()
+            while rows := await self._texts(uid, after):
+                unwanted += [ident for _, ident, data, error in rows if holds(data) or holds(error.encode())]
+                after = rows[-1][0]
+            count += len(await self.remove(uid, unwanted)) if unwanted else 0
+        return count
+
+    async def _texts(self, uid: str, after: int) -> list[tuple[int, str, bytes, str]]:
+        with self._file.reading() as database:
+            return [(n, ident, data, error) for n, ident, data, error in await letters.texts(database, uid, after, TOGETHER)]
+
+    async def rewrite(self) -> None:
+        """Rewrites the control plane's file, so that nothing of what was deleted is in it. Raises StoreBusy."""
+        await self._file.rewrite()
 
     async def count(self) -> dict[str, int]:
         """How many dead letters each pipeline has that has any."""

@@ -57,6 +57,12 @@ class SystemFile:
             async with self._changing, file.transaction(database):
                 yield database
 
+    async def rewrite(self) -> None:
+        """Makes the file anew, without what was deleted. Raises StoreBusy."""
+        with self.reading() as database:
+            async with self._changing:
+                await database.execute("VACUUM")
+
     @contextmanager
     def reading(self) -> Iterator[aiosqlite.Connection]:
         """The connection, for one statement."""

@@ -2,7 +2,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from worker.inputs import Input
@@ -36,6 +36,16 @@ class Agenda:
         heappush(self._waiting, (self._clock() + in_s, next(self._numbers), size, work))
         self._bytes += size
         self.counts[work.plan.uid] += 1
+
+    def drop(self, unwanted: Callable[[Input], bool]) -> list[Input]:
+        """Forgets some of those that wait, and returns them."""
+        dropped = [entry for entry in self._waiting if unwanted(entry[3])]
+        for entry in dropped:
+            self._waiting.remove(entry)
+            self._bytes -= entry[2]
+            self.counts[entry[3].plan.uid] -= 1
+        heapify(self._waiting)
+        return [entry[3] for entry in dropped]
 
     def take(self) -> list[Input]:
         """Those whose time has come, in the order in which they were due."""

@@ -12,6 +12,7 @@ from bus.errors import MalformedMessage, MessageTooLong
 from bus.resp import Said
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.ids import time_of
+from memory.operations.records_erase import NAME as ERASE
 from memory.sqlite.connection import translated
 from memory.sqlite.inbox import Done
 from memory.sqlite.store import Store
@@ -38,6 +39,7 @@ class BatchResult:
     left: Sequence[Work] = ()
     marks: dict[str, str] = field(default_factory=dict)   # store -> its last commit, for the bus
     embedded: set[str] = field(default_factory=set)   # stores that are to have vectors from now on
+    erased: bool = False   # whether something was erased for good
     duplicates: Counter[str] = field(default_factory=Counter)   # pipeline -> inputs that were answered from the inbox
     took_s: float = 0.0
 
@@ -173,6 +175,7 @@ class Batch:
         outcome = outcome_of(work)
         outcome.store, outcome.answer = carry_out(work, call, self._begun, self._limits.message_bytes)
         outcome.size = len(outcome.answer)
+        self._result.erased |= call.operation.name == ERASE
         if call.operation.embeds:
             self._result.embedded.add(outcome.store)
         return outcome

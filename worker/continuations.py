@@ -4,7 +4,7 @@ A store keeps each of them until what it led to is on the bus.
 """
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -12,7 +12,7 @@ import structlog
 from memory.sqlite.pending import Pending
 from worker.agenda import Agenda
 from worker.errors import TooMany
-from worker.inputs import Work, from_pending
+from worker.inputs import Input, Work, from_pending
 from worker.outcome import Letter, Outcome
 from worker.patience import Patience
 from worker.retries import PutOff
@@ -69,6 +69,11 @@ class Continuations:
         for memory_id, keys in finished.items():
             await self._patience.in_thread(partial(forget_continuations, name=memory_id, keys=keys))
             self._shared.checkpoint("continuations forgotten")
+
+    def drop(self, unwanted: Callable[[Input], bool]) -> None:
+        """Forgets some of what waits to be tried again; their stores forget it too."""
+        for work in self.agenda.drop(unwanted):
+            self.origins.pop(work.key, None)
 
     async def _schedule(self, pending: Pending, memory_id: str) -> Outcome | None:
         """It runs after what is under way, under the version of the bundle that it began with.

@@ -15,6 +15,7 @@ from worker.asks import Asks
 from worker.batch import Batch, BatchResult
 from worker.commits import commits_to_tell
 from worker.continuations import Continuations
+from worker.eraser import Eraser
 from worker.foresight import Foresight
 from worker.inputs import Work, place_of
 from worker.letters import Lettered, look_up, once_each, settle
@@ -55,6 +56,7 @@ class Group:
         self._continuations = Continuations(self._todo, self._patience, shared)
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
         self._reaper = Reaper(self.stores, thread, shared.limits.history_days)
+        self._eraser, self._has_erased = Eraser(plans, self.stores, thread, shared, self._continuations.drop), False
         self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes)
         self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
@@ -77,7 +79,7 @@ class Group:
             self._asks.open()
             for slot in self.slots.values():
                 slot.open()
-            async with beside(self.vectors.run()), beside(self._reaper.run()):
+            async with beside(self.vectors.run()), beside(self._reaper.run()), beside(self._eraser.run(tenure.control)):
                 await self._serve()
         except (StoreBusy, StoreBroken) as error:
             if not self._patience.over:
@@ -156,6 +158,7 @@ class Group:
         self._send(outcomes, commits_to_tell(self.plans, result.marks), appends)
         self.vectors.wake(result.embedded)
         self._reaper.wake()
+        self._has_erased |= result.erased
 
     async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:
         """What a batch comes to, committed."""
@@ -195,6 +198,9 @@ class Group:
         for outcome in outcomes:
             if outcome.store:
                 self._settled.setdefault(outcome.store, []).append(outcome.key)
+        if self._has_erased:
+            self._has_erased = False
+            self._eraser.wake()
 
 
 def key_of(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:

@@ -5,6 +5,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from bus.call import REFUSED, error_answer
 from bus.public import in_public, is_public, swarm_and_hop
 from bus.resp import Said, pack
 from memory.sqlite.pending import Pending
@@ -73,6 +74,13 @@ class Outcome(Struct):
         self.said_by, self.heard, self.results, self.answer = kept.id, max(kept.heard, 0), kept.results, kept.answer
         self.said = [*before, *kept.said]
         self.size = sum(len(data) for _, data in self.said) + len(self.answer)
+
+
+def silenced(outputs: bytes) -> bytes:
+    """What the inbox keeps of an input that is done and whose answers were erased."""
+    kept = _from_msgpack(outputs)
+    answer = error_answer(REFUSED, "what was answered to this call has been erased") if kept.answer else b""
+    return _to_msgpack((kept.id, kept.heard, [], [], answer) if answer else (kept.id, kept.heard, [], []))
 
 
 def outcome_of(work: Input, store: str = "") -> Outcome:

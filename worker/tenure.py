@@ -21,7 +21,7 @@ class Tenure:
     def __init__(self, plans: Sequence[Plan], lease: Lease, place: Place, control: Connection) -> None:
         """Nothing is owned yet."""
         self.plans, self.uids = plans, sorted(plan.uid for plan in plans)
-        self._lease, self._place, self._control = lease, place, control
+        self._lease, self._place, self.control = lease, place, control
         self.epoch = 0
         self.told: list[tuple[str, str]] = []   # (store, its last commit that the bus was told of)
         self.after_crash = True   # what is in flight is run one by one
@@ -42,10 +42,10 @@ class Tenure:
 
     async def open(self) -> int:
         """The inputs can be read. Returns how many had no consumer group."""
-        made = [await create_group(self._control, input_key(plan.uid)) for plan in self.plans]
-        self.told = await read_commits(self._control, self.uids)
+        made = [await create_group(self.control, input_key(plan.uid)) for plan in self.plans]
+        self.told = await read_commits(self.control, self.uids)
         return sum(made)
 
     async def claim(self, slot: Slot) -> list[Entry]:
         """Some of what was delivered to whomever and never acknowledged."""
-        return await claim(self._control, slot, self._lease.name, CLAIMED)
+        return await claim(self.control, slot, self._lease.name, CLAIMED)

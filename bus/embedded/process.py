@@ -28,6 +28,7 @@ def options(data_folder: Path, socket_path: Path) -> list[str]:
         *("--appendonly", "yes"),
         *("--appendfsync", "always"),
         *("--save", ""),
+        *("--aof-use-rdb-preamble", "no"),  # a dump of a stream has what was deleted from it too
         *("--maxmemory-policy", "noeviction"),
         *("--client-output-buffer-limit", "pubsub", "256mb", "128mb", "60"),
         *("--daemonize", "no"),

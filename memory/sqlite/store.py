@@ -10,6 +10,7 @@ from memory.sqlite.commits import CommitCount, lost_commits
 from memory.sqlite.connection import open_store_file, translated
 from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, structural_faults
 from memory.sqlite.entries import EntryTable
+from memory.sqlite.erasures import Erasures
 from memory.sqlite.imports import Imports
 from memory.sqlite.inbox import Inbox
 from memory.sqlite.memories import MemoryTable
@@ -44,6 +45,7 @@ class Store:
                 self.vectors = VectorTable(self._connection)
                 self.memories, self.entries = MemoryTable(self._connection), EntryTable(self._connection)
                 self.imports = Imports(self._connection, self.records, self.memories)
+                self.erasures = Erasures(self._connection, self.records, self.inbox)
         except StoreBroken:
             self._leave()
             raise
@@ -139,6 +141,12 @@ class Store:
     def structural_faults(self) -> list[str]:
         """What a check of the whole file finds."""
         return structural_faults(self._connection)
+
+    def rewrite(self) -> None:
+        """Rewrites the file, so that nothing of what was deleted is in it, or in its log. Raises StoreBusy."""
+        self._forget_ranker()   # temporary tables of its own go with it
+        with translated(self.path):
+            self.erasures.rewrite()
 
     def give_up(self, reason: str) -> StoreDamaged:
         """Closes the file as it is, with a note on what is wrong, and returns what is to be raised."""

@@ -41,6 +41,12 @@ async def remove(database: aiosqlite.Connection, uid: str, idents: Sequence[str]
     return await database.execute_fetchall(f"DELETE FROM dead_letters WHERE {THESE} RETURNING id", (uid, json.dumps(idents)))
 
 
+async def texts(database: aiosqlite.Connection, uid: str, after: int, limit: int) -> Iterable[Row]:
+    """(n, id, data, error) of a pipeline's, after a place."""
+    return await database.execute_fetchall(
+        "SELECT n, id, data, error FROM dead_letters WHERE pipeline = ? AND n > ? ORDER BY n LIMIT ?", (uid, after, limit))
+
+
 async def count(database: aiosqlite.Connection) -> Iterable[Row]:
     """(pipeline, how many)."""
     return await database.execute_fetchall("SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline")

@@ -1,0 +1,136 @@
+"""Goes on where records.erase ends: messages, replies and dead letters that quote what was erased, and the files themselves.
+
+A store says what is still to be done, so that it is done after a crash too, whoever owns the store then. Each step may be done
+twice.
+"""
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import structlog
+
+from bus.codec import encode
+from bus.connection import Connection
+from bus.errors import BusError
+from bus.sweeping import rewrite_file, sweep
+from memory.erased import Erased
+from memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memory.sqlite.connection import translated
+from memory.stores import OpenStores
+from memory.threads import DatabaseThread
+from pipelines.plan import Plan
+from worker.inputs import Input
+from worker.outcome import silenced
+from worker.surroundings import Surroundings
+from worker.waiting import wait
+
+log = structlog.get_logger()
+AGAIN_S = 1.0   # after a fault
+
+Result = TypeVar("Result")
+Drop = Callable[[Callable[[Input], bool]], None]   # forgets inputs that wait in memory
+
+
+class _Task(NamedTuple):
+    """What a store has still to be rid of elsewhere; with nothing to look for, the files alone are left to do."""
+
+    wanted: list[tuple[str, str]]
+    noted: int      # the number of the last note of what is to be looked for
+    last: int       # the number of the last erasure
+    asked_at: int   # when that was, Unix ms
+
+
+class Eraser:
+    """For one group. While nothing was erased it waits."""
+
+    def __init__(self, plans: Sequence[Plan], stores: Sequence[str], thread: DatabaseThread, shared: Surroundings,
+                 drop: Drop) -> None:
+        """`thread` works on the stores; `drop` takes what waits to be tried again out of memory."""
+        self._uids, self._public = [plan.uid for plan in plans], sorted({name for plan in plans for name in plan.public})
+        self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
+        self._wanted = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something was erased, and its call is answered and gone from the input."""
+        self._wanted.set()
+
+    async def run(self, control: Connection) -> None:
+        """Until it is cancelled, or fenced. It raises nothing: what fails is tried again."""
+        try:
+            while True:
+                self._wanted.clear()
+                await wait(self._wanted, await self._round(control))
+        except StoreFenced:
+            log.warning("erasing_left", stores=self._stores)
+
+    async def _round(self, control: Connection) -> float | None:
+        """All that is to be done. After how many seconds it is to be tried again."""
+        again = None
+        for name in self._stores:
+            try:
+                if (task := await self._in_thread(_open_task, name)) is not None:
+                    await self._finish(control, name, task)
+            except (StoreBusy, StoreBroken, BusError) as error:
+                log.warning("erasing_put_off", memory_id=name, reason=str(error)[:200])
+                again = AGAIN_S
+        return again
+
+    async def _finish(self, control: Connection, name: str, task: _Task) -> None:
+        """First whatever quotes it, then the files, which forget what was looked for too."""
+        if task.wanted:
+            await self._sweep(control, name, task)
+        self._shared.checkpoint("quotes erased")
+        await self._shared.catalog.letters.rewrite()
+        await self._in_thread(_rewrite, name)
+        self._shared.checkpoint("store rewritten")
+        left_over = await rewrite_file(control)
+        await self._in_thread(partial(_end, task=task, left_over=left_over), name)
+        self._shared.checkpoint("erased")
+        log.info("erased", memory_id=name, left_over=left_over)
+
+    async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
+        erased = Erased(task.wanted)
+        self._drop(lambda work: erased.in_json(encode(work.message)))
+        messages = await sweep(control, self._uids, self._public, task.asked_at, erased.in_json)
+        letters = await self._shared.catalog.letters.erase(self._uids, erased.in_json)
+        replies = 0
+        for store in self._stores:
+            replies += await self._in_thread(partial(_silence, erased=erased), store) or 0
+        await self._in_thread(partial(_forget, task=task, counts=(replies, messages, letters)), name)
+
+    async def _in_thread(self, work: Callable[[OpenStores, str], Result], name: str) -> Result | None:
+        """A store that is not there has nothing to erase."""
+        def act(stores: OpenStores) -> Result | None:
+            with translated(name):
+                return work(stores, name) if stores.exists(name) else None
+        return await self._thread.run(act)
+
+
+def _open_task(stores: OpenStores, name: str) -> _Task | None:
+    erasures = stores.get(name).erasures
+    if not erasures.is_open():
+        return None
+    wanted = erasures.wanted()
+    last = erasures.every(1)[0]
+    return _Task([one[1:] for one in wanted], wanted[-1][0] if wanted else 0, last.n, last.asked_at)
+
+
+def _silence(stores: OpenStores, name: str, erased: Erased) -> int:
+    with stores.get(name).transaction() as store:
+        return store.erasures.silence(erased.in_json, erased.in_msgpack, silenced)
+
+
+def _forget(stores: OpenStores, name: str, task: _Task, counts: tuple[int, int, int]) -> None:
+    with stores.get(name).transaction() as store:
+        store.erasures.forget(task.noted, counts)
+
+
+def _rewrite(stores: OpenStores, name: str) -> None:
+    stores.get(name).rewrite()
+
+
+def _end(stores: OpenStores, name: str, task: _Task, left_over: str) -> None:
+    with stores.get(name).transaction() as store:
+        store.erasures.end(task.last, time.time_ns() // 1_000_000, left_over)
