@@ -20,6 +20,8 @@ from pydantic import ValidationError
 from memory.errors import Refused, StoreBusy
 from memory.ids import derive_guid
 from memory.operation import Context, Noun, Operation, bound_input
+from memory.operations.records_erase import NAME as ERASE
+from memory.operations.records_list import LARGEST
 from memory.reaping import HISTORY_DAYS, reap
 from memory.sqlite.store import Store
 from worker.ownership import alone
@@ -33,9 +35,11 @@ ROOT_HAS = ("system.db", "owner.lock")   # what tells a memory root
 class EmbeddedStore:
     """An open store file, for one thread; it has an attribute for each noun of the operations."""
 
-    def __init__(self, store: Store, actor: str) -> None:
-        """`actor` is the source of what is written, where none is named."""
-        self._store, self._actor = store, actor
+    def __init__(self, store: Store, actor: str, *, is_alone: bool) -> None:
+        """`actor` is the source of what is written, where none is named. `is_alone`: it is no pipeline's, which a worker
+        serves at other times, and who then goes on with what was erased.
+        """
+        self._store, self._actor, self._is_alone = store, actor, is_alone
         self._token, self._numbers = secrets.token_hex(8), count(1)
 
     @cached_property
@@ -70,10 +74,22 @@ class EmbeddedStore:
             if not operation.mutates:
                 return operation.run(self._store, asked, self._context(operation))
             with self._store.transaction() as tx:
-                return operation.run(tx, asked, self._context(operation))
+                output = operation.run(tx, asked, self._context(operation))
+            if operation.name == ERASE and self._is_alone:
+                self._finish()
+            return output
 
         call.__doc__ = operation.summary
         return call
+
+    def _finish(self) -> None:
+        """What was erased is in no page any more; there is no bus, and nobody else, that quotes it."""
+        last = self._store.erasures.every(1)[0]
+        with self._store.transaction() as tx:
+            tx.erasures.forget(LARGEST, (0, 0, 0))
+        self._store.rewrite()
+        with self._store.transaction() as tx:
+            tx.erasures.end(last.n, time.time_ns() // 1_000_000, "")
 
     def _context(self, operation: Operation) -> Context:
         now_ms = time.time_ns() // 1_000_000
@@ -98,7 +114,7 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
         store = stack.enter_context(closing(Store(name, path)))
         _reap(store)
-        yield EmbeddedStore(store, actor)
+        yield EmbeddedStore(store, actor, is_alone=root is None)
 
 
 def _reap(store: Store) -> None:

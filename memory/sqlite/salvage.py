@@ -8,7 +8,7 @@ from memory.sqlite.connection import know_parts, open_store_file, translated
 
 # By which rows are found.
 KEYS = {"memories": "row", "entries": "", "records": "row", "versions": "n", "inbox": "n", "pending": "rowid", "attempts": "",
-        "producer_ids": ""}
+        "producer_ids": "", "erasures": "n", "erasing": "n"}
 UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.NoMemError)
 TOGETHER = 1000
 MOST_FAILURES = 100_000   # places that cannot be read, after which the rest is given up

@@ -106,3 +106,17 @@ def test_a_store_of_a_memory_root_is_the_workers_while_one_runs() -> None:
         house.start_worker()
 
         assert call(house, uid, "records.list")["total"] == 2
+
+
+def test_what_is_erased_is_not_in_the_file_any_more(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db") as store:
+        kept = store.records.create("kept").guid
+        made = store.records.create("a zwitscherling sings")
+        store.records.update(made.guid, content="nothing of that")
+
+        erased = store.records.erase(text="zwitscherling", reason="asked for")
+
+        assert (erased.records, erased.versions) == (1, 1)
+        assert not [path for path in tmp_path.iterdir() if b"zwitscherling" in path.read_bytes()]
+        assert [one.guid for one in store.records.list().items] == [kept]
+        assert store.records.erasures().items[0].ended_at is not None

@@ -57,6 +57,8 @@ def test_what_only_looks_is_told_from_what_changes() -> None:
         "records.append": ("append", True),
         "records.create": ("write", True),
         "records.delete": ("delete", True),
+        "records.erase": ("admin", True),
+        "records.erasures": ("admin", False),
         "records.get": ("read", False),
         "records.history": ("read", False),
         "records.import": ("admin", True),

@@ -26,7 +26,7 @@ class Gate(NamedTuple):
         path = place.path.format(uid=uid or self.uid, guid="nobody", id="nobody")
         if "memory_id" in place.query_fields:
             path += "?memory_id=nobody"
-        body = {name: "x" for name in ("content", "query", "memory_id", "name") if name in place.body_fields} or b""
+        body = {name: "x" for name in ("content", "query", "memory_id", "name", "text") if name in place.body_fields} or b""
         return ask(self.served.url, place.method, path, body, self.keys[key].headers if key else {}).status
 
 
