@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
-from cli.composition import fail, note
+from cli.composition import fail
+from cli.output import print_line
 from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores
@@ -49,8 +50,8 @@ def _header(found: BackedUpPipeline) -> Header:
 
 
 def _tell(output: Path, end: End) -> None:
-    note(f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
-         f"{end.memories} named memories")
+    print_line(f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
+               f"{end.memories} named memories")
 
 
 def _stores(root: Path, uid: str, names: Iterable[str]) -> Iterator[tuple[str, Iterable[Line]]]:

@@ -60,7 +60,7 @@ def fill(program: Program) -> None:
 
 def export(program: Program, uid: str, name: str) -> list[bytes]:
     ended = program.run("export", uid, "--records", "-o", name)
-    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert (ended.code, ended.out.partition(":")[0]) == (0, name), ended.err
     return (program.folder / name).read_bytes().splitlines(keepends=True)
 
 
