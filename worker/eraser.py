@@ -28,6 +28,7 @@ from worker.waiting import wait
 
 log = structlog.get_logger()
 AGAIN_S = 1.0   # after a fault
+MOST_PASSES = 10
 
 Result = TypeVar("Result")
 Drop = Callable[[Callable[[Input], bool]], None]   # forgets inputs that wait in memory
@@ -36,7 +37,7 @@ Drop = Callable[[Callable[[Input], bool]], None]   # forgets inputs that wait in
 class _Task(NamedTuple):
     """What a store has still to be rid of elsewhere; with nothing to look for, the files alone are left to do."""
 
-    wanted: list[tuple[str, str]]
+    wanted: list[tuple[int, str, str]]   # number, sort, text
     noted: int      # the number of the last note of what is to be looked for
     last: int       # the number of the last erasure
     asked_at: int   # when that was, Unix ms
@@ -91,14 +92,24 @@ class Eraser:
         log.info("erased", memory_id=name, left_over=left_over)
 
     async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
-        erased = Erased(task.wanted)
+        """Until nothing is found any more: what is under way meanwhile may be put off, or said, once more."""
+        erased, total = Erased(one[1:] for one in task.wanted), (0, 0, 0)
+        for _ in range(MOST_PASSES):
+            found = await self._pass(control, erased, task.asked_at)
+            total = total[0] + found[0], total[1] + found[1], total[2] + found[2]
+            if not any(found):
+                break
+        await self._in_thread(partial(_forget, task=task, counts=total), name)
+
+    async def _pass(self, control: Connection, erased: Erased, asked_at: int) -> tuple[int, int, int]:
+        """How many replies, messages and letters went."""
         self._drop(lambda work: erased.in_json(encode(work.message)))
-        messages = await sweep(control, self._uids, self._public, task.asked_at, erased.in_json)
+        messages = await sweep(control, self._uids, self._public, asked_at, erased.in_json)
         letters = await self._shared.catalog.letters.erase(self._uids, erased.in_json)
         replies = 0
         for store in self._stores:
             replies += await self._in_thread(partial(_silence, erased=erased), store) or 0
-        await self._in_thread(partial(_forget, task=task, counts=(replies, messages, letters)), name)
+        return replies, messages, letters
 
     async def _in_thread(self, work: Callable[[OpenStores, str], Result], name: str) -> Result | None:
         """A store that is not there has nothing to erase."""
@@ -114,7 +125,7 @@ def _open_task(stores: OpenStores, name: str) -> _Task | None:
         return None
     wanted = erasures.wanted()
     last = erasures.every(1)[0]
-    return _Task([one[1:] for one in wanted], wanted[-1][0] if wanted else 0, last.n, last.asked_at)
+    return _Task(wanted, wanted[-1][0] if wanted else 0, last.n, last.asked_at)
 
 
 def _silence(stores: OpenStores, name: str, erased: Erased) -> int:

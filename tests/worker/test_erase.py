@@ -1,5 +1,6 @@
 """records.erase: what is erased is in no file any more, also where the worker dies in the middle, and under load."""
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ import pytest
 
 from memory.catalog import Catalog
 from memory.dead_letters import DeadLetter
-from tests.support.bundles import make_bundle, make_uid
+from tests.support.blocks import make_waiting
+from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
@@ -142,6 +144,23 @@ def test_under_load_others_lose_nothing(empty: House) -> None:
     empty.client.await_quiet(uid)
     assert holding(empty) == []
     assert empty.contents(uid) == ["what is kept", *written]
+
+
+def test_what_waits_to_be_tried_again_is_forgotten(empty: House, tmp_path: Path) -> None:
+    uid, gate = make_uid(), tmp_path / "gate"
+    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    empty.start_worker(limits={"first_pause_s": 0.5, "longest_pause_s": 1.0, "retries": 100}, bundles=[make_bundle(uid, agent)])
+    empty.client.enter(uid, make_waiting("zwitscherling waits", gate))
+    empty.client.enter(uid, "another")
+    wait_for(lambda: empty.contents(uid) == ["another"] and empty.rows(uid, "SELECT id FROM pending"), "it waits")
+
+    call(empty, uid, "records.erase", {"text": "zwitscherling"})
+
+    await_end(empty, uid)
+    os.truncate(f"{gate}keeper_", 2_000_000)
+    time.sleep(1.5)
+    assert empty.contents(uid) == ["another"] and not empty.rows(uid, "SELECT id FROM pending")
+    assert holding(empty) == []
 
 
 def test_a_short_text_takes_no_message_that_only_has_it_in_it(empty: House) -> None:
