@@ -141,7 +141,7 @@ def _is_whole(line: Line) -> bool:
     if line.ended is None or line.confirmed is not None:
         return False
     content, length = line.version.content, line.ended.length
-    return content is None if length is None else length >= 0 and (content is None or len(content) == length)
+    return content is None if length is None else length >= 0
 
 
 _to_line = msgspec.json.Decoder(Line).decode
