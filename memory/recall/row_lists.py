@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import apsw
-import orjson
 import numpy as np
+import orjson
 
 from memory.sqlite.filters import Conditions, where
 from memory.sqlite.vocabulary import Rows, numbers
