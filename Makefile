@@ -35,9 +35,10 @@ faults: .venv/.installed-dev  ## break everything that can break, the long forms
 	$(BIN)/python -m pytest tests/faults -m "long or not long" --junitxml=build/faults.xml
 	$(BIN)/python -m tests.faults.figures build/faults.xml
 
-fuzz: .venv/.installed-dev  ## ask hostile and random queries, a million or QUERIES=..., and every route what it does not take
+fuzz: .venv/.installed-dev  ## ask what no route takes, a million queries or QUERIES=..., and change stores that are killed meanwhile
 	$(BIN)/python -m pytest tests/web/test_schemathesis.py --timeout 0 --hypothesis-profile long
 	$(BIN)/python -m pytest tests/memory/test_fuzz.py --timeout 0 --queries $(QUERIES)
+	$(BIN)/python -m pytest tests/model -m "long or not long" --timeout 0
 
 check: lint types  ## lint and types
 

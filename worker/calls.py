@@ -48,7 +48,7 @@ def perform(operation: Operation, data: bytes, tx: Store, context: Context) -> b
 def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
     """The store that a call names, by default the operation's own or the pipeline's first.
 
-    Raises Refused for one that the bundle does not name.
+    Raises Refused for one that is neither named by the bundle nor that of named memories.
     """
     if operation.home:
         if memory_id not in ("", plan.home):
@@ -56,8 +56,9 @@ def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
         return plan.home
     if not memory_id:
         return plan.stores[0]
-    if memory_id not in plan.stores and not (memory_id == plan.home and operation.access == "admin"):
-        raise Refused(f"the bundle of pipeline {plan.uid} names no store {memory_id[:200]!r}; it has {', '.join(plan.stores)}")
+    if memory_id not in plan.every_store:
+        raise Refused(f"the bundle of pipeline {plan.uid} names no store {memory_id[:200]!r}; it has "
+                      f"{', '.join(plan.every_store)}")
     return memory_id
 
 

@@ -103,7 +103,7 @@ class Ranker:
     def nearest(self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()) -> dict[int, float]:
         """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and of those `beside`.
 
-        Of what was edited to meet them just now, some may be missing; what does no more, and is told, is for the caller to see.
+        What has expired, and is told, is for the caller to see, and whether those `beside` meet them.
         """
         self._records.complete()
         if self._changes:
@@ -176,10 +176,12 @@ class Ranker:
         if self._layout is None or self._changes.everything:
             self._filters = Filters(self._connection)
             self._vectors.drop()
+            self._rows.drop()
             layout, since = Layout.empty(), Since()
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
+            self._rows.change(since.changed)
             self._vectors.changed(np.asarray(since.changed, np.int64))
         self._layout = layout.changed(np.asarray(since.changed, np.int64), read_outline(self._connection, since))
         self._granularities = Granularities(self._layout)

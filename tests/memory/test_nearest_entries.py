@@ -15,6 +15,7 @@ from memory.recall.meaning import Meaning
 from memory.recall.pool import Pool
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Store
+from memory.sqlite.vectors import Made
 from tests.memory.builders import MEMORY_ID, NOW, make_guid
 
 WITHIN = Conditions({"scope": "m", "kind": "entry"})
@@ -75,3 +76,31 @@ def test_what_is_undone_edited_or_deleted_is_not_near_any_more(store: Store) -> 
         tx.records.delete(place)
         assert nearest(tx, 0, 9) == [2]
     store.close()
+
+
+def test_what_was_moved_into_a_memory_or_out_of_it_is_seen(store: Store) -> None:
+    with store.transaction() as tx:
+        for degrees, memory in ((0, "m"), (90, "other"), (180, "m")):
+            write(tx, degrees, memory=memory, mode="create")
+        assert set(nearest(tx, 90, 9)) == {1, 3}
+
+        move(tx, 2, "m")
+        move(tx, 3, "other")
+
+        assert set(nearest(tx, 90, 9)) == {1, 2} and nearest(tx, 91) == [2] and nearest(tx, 170) == [2]
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        move(tx, 1, "other")
+        assert nearest(tx, 90, 9) == [2]
+        raise ZeroDivisionError
+    with store.transaction() as tx:
+        assert set(nearest(tx, 90, 9)) == {1, 2}
+    store.close()
+
+
+def move(tx: Store, row: int, memory: str) -> None:
+    """To another memory; its vector is made anew, as it is in the background."""
+    (before,) = tx.records.at_rows({row: 0.0})
+    tx.records.replace(before, before._replace(scope=memory), tx.records.further(before.guid))
+    one = tx.vectors.serving()
+    assert one is not None
+    tx.vectors.put(one, [Made(row, before.content, Compass().embed([before.content])[0].astype("<f2").tobytes())])

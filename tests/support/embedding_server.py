@@ -1,5 +1,6 @@
 """A server that speaks `/v1/embeddings`: its vectors count the letters of a text. It can be told to answer otherwise."""
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -35,6 +36,11 @@ class EmbeddingServer(ThreadingHTTPServer):
         """How often each letter is in the text."""
         counts = Counter(text.lower())
         return [float(counts[letter]) for letter in self.letters]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked may have been killed; anything else is printed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,8 +2,8 @@
 import time
 from typing import Any
 
-from tests.support.bundles import make_agent, make_bundle, make_uid
-from tests.support.calls import call, call_all, make_call
+from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
+from tests.support.calls import call, call_all, make_call, refused
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.house import House
 from tests.support.waiting import wait_for
@@ -107,3 +107,19 @@ def test_writes_by_call_and_by_block_go_through_one_funnel() -> None:
 
         (entry,) = call(house, uid, "entries.list", {"memory_id": memory})["items"]
         assert entry["confirmations"] == 119 and {one["output"]["id"] for one in told} == {entry["id"]}
+
+
+def test_a_merge_is_undone_also_where_the_bundle_names_another_store() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid, *make_commands("instances/${pipeline_uid}/others"))])
+        home, memory = f"instances/{uid}/memories", make_memory(house, uid)
+        entry = write(house, uid, memory, "tea")
+        write(house, uid, memory, "coffee", update_threshold=0)
+        (record,) = call(house, uid, "records.list", {"kind": "entry"}, store=home)["items"]
+
+        call(house, uid, "records.restore", {"guid": record["guid"], "number": 1}, store=home)
+
+        assert call(house, uid, "entries.get", {"id": entry["id"]})["content"] == "tea" != record["content"]
+        assert call(house, uid, "records.list")["total"] == 0
+        assert "names no store" in refused(house, uid, "records.list", store="instances/other/memories")[1]

@@ -1,0 +1,157 @@
+"""Three ways to the same store, each of which may break at any moment: REST, the bus, and what is said on a swarm."""
+import asyncio
+import itertools
+import json
+import time
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+import redis
+
+from bus.address import Address
+from bus.call import NewCall
+from bus.errors import BusBusy, BusUnavailable, NoAnswer, NoOwner
+from bus.request import Requester
+from tests.support.client import Client, as_said, input_of, make_envelope, swarm_of
+from tests.support.http import ask
+from tests.support.served import Served
+
+ACTOR = "http"   # who acts over REST where no key was needed; the same over the bus, since a retry may change the face
+WITHIN_S = 60.0
+CODES = {404: "not_found", 412: "version_differs", 422: "refused"}
+READS = ("list", "get", "history", "search")
+Told = tuple[str, Any]   # ("", output), or (code, detail) where it is refused
+
+
+class Away(Exception):
+    """There was no answer; whether it was done is not known."""
+
+
+class Faces:
+    """Of one caller, which does one thing after the other."""
+
+    def __init__(self, served: Served, uid: str, name: str) -> None:
+        """`name` begins every key of its own."""
+        self.served, self.uid, self._name = served, uid, name
+        self._numbers = itertools.count(1)
+        self._client = Client(served.house.client.socket)
+        self.now_ms = lambda: time.time_ns() // 1_000_000
+        self.retries = 0
+
+    def close(self) -> None:
+        """Its connections."""
+        self._client.redis.close()
+
+    def call(self, op: str, given: dict[str, Any], faces: list[str], key: str = "") -> Told:
+        """Asks the faces in turn, again and again under one key, until there is an answer."""
+        key = key or self.new_key()
+        until = time.monotonic() + WITHIN_S
+        for face in itertools.cycle(faces):
+            try:
+                return self._rest(op, given, key) if face == "rest" else self._bus(op, given, key)
+            except Away as away:
+                assert time.monotonic() < until, f"{op} was not answered within {WITHIN_S:g} s: {away}"
+                self.retries += 1
+                time.sleep(0.05)
+        raise AssertionError("no face is given")
+
+    def call_twice(self, op: str, given: dict[str, Any], faces: list[str]) -> Told:
+        """The same again under the same key, over another face: it has no second effect, and the same answer."""
+        key = self.new_key()
+        first, again = self.call(op, given, faces, key), self.call(op, given, faces[::-1], key)
+        assert first[0] == again[0] and (first[0] or first == again), f"{op} {given}: {first}, and again {again}"
+        return first
+
+    def new_key(self) -> str:
+        """One that no other call has."""
+        return f"{self._name}-{next(self._numbers)}"
+
+    def _rest(self, op: str, given: dict[str, Any], key: str) -> Told:
+        noun, _, verb = op.partition(".")
+        rest = dict(given)
+        versions = rest.pop("if_version", None)
+        headers = {"If-Match": f'"{versions[0]}"'} if versions else {}
+        method, path = _place(noun, verb, rest)
+        if verb not in READS:
+            headers["Idempotency-Key"] = key
+        if method in ("GET", "DELETE"):
+            path += "?" + urlencode({name: json.dumps(value) if isinstance(value, bool | dict) else value
+                                     for name, value in rest.items()})
+        body: bytes | dict[str, Any] = b"" if method in ("GET", "DELETE") else rest
+        try:
+            answer = ask(self.served.url, method, f"/v1/pipelines/{self.uid}{path}", body, headers)
+        except (OSError, HTTPException) as error:
+            raise Away(repr(error)) from error
+        if answer.status in (503, 504):
+            raise Away(answer.body.decode())
+        if answer.status in CODES:
+            return CODES[answer.status], answer.problem[1]
+        assert answer.status in (200, 201, 204), f"{op} {given}: {answer}"
+        return "", answer.json if answer.body else None
+
+    def _bus(self, op: str, given: dict[str, Any], key: str) -> Told:
+        mutates = op.partition(".")[2] not in READS
+        new = NewCall(self.uid, op, orjson.dumps(given), mutates, actor=ACTOR, producer_id=key if mutates else "")
+
+        async def whole() -> dict[str, Any]:
+            async with Requester(Address(path=str(self._client.socket))) as requester:
+                return await requester.call(new, 10.0)
+
+        try:
+            answer = asyncio.run(whole())
+        except (BusUnavailable, BusBusy, NoOwner, NoAnswer) as error:
+            raise Away(repr(error)) from error
+        if "error" in answer:
+            code, detail = answer["error"]["code"], answer["error"]["detail"]
+            if code == "unavailable":
+                raise Away(detail)
+            return code, detail
+        return "", answer["output"]
+
+    def soat(self, path: str) -> Any:
+        """What is at a path of SOAT's."""
+        return ask(self.served.url, "GET", f"/api/v1{path}").json
+
+    def say(self, text: str, sender: str) -> Any:
+        """What the agent `sender` answers to a text on the swarm, which is entered until it is known to be there."""
+        key, idents, until = self.new_key(), list[str](), time.monotonic() + WITHIN_S
+        while True:
+            assert time.monotonic() < until, f"{text!r} had no answer of {sender} within {WITHIN_S:g} s"
+            try:
+                if not idents or self.retries % 3 == 0:
+                    entry = {"swarm": "chat", "data": make_envelope(text), "id": key}
+                    idents.append(self._client.redis.xadd(input_of(self.uid), entry).decode())
+                return self._answer(idents, sender)
+            except (redis.RedisError, Away):
+                self.retries += 1
+                time.sleep(0.05)
+
+    def _answer(self, idents: list[str], sender: str) -> Any:
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            for _, fields in self._client.redis.xrevrange(swarm_of(self.uid, "chat"), count=300):
+                said = as_said(fields[b"mid"], fields[b"data"])
+                if said.input in idents and said.sender == sender:
+                    return orjson.loads(said.text)
+            time.sleep(0.003)
+        raise Away("nothing was said")
+
+
+def _place(noun: str, verb: str, rest: dict[str, Any]) -> tuple[str, str]:
+    """(method, path) of an operation, whose own id is taken out of the rest."""
+    at_one = verb in ("get", "update", "delete", "history", "restore")
+    path = f"/{noun}/{quote(rest.pop('id' if 'id' in rest else 'guid'))}" if at_one else f"/{noun}"
+    match verb:
+        case "create":
+            return "POST", path
+        case "list" | "get":
+            return "GET", path
+        case "update":
+            return "PATCH", path
+        case "delete":
+            return "DELETE", path
+        case "history":
+            return "GET", f"{path}/history"
+    return "POST", f"{path}/{verb}"

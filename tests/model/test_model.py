@@ -1,0 +1,179 @@
+"""The long property test: whatever several callers do over several faces, and whatever is killed, a store is as their models.
+
+    pytest tests/model                       the short form
+    pytest tests/model -m long               the long one, for some seeds
+    pytest tests/model -m long --seed 7      for one; a failure says which
+"""
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.model.agreement import Agreement
+from tests.model.caller import NEVER, SHARED, TOLD, Caller
+from tests.model.faces import Faces
+from tests.model.files import assert_tables_agree, assert_whole, count_of
+from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+NAMES = ("ada", "ben", "cyd", "dan")
+COMMANDS = ("write", "append", "delete", "sweepable", "sweep", "remember")
+LIMITS = {"attempts": 100_000, "log_length": 100_000}   # nothing is given up for the kills
+
+
+class Mortal:
+    """A pipeline whose worker, bus and web server are killed, and deployed anew, while others use it."""
+
+    def __init__(self, served: Served, uid: str, server: EmbeddingServer, seed: str) -> None:
+        """The worker is started."""
+        self.served, self.uid, self._server = served, uid, server
+        self.chance, self.kills, self._versions = random.Random(f"{seed} kills"), 0, 0
+        self._worker()
+
+    def _worker(self, **how: Any) -> None:
+        options = {"model": "endpoint", "url": self._server.url, "name": "letters", "key": KEY, "private": True}
+        start = self.served.house.start_stepping_worker if how else self.served.house.start_worker
+        start(ready=not how, limits=LIMITS, embedding=options, **how)
+
+    def trouble(self, over: threading.Event) -> None:
+        """One thing after the other, until it is over."""
+        troubles = [self._kill_worker, partial(self._kill_within_a_step, over), self._kill_bus, self._kill_web, self._deploy,
+                    self._slow_embedder]
+        while not over.wait(self.chance.uniform(0.1, 1.5)):
+            self.chance.choices(troubles, [4, 4, 3, 1, 2, 3])[0]()
+
+    def _kill_worker(self) -> None:
+        self.kills += 1
+        self.served.house.workers[-1].kill()
+        self._worker()
+
+    def _kill_within_a_step(self, over: threading.Event) -> None:
+        """Where a crash may fall between two steps of a batch."""
+        self.kills += 1
+        self.served.house.workers[-1].kill()
+        self._worker(die_at=self.chance.randint(1, 80))
+        worker = self.served.house.workers[-1]
+        if worker.lives_until(over.is_set, 60):
+            worker.kill()
+        self._worker()
+
+    def _kill_bus(self) -> None:
+        self.kills += 1
+        self.served.house.kill_server()
+        self.served.house.server.start()
+
+    def _kill_web(self) -> None:
+        self.served.web.kill()
+        self.served.start_web()
+
+    def _slow_embedder(self) -> None:
+        """So that calls wait for their vectors, or run without; what they come to is the same."""
+        self._server.delay_s = self.chance.choice([0.0, 0.0, 0.3])
+        self._server.instead = [(503, b"")] * self.chance.choice([0, 0, 2])
+
+    def _deploy(self) -> None:
+        """Another version of the bundle, with another store."""
+        self._versions += 1
+        self.served.house.deploy(bundle_of(self.uid, self._versions))
+
+
+def bundle_of(uid: str, version: int = 0) -> Json:
+    """The commands, and what makes this version another one."""
+    says = [make_relay(name, rf"^/{name}\b\s*(.*)", flags="s") for name in COMMANDS]
+    keeps = [make_memory("write"), make_memory("append", kind="journal", separator=";"), make_memory("delete", by="guid"),
+             make_memory("write", hears="dispatch_sweepable", alias="sweepable", kind="swept"),
+             make_memory("delete", hears="dispatch_sweep", alias="sweep", kind="swept", by="kind"),
+             make_agent("remember", "memory_entry_write", {"memory_id": STORE, "memory": TOLD, "duplicate_threshold": 1,
+                                                           "update_threshold": NEVER}, hears="dispatch_remember")]
+    others = [make_memory("write", hears="Nobody", alias=f"other{version}",
+                          memory_id=f"instances/${{pipeline_uid}}/other{version % 3}")] if version else []
+    return make_bundle(uid, *says, *keeps, *others)
+
+
+@contextmanager
+def told_with(seed: str) -> Iterator[None]:
+    """What fails says how it is run again."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(f"seed {seed}: run it again with --seed {seed}")
+        raise
+
+
+def run_together(callers: list[Caller], mortal: Mortal, steps: int) -> None:
+    """Every caller in a thread of its own, and the kills beside them."""
+    over = threading.Event()
+    with ThreadPoolExecutor(len(callers)) as threads:
+        running = [threads.submit(_run, caller, steps) for caller in callers]
+        threading.Thread(target=lambda: (wait(running), over.set())).start()
+        mortal.trouble(over)
+    for one in running:
+        one.result()
+
+
+def _run(caller: Caller, steps: int) -> None:
+    try:
+        caller.run(steps)
+    except AssertionError as error:
+        error.add_note(f"{caller.name} did last:\n" + "\n".join(caller.done))
+        raise
+
+
+def play(seed: str, bursts: int, steps: int) -> None:
+    """All of it for one seed."""
+    uid, began = make_uid(), time.monotonic()
+    with told_with(seed), embedding_server() as server, Served(worker=False) as served, ExitStack() as stack:
+        mortal = Mortal(served, uid, server, seed)
+        served.house.deploy(bundle_of(uid))
+        callers = [Caller(name, Faces(served, uid, name), seed, speaks=name == NAMES[0]) for name in NAMES]
+        for caller in callers:
+            stack.callback(caller.faces.close)
+        _, told = callers[0].faces.call("memories.create", {"name": SHARED}, ["bus"])
+        for caller in callers:
+            caller.shared = told["id"]
+        file = served.house.store_file(uid)
+        for burst in range(bursts):
+            run_together(callers, mortal, steps)
+            served.house.client.await_quiet(uid, 30)
+            Agreement(callers).check(10 if burst < bursts - 1 else 1000)
+            assert_tables_agree(file)
+            print(f"seed {seed}: burst {burst + 1} after {time.monotonic() - began:.0f} s, {mortal.kills} kills", flush=True)
+        _end(served, uid, server)
+        retries = sum(caller.faces.retries for caller in callers)
+        print(f"seed {seed}: {bursts * steps * len(callers)} steps, {mortal.kills} kills, {retries} retries, "
+              f"{time.monotonic() - began:.1f} s")
+
+
+def _end(served: Served, uid: str, server: EmbeddingServer) -> None:
+    """Nothing is left to do, and the file is whole."""
+    house, file = served.house, served.house.store_file(uid)
+    server.delay_s, server.instead = 0.0, []
+    lacking = "SELECT (SELECT count(*) FROM records) - (SELECT count(*) FROM vectors_0)"
+    wait_for(lambda: count_of(file, lacking) == 0, "every record has its vector", 90)
+    assert not house.dead_letters(uid)
+    assert house.workers[-1].stop() == 0
+    assert_tables_agree(file)
+    assert_whole(file)
+
+
+@pytest.mark.timeout(180)
+def test_a_store_is_as_its_callers_know_it() -> None:
+    play("short", bursts=2, steps=20)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_store_is_as_its_callers_know_it_after_many_steps(number: int, request: pytest.FixtureRequest) -> None:
+    chosen = request.config.getoption("--seed")
+    if chosen and number > 1:
+        pytest.skip("one seed is asked for")
+    play(chosen or str(number), bursts=6, steps=50)
