@@ -52,6 +52,7 @@ def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: obje
         ("POST", "/records"), ("GET", "/records"), ("GET", "/records/{guid}"), ("PATCH", "/records/{guid}"),
         ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append"),
         ("GET", "/records/{guid}/history"), ("POST", "/records/{guid}/restore"),
+        *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures")],
         *[(method, f"/{noun}{path}") for noun in ("memories", "entries") for method, path in
           (("POST", ""), ("GET", ""), ("GET", "/{id}"), ("PATCH", "/{id}"), ("DELETE", "/{id}"))],
         ("POST", "/knowledge/search"), ("POST", "/knowledge/context")}
