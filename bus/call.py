@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from bus.entry import NewEntry
 from bus.errors import MalformedMessage
+from bus.wire import reply_channel
 
 REFUSED = "refused"            # a rule was broken; nothing was changed
 BUSY = "busy"                  # the owner has too much to answer
@@ -54,14 +55,15 @@ class Question(Struct, frozen=True):
     within_ms: int = 60_000   # after which nobody awaits the answer any more
 
 
-def read_question(payload: bytes) -> Question:
-    """What was published on the channel. Raises MalformedMessage."""
+def read_question(payload: bytes, uid: str) -> Question:
+    """What was published on that pipeline's channel. Raises MalformedMessage, also where another's is to hear the answer."""
     try:
         question = _to_question(payload)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedMessage(f"{error}; {SHAPE}") from error
-    if not question.reply.startswith("reply:{"):
-        raise MalformedMessage(f"the channel for the answer must begin with reply:{{; {SHAPE}")
+    own = reply_channel(uid, "")
+    if not question.reply.startswith(own):
+        raise MalformedMessage(f"the channel for the answer must begin with {own}; {SHAPE}")
     return question
 
 

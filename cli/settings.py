@@ -4,7 +4,6 @@ This is the only file of the product that reads the environment. Its one error i
 fault at once: where it is (a file or a variable), which setting it concerns, and the remedy.
 """
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from bus import address
 from memory.reaping import HISTORY_DAYS
+from memory.suggestions import closest
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
@@ -258,5 +258,5 @@ def _why(fault: ErrorDetails) -> str:
 
 
 def _did_you_mean(name: object, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return f'; did you mean "{nearest[0]}"?' if nearest else f"; there are {', '.join(known)}"
+    nearest = closest(str(name), known, 0.5)
+    return f'; did you mean "{nearest}"?' if nearest else f"; there are {', '.join(known)}"

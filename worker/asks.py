@@ -64,7 +64,7 @@ class Asks:
     def hear(self, plan: Plan, payload: bytes) -> None:
         """One question from the channel. What is no question has nobody to be told."""
         try:
-            question = read_question(payload)
+            question = read_question(payload, plan.uid)
         except MalformedMessage as error:
             log.warning("question_malformed", pipeline=plan.uid, reason=str(error)[:200])
             return

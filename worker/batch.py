@@ -269,7 +269,7 @@ def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
             error = f"{name[:100]}: {error}"
         letter = Letter(error, work.text(b"swarm"), work.field(b"data"), work.plan.hash, work.text(b"agent"), work.text(b"id"),
                         work.text(b"hop"), bool(work.field(b"heard")), attempts)
-        return Outcome(work.key, work.id, work.plan.uid, work.id, work.text(b"reply"), entry=work.entry, letter=letter)
+        return Outcome(work.key, work.id, work.plan.uid, work.id, work.reply, entry=work.entry, letter=letter)
     outcome = outcome_of(work)
     outcome.letter = Letter(error, work.swarm, encode(work.message), work.plan.hash, work.only, work.producer_id,
                             str(work.hop), work.heard > 0, attempts)

@@ -9,6 +9,7 @@ from bus.errors import MalformedMessage, MessageTooLong
 from bus.message import PLAIN, Message, say
 from bus.public import in_public, swarm_and_hop
 from bus.resp import Said
+from bus.wire import reply_channel
 from memory.ids import time_of
 from memory.operation import Operation, all_operations
 from memory.sqlite.pending import Pending
@@ -74,6 +75,12 @@ class Entry(Struct, frozen=True):
         """The value of a field; b"" where it is not there."""
         return dict(zip(self.fields[::2], self.fields[1::2], strict=True)).get(name, b"")
 
+    @property
+    def reply(self) -> str:
+        """The channel that awaits the end; "" for one of another pipeline: who may enter here need not be let speak there."""
+        channel = self.text(b"reply")
+        return channel if channel.startswith(reply_channel(self.plan.uid, "")) else ""
+
     def text(self, name: bytes) -> str:
         """A field that holds a name or an id."""
         return self.field(name).decode(errors="replace")
@@ -116,7 +123,7 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     if entry.field(b"op"):
         return _to_call(entry, data, max_bytes)
     work = _to_agent(entry, data, max_bytes) if entry.field(b"agent") else _to_swarm(entry, data, max_bytes)
-    work.hop, work.reply, work.producer_id = int(hop[:9]), entry.text(b"reply"), entry.text(b"id")
+    work.hop, work.reply, work.producer_id = int(hop[:9]), entry.reply, entry.text(b"id")
     work.heard, work.entry = HEARD if entry.field(b"heard") else 0, entry.entry
     work.kept = bool(work.producer_id or work.entry)
     if work.swarm in plan.public and not work.only:
@@ -142,7 +149,7 @@ def as_it_was(entry: Entry, max_bytes: int) -> Input:
     Raises MalformedMessage.
     """
     only, message = entry.text(b"agent"), decode(entry.field(b"data"), max_bytes)
-    return Input(entry.key, entry.id, entry.plan, entry.text(b"swarm"), message, reply=entry.text(b"reply"),
+    return Input(entry.key, entry.id, entry.plan, entry.text(b"swarm"), message, reply=entry.reply,
                  producer_id=entry.text(b"id"), only=only, kept_from=0 if only else 1)
 
 
@@ -186,7 +193,7 @@ def _to_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
     if len(data) > max_bytes:
         raise MessageTooLong(f"the input of {name} has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
     call = Call(operation, data, entry.text(b"store"), entry.text(b"actor"))
-    return Input(entry.key, entry.id, entry.plan, "", NOTHING_SAID, reply=entry.text(b"reply"),
+    return Input(entry.key, entry.id, entry.plan, "", NOTHING_SAID, reply=entry.reply,
                  producer_id=f"{name}{APART}{ident}" if ident else "", kept_from=0, entry=entry.entry, call=call)
 
 

@@ -88,6 +88,27 @@ def test_a_question_of_a_changing_operation_is_refused(house: House) -> None:
     assert not house.contents(uid)
 
 
+def test_answers_and_reports_go_to_channels_of_the_pipeline_itself_alone(house: House) -> None:
+    uid, other, own = deploy(house), make_uid(), make_uid()
+    question, entry = {"op": "records.list", "input": {}}, {"op": "records.create", "data": b'{"content":"tea"}'}
+    channels = [f"reply:{{{other}}}:me", f"swarm:{{{other}}}:chat", "reply:{", f"reply:{{{uid}}}:{own}"]
+    with ExitStack() as stack:
+        listening = house.client.redis.pubsub()
+        stack.callback(listening.close)
+        listening.subscribe(*channels)
+        for channel in channels:
+            house.client.redis.publish(f"pipeline:{{{uid}}}:ask", json.dumps(question | {"reply": channel}))
+            house.client.redis.xadd(input_of(uid), entry | {"reply": channel})
+            house.client.redis.xadd(input_of(uid), {"swarm": "chat", "data": b"{", "reply": channel})
+
+        wait_for(lambda: len(house.contents(uid)) == len(channels), "all of them are done")
+        heard = [wait_for(lambda: listening.get_message(ignore_subscribe_messages=True, timeout=1), "it is told")
+                 for _ in range(3)]
+
+        assert {one["channel"].decode() for one in heard} == {channels[-1]}
+        assert listening.get_message(ignore_subscribe_messages=True, timeout=0.3) is None
+
+
 def test_more_than_may_wait_are_told_at_once() -> None:
     uid = make_uid()
     with House() as house:

@@ -116,8 +116,8 @@ def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tr
 def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     listening = house.client.redis.pubsub()
-    listening.subscribe("reply:me")
-    ident = house.client.enter(uid, make_waiting("tea", gate, 2), reply="reply:me")
+    listening.subscribe(f"reply:{{{uid}}}:me")
+    ident = house.client.enter(uid, make_waiting("tea", gate, 2), reply=f"reply:{{{uid}}}:me")
 
     told = wait_for(lambda: listening.get_message(ignore_subscribe_messages=True, timeout=0.1), "a report")
 
