@@ -2,8 +2,13 @@
 import unicodedata
 from hashlib import blake2b
 
+from memory.words import tokens
+
 MOST_CHARACTERS = 1 << 15   # of an entry, and so of a merged one: no embedder looks further
 DIGEST_BYTES = 16
+BEGINNING = 4    # letters of a word that most of its forms have
+SHARED = 2       # one of so many words is shared at least by two texts that say the same in other forms of their words
+FEW_WORDS = 2    # which say too little; a sentence without spaces is one
 
 
 def normalised(text: str) -> str:
@@ -32,3 +37,10 @@ def merged(old: str, new: str) -> str:
     known = {normalised(line) for line in lines_of(old)}
     added = [line for line in new.split("\n") if normalised(line) and normalised(line) not in known]
     return "\n".join([old, *added]) if added else old
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two texts share enough words to be worth a closer look; a hundredth of what that costs."""
+    ones, others = ({word[:BEGINNING] for word in tokens(text)} for text in (one, other))
+    fewer = min(len(ones), len(others))
+    return fewer <= FEW_WORDS or SHARED * len(ones & others) >= fewer

@@ -111,8 +111,7 @@ class Matrix:
     def _sketched(self, room: int) -> Sketch | None:
         """The sketch of all vectors; None where it has no room, or they are too short."""
         dimension = self._vectors.shape[1]
-        own = self._sketch.nbytes if self._sketch is not None else 0
-        if dimension < LEAST_DIMENSION or self.nbytes - own + len(self._vectors) * Sketch.size(dimension) > room:
+        if dimension < LEAST_DIMENSION or self._count * (4 * dimension + Sketch.size(dimension)) > room:
             self._sketch = None
             return None
         vectors = self._vectors[:self._count]

@@ -51,7 +51,9 @@ class Ranker:
         self._rows = RowLists(connection)
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
-        self._changes = records.changes = Changes()
+        self._edits = Changes(self._vectors.changes)   # since it was asked what is nearest
+        self._told = False         # whether the lists of rows heard of edits in the transaction that is open
+        self._changes = records.changes = Changes(self._edits)
         self._expired: set[int] = set()   # rows that the layout lacks for that
         self._known = 0            # the highest row that the layout has heard of
         self._looked_to = 0        # the highest row that was looked at for what is nearest
@@ -106,35 +108,48 @@ class Ranker:
         What has expired, and is told, is for the caller to see, and whether those `beside` meet them.
         """
         self._records.complete()
-        if self._changes:
-            self._current()   # what was edited or deleted has another vector, or none
+        self._tell_rows()
         self._looked_to = self._records.last_row
         rows = self._rows.of(within, self._looked_to)
         POOL.used(self)
         others = np.array(sorted(beside), np.int64)
         return self._vectors.nearest(rows, vector, most) | self._vectors.nearest(others, vector, len(others))
 
+    def _tell_rows(self) -> None:
+        """The lists of rows hear of what was edited or deleted."""
+        if not self._edits:
+            return
+        if self._edits.everything:
+            self._rows.drop()
+        self._rows.change(sorted(self._edits.rows))
+        self._edits.clear()
+        self._told = True
+
     def committed(self) -> None:
         """The transaction was committed."""
         self._committed, self._uncommitted, self._changes.uncommitted = self._records.last_row, False, False
+        self._vectors.committed()
+        self._told = False
 
     def undone(self) -> None:
         """The transaction was rolled back."""
         if self._uncommitted:
             self.drop()
+        if self._told:
+            self._rows.drop()
+            self._told = False
         self._changes.uncommitted = False
         self._committed = self._records.last_row
         if self._looked_to > self._committed:
             self._rows.cut(self._committed)
-            self._vectors.changed(np.arange(self._committed + 1, self._looked_to + 1))
             self._looked_to = self._committed
+        self._vectors.undone()
         self._known = min(self._known, self._committed)   # rows above may be given to other records
 
     def drop(self) -> None:
         """Gives back what is kept; the next search reads it again."""
         self._layout, self._uncommitted = None, False
         self._rows.drop()
-        self._vectors.drop()
         self._filters = Filters(self._connection)
         self._vocabulary.changed()
 
@@ -175,14 +190,10 @@ class Ranker:
         self._uncommitted |= self._changes.uncommitted or last > self._committed
         if self._layout is None or self._changes.everything:
             self._filters = Filters(self._connection)
-            self._vectors.drop()
-            self._rows.drop()
             layout, since = Layout.empty(), Since()
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
-            self._rows.change(since.changed)
-            self._vectors.changed(np.asarray(since.changed, np.int64))
         self._layout = layout.changed(np.asarray(since.changed, np.int64), read_outline(self._connection, since))
         self._granularities = Granularities(self._layout)
         self._known = last

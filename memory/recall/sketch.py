@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Slots = NDArray[np.int32]
 Places = NDArray[np.intp]
 
 PARTS = (96, 4), (64, 6)   # numbers of a part, at most; and one for so many of a vector's
@@ -58,7 +59,7 @@ class Sketch:
                 kept[first:last] = part
         self.count = len(vectors)
 
-    def near(self, slots: NDArray[np.int32], question: Floats, most: int, exact: Callable[[NDArray[np.int32]], Floats]) -> Places:
+    def near(self, slots: Slots, question: Floats, most: int, exact: Callable[[Slots], Floats]) -> Places:
         """Which of these slots, by their index, may be among the `most` nearest: all that are, or are as near as the last of
         them, and some that are not. `exact` gives the dot products of slots.
         """
@@ -95,7 +96,7 @@ def _directions(sample: Floats, count: int) -> Floats:
     return np.ascontiguousarray((found @ turned)[:, :count], np.float32)
 
 
-def _dots(part: Floats, slots: NDArray[np.int32], asked: Floats) -> Floats:
+def _dots(part: Floats, slots: Slots, asked: Floats) -> Floats:
     if FEW * len(slots) > len(part):
         dots: Floats = np.vecdot(part, asked)[slots]
         return dots

@@ -1,7 +1,7 @@
 """The vector arm: the cosine of the question with a record, and with a turn's window; an exact scan, the filters first.
 
 The matrix is kept in memory while there is room for it, and changes with the store. A larger store's vectors are read from its
-file for each search, in blocks, and turns then count without their windows.
+file for each search, in blocks, the newest alone where there are very many, and turns then count without their windows.
 """
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from memory.sqlite.vectors import VectorSet, VectorTable
 from memory.sqlite.vocabulary import Rows
 
 NUMBER = 4   # bytes, in memory
+MOST_SCANNED = 200_000   # vectors that are read from a file for a search, the newest: a second's work
+MOST_READ = 5_000        # that are read to compare a new text with, the newest: 25 ms
 NO_VECTORS = ("this store has no vectors yet: they are made in the background once an agent of the bundle searches with `mode` "
               "hybrid or semantic; see `memrelay status`")
 
@@ -41,7 +43,9 @@ class VectorArm:
         self._table, self._meaning = table, meaning
         self._matrix: Matrix | None = None
         self._of: tuple[int, str] | None = None   # the set that the matrix has: its place and its embedder
-        self._changes = table.changes = Changes()
+        self.changes = table.changes = Changes()   # told of every edit too
+        self._seen: set[int] = set()   # what the matrix was told of in the transaction that is open
+        self._anew = False             # whether it was read anew there
 
     def search(self, scene: Scene, asked: str, *, floor: bool = True) -> VectorFound:
         """Scores of all records that have a vector; without the `floor` any is enough to be found. Raises EmbeddingFault, and
@@ -57,7 +61,8 @@ class VectorArm:
         budget = meaning.matrices.budget
         if len(scene.layout) * one.dimension * NUMBER > budget:
             self.drop()
-            raw, known = _scanned(in_blocks(self._table.read(one)), scene.layout, question)
+            newest = int(scene.layout.row.max(initial=0)) - MOST_SCANNED
+            raw, known = _scanned(in_blocks(self._table.read(one, max(newest, 0))), scene.layout, question)
         else:
             raw, known = self._current(one).cosines(scene.layout, question, scene.allowed)
             meaning.matrices.used(self)
@@ -65,24 +70,33 @@ class VectorArm:
         return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least if floor else 0.0)
 
     def nearest(self, rows: Rows, question: Floats, most: int) -> dict[int, float]:
-        """Row -> cosine of those of `rows` (ascending) that are nearest to a question of the set that is searched."""
+        """Row -> cosine of those of `rows` (ascending) that are nearest to a question of the set that is searched; where the
+        matrix has no room, of the newest `MOST_READ` of them.
+        """
         one, meaning = self._table.serving(), self._meaning
         if one is None or meaning is None or not len(rows):
             return {}
         if (int(rows[-1]) + 1) * one.dimension * NUMBER > meaning.matrices.budget:
             self.drop()
-            matrix = Matrix(one.dimension)   # of these alone, and not kept
+            rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)   # of these alone, and not kept
             matrix.add(self._table.read_rows(one, rows.tolist()))
             return matrix.nearest(rows, question, most)
         found = self._current(one).nearest(rows, question, most, room=meaning.matrices.budget)
         meaning.matrices.used(self)
         return found
 
-    def changed(self, rows: Rows) -> None:
-        """These records were edited or deleted, or that was undone: the table has what is theirs now."""
-        if self._matrix is not None:
-            for row in rows.tolist():
-                self._changes.add(row)
+    def committed(self) -> None:
+        """What the matrix has seen stays."""
+        self._seen.clear()
+        self._anew = False
+
+    def undone(self) -> None:
+        """What the matrix has seen since the last commit is looked at again."""
+        if self._anew:
+            self.drop()
+        for row in self._seen:
+            self.changes.add(row)
+        self.committed()
 
     def drop(self) -> None:
         """Gives back what is kept."""
@@ -101,15 +115,16 @@ class VectorArm:
     def _current(self, one: VectorSet) -> Matrix:
         """The matrix as of now."""
         matrix, of = self._matrix, (one.place, one.fingerprint)
-        if matrix is None or of != self._of or self._changes.everything or matrix.wasteful:
+        if matrix is None or of != self._of or self.changes.everything or matrix.wasteful:
             matrix, self._of = Matrix(one.dimension), of
             matrix.add(self._table.read(one))
-            self._matrix = matrix
-        elif self._changes:
-            rows = sorted(self._changes.rows)
+            self._matrix, self._anew = matrix, True
+        elif self.changes:
+            rows = sorted(self.changes.rows)
+            self._seen.update(rows)
             matrix.remove(np.array(rows, np.int64))
             matrix.add(self._table.read_rows(one, rows))
-        self._changes.clear()
+        self.changes.clear()
         return matrix
 
 
@@ -127,6 +142,6 @@ def _scanned(blocks: Iterable[list[tuple[int, bytes]]], layout: Layout, question
     for some in blocks:
         rows = np.array([row for row, vector in some if vector and row < size], np.int64)
         vectors = b"".join([vector for row, vector in some if row < size])
-        cosines[rows] = np.frombuffer(vectors, "<f2").reshape(len(rows), len(question)).astype(np.float32) @ question
+        cosines[rows] = np.vecdot(np.frombuffer(vectors, "<f2").reshape(len(rows), len(question)).astype(np.float32), question)
         known[rows] = True
     return cosines[layout.row], known[layout.row]

@@ -11,6 +11,7 @@ from memory.embedding.loading import LazyEmbedder
 from memory.embedding.questions import Question, Questions
 from memory.memory_id import path_of
 from memory.operations.entries_write import NewEntry, Written, write_entry
+from memory.recall import vector_arm
 from memory.recall.meaning import Meaning
 from memory.recall.pool import Pool
 from memory.sqlite.filters import Conditions
@@ -55,6 +56,33 @@ def test_the_nearest_are_those_of_the_memory_however_near_others_are(store: Stor
             write(tx, degrees, memory=memory, mode="create")
 
         assert nearest(tx, 85) == [2] and nearest(tx, 10, 2) == [1, 2] and set(nearest(tx, 0, 9)) == {1, 2, 3}
+
+
+def test_an_edit_that_is_undone_was_seen_meanwhile_and_is_not_any_more(store: Store) -> None:
+    with store.transaction() as tx:
+        for degrees in (0, 90):
+            write(tx, degrees, mode="create")
+        assert nearest(tx, 90) == [2]
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        place = tx.records.oldest({"scope": "m"})
+        assert place is not None
+        tx.records.delete(place)
+        assert nearest(tx, 0, 9) == [2]
+        raise ZeroDivisionError
+    with store.transaction() as tx:
+        assert nearest(tx, 0, 9) == [1, 2]
+    store.close()
+
+
+def test_without_room_for_all_the_newest_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_arm, "MOST_READ", 2)
+    meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
+    store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), 0, meaning)
+    with store.transaction() as tx:
+        for degrees in (0, 90, 180):
+            write(tx, degrees, mode="create")
+        assert nearest(tx, 0, 9) == [2, 3]
+    store.close()
 
 
 def test_what_is_undone_edited_or_deleted_is_not_near_any_more(store: Store) -> None:

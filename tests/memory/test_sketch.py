@@ -50,12 +50,13 @@ def test_it_is_what_a_plain_scan_finds(*, count: int, directions: int, noise: fl
             assert list(matrix.nearest(rows, question, most).items()) == plain(vectors, rows, question, most)
 
 
-def test_it_takes_its_room_and_no_more() -> None:
+def test_without_room_for_a_sketch_there_is_none_and_the_same_is_found() -> None:
     matrix, made = Matrix(DIMENSION), make_vectors(9000, 8, 0.1, 1)
     matrix.add([(row, vector.tobytes()) for row, vector in enumerate(made, 1)])
     rows, question, before = np.arange(1, 9001), made[0].astype(np.float32), matrix.nbytes
+    bare = 9000 * DIMENSION * 4
 
-    without = matrix.nearest(rows, question, 5, room=before)
+    without = matrix.nearest(rows, question, 5, room=bare)
     assert matrix.nbytes == before
-    assert matrix.nearest(rows, question, 5) == without and before < matrix.nbytes < 2 * before
-    assert matrix.nearest(rows, question, 5, room=before) == without and matrix.nbytes == before
+    assert matrix.nearest(rows, question, 5, room=2 * bare) == without and before < matrix.nbytes < 2 * before
+    assert matrix.nearest(rows, question, 5, room=bare) == without and matrix.nbytes == before
