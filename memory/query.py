@@ -13,6 +13,7 @@ from memory.words import BREAK, in_letters, taken_apart, tokens
 MAX_WORDS = 256   # FTS5 takes seconds for some thousands: its time grows with their square, and with each hit in a long text
 MAX_ITEMS = 4096  # different things between spaces; also where their words are not all wanted
 MAX_CHARS = 1 << 16   # of these together
+MAX_PREFIXES = 16   # each stands for all words that begin like it, which may be all that there are
 MAX_FILTERS = 64  # SQLite has a limit on the depth of a condition
 
 _ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')
@@ -58,7 +59,7 @@ class _Reading:
 
 
 def parse(text: str) -> Query:
-    """Reads a query. Raises Refused where it has more than MAX_ITEMS different items, MAX_CHARS in them or MAX_FILTERS."""
+    """Reads a query. Raises Refused where it has more than one of the bounds above."""
     items = dict.fromkeys(_ITEM.findall(text.encode(errors="replace").decode().translate(_NOTHING)))
     _check_size(items)
     reading = _Reading()
@@ -66,6 +67,8 @@ def parse(text: str) -> Query:
         _read(item, reading)
     query = Query(**{name: tuple(dict.fromkeys(values)) for name, values in reading.found.items()},
                   after_ms=max(reading.after, default=None), before_ms=min(reading.before, default=None))
+    if len(query.prefixes) + sum(one.rstrip(")").endswith("*") for one in query.excluded) > MAX_PREFIXES:
+        raise Refused(f"the query has more than {MAX_PREFIXES} words that end with a star; at most as many are taken")
     if len(query.kinds) + len(query.scopes) + len(query.tags) > MAX_FILTERS:
         raise Refused(f"the query names more than {MAX_FILTERS} kinds, scopes and tags; at most as many are taken")
     if query.excluded and not query.wants_words and not query.filters:
