@@ -127,10 +127,13 @@ class Transient(Exception):
 
     after_s: float | None = None
 
-    def __init__(self, reason: str, after_s: float | None = None) -> None:
-        """`after_s` is when it may be worth while, up to five minutes; by default a pause that doubles each time."""
+    def __init__(self, reason: str, after_s: float | None = None, *, counts: bool = True) -> None:
+        """`after_s` is when it may be worth while, up to five minutes; by default a pause that doubles each time.
+
+        It is given up after `worker.retries` times, but for those that do not count: then the block itself comes to an end.
+        """
         super().__init__(reason)
-        self.after_s = None if after_s is None else float(after_s)
+        self.after_s, self.counts = None if after_s is None else float(after_s), counts
 
 
 Handle = Callable[[Call, Any], Message | None]

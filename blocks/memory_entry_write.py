@@ -71,4 +71,4 @@ def _vector(call: Call) -> Question | None:
     except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
         if awaited.after_s > MOST_S:
             return None
-        raise Transient(str(awaited), awaited.after_s) from awaited
+        raise Transient(str(awaited), awaited.after_s, counts=False) from awaited

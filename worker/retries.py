@@ -35,8 +35,8 @@ class Retries:
         """To be put off with the next `keep_some`; or, where it was tried often enough, the reason to give it up."""
         memory_id = self._origins.get(work.key, "")
         kept = stores.get(memory_id).pending.find(work.key) if memory_id else None
-        attempts = (kept.attempts if kept else 0) + 1
-        if attempts > self._limits.retries:
+        attempts = max(1, (kept.attempts if kept else 0) + fault.counts)
+        if fault.counts and attempts > self._limits.retries:
             return f"{told(fault)} (tried {attempts} times; worker.retries is {self._limits.retries})"
         due = self._now_ms + int(1000 * pause_s(fault, work.key, attempts, self._limits))
         if kept is not None:

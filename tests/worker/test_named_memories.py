@@ -123,3 +123,19 @@ def test_a_merge_is_undone_also_where_the_bundle_names_another_store() -> None:
         assert call(house, uid, "entries.get", {"id": entry["id"]})["content"] == "tea" != record["content"]
         assert call(house, uid, "records.list")["total"] == 0
         assert "names no store" in refused(house, uid, "records.list", store="instances/other/memories")[1]
+
+
+def test_what_a_block_hears_is_written_however_few_retries_there_are_for_its_vector() -> None:
+    uid = make_uid()
+    bundle = make_bundle(uid, make_agent("keep", "memory_entry_write", {
+        "memory_id": "instances/${pipeline_uid}/memories", "memory": "notes"}, hears="User"))
+    with embedding_server() as server, House() as house:
+        house.start_worker(bundles=[bundle], embedding=options(server), limits={"retries": 1})
+        memory = str(house.client.answer(uid, FACTS[0])["memory_id"])
+        wait_for(lambda: vectors(house, uid) == 1, "it has its vector", 20)
+        server.delay_s = 0.4
+        house.client.enter(uid, FACTS[1])
+
+        wait_for(lambda: call(house, uid, "entries.list", {"memory_id": memory})["total"] == 2 or house.dead_letters(uid),
+                 "it is written", 20)
+        assert not house.dead_letters(uid)
