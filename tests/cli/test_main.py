@@ -1,5 +1,6 @@
 """The front door: what `memrelay` alone does, and how much of the house it wakes."""
 import importlib
+import keyword
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,7 +69,8 @@ def test_completing_a_command_loads_no_part_that_a_command_needs(program: Progra
 
 def in_its_file(name: str) -> Any:
     """What `memrelay NAME` is made of: a function, or the list of a group's."""
-    return getattr(importlib.import_module(f"cli.commands.{name}"), name)
+    word = name + "_" * keyword.iskeyword(name)
+    return getattr(importlib.import_module(f"cli.commands.{word}"), word)
 
 
 GROUPS = {name: in_its_file(name) for name in COMMANDS if isinstance(in_its_file(name), list)}

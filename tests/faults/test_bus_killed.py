@@ -33,7 +33,7 @@ def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> 
             undone, back = [], []
             for _ in range(KILLS):
                 time.sleep(moments.uniform(0.02, 0.4))
-                wait_for(lambda: house.client.redis.xlen(input_of(uid)), "something is under way")
+                wait_for(lambda: house.client.redis.xlen(input_of(uid)) or not feeder.is_alive(), "something is under way")
                 house.kill_server()
                 wait_for(lambda: served.get("/ready").status == 503, "/ready tells that the server is gone")
                 house.server.start()

@@ -121,7 +121,7 @@ class Crowd:
         """Perhaps something happens, and whoever was paused for long enough goes on."""
         for until, worker in [one for one in self._paused if one[0] < time.monotonic()]:
             self._paused.remove((until, worker))
-            os.kill(worker.pid, signal.SIGCONT)
+            self._go_on(worker)
         if self._moments.random() > 0.15:
             return
         paused = [worker for _, worker in self._paused]
@@ -138,6 +138,10 @@ class Crowd:
         os.kill(worker.pid, signal.SIGSTOP)
         self._paused.append((time.monotonic() + self._moments.choice([0.3, 1.5 * LEASE_S, 3 * LEASE_S]), worker))
 
+    def _go_on(self, worker: ChildProcess) -> None:
+        if worker.lives:   # one that was ending when it was paused may be gone
+            os.kill(worker.pid, signal.SIGCONT)
+
     def _killed_one(self, worker: ChildProcess) -> None:
         worker.kill()
 
@@ -147,5 +151,5 @@ class Crowd:
     def recover(self) -> None:
         """All go on, and one at least is there."""
         for _, worker in self._paused:
-            os.kill(worker.pid, signal.SIGCONT)
+            self._go_on(worker)
         self._house.start_worker(limits=LIMITS)

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from bus.wire import reply_channel
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_relay, make_uid
 from tests.support.client import input_of, make_envelope
@@ -20,7 +21,7 @@ class Receipts:
 
     def __init__(self, house: House, uid: str) -> None:
         """Of one pipeline."""
-        self._house, self._uid, self._channel = house, uid, f"reply:{uid}"
+        self._house, self._uid, self._channel = house, uid, reply_channel(uid, "receipts")
         self._heard: list[Any] = []
         self._subscribed = house.client.redis.pubsub()
 

@@ -31,6 +31,7 @@ METHODS = ("GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "HEAD", 
 NAMES = {"swarm": ("chat", "vault", "nosuch", "%2e%2e"), "alias": ("memory_write_", "vault_", "hook_", "nobody"),
          "token": ("x", "env:OTHERS_TOKEN", "OTHERS_TOKEN"), "name": ("chat.js", "x"), "ident": ("1-0", "2-0"),
          "guid": ("nobody", "search")}
+IDS = ("id", "memory_id", "entry_id")   # which hold their pipeline's uid
 QUERIES = ("", "", "", "", "?wait=0.2", "?wait=0.2", "?limit=1", "?limit=1000", "?swarm=vault", "?swarm=chat", "?page=2",
            "?order=desc", "?pipeline={uid}", "?cursor=0-1", "?seen=x", "?next=/pipelines/{uid}", "?cursor=WyJuIiwgInUiXQ==")
 HEADERS: tuple[tuple[str, ...], ...] = (
@@ -53,6 +54,7 @@ class World(NamedTuple):
     heads: list[tuple[str, ...]]
     right: tuple[str, ...]   # the one with which everything is allowed in the own pipeline
     before: tuple[Any, ...]
+    ids: tuple[str, ...]     # of its named memory, and of what that holds
 
 
 def others_bundle() -> Json:
@@ -98,15 +100,17 @@ async def bury(root: Path) -> None:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with Served(secrets=SECRETS, WEB__RATE="0") as served:
         served.house.deploy(make_bundle(MINE), others_bundle())
+        memory = served.post("/api/v1/memories", {"project_id": OTHER, "name": f"name-{CANARY}"}).json["id"]
+        entry = served.post(f"/api/v1/memories/{memory}/entries", {"content": CANARY}).json["id"]
         for number in range(5):
             served.house.client.ask(OTHER, f"/write {CANARY} {number}")
         asyncio.run(bury(served.house.root))
         paths = sorted({route.path for route in routes_of(tmp_path_factory.mktemp("routes"))})
-        often = [path for path in paths if path.endswith(("/messages", "/{alias}", "/v1/pipelines/{uid}"))] * 3
+        often = [path for path in paths if path.endswith(("/messages", "/{alias}", "/v1/pipelines/{uid}"))] * 8
         heads = heads_for(served.house.root)
         right = (f"Authorization: Bearer {make_key(served.house.root, pipelines=(MINE,)).text}",)
         await_closed(served)
-        yield World(served, paths + often, heads, right, state_of(served))
+        yield World(served, paths + often, heads, right, state_of(served), (memory, entry))
 
 
 def make_request(dice: random.Random, world: World) -> Request:
@@ -115,6 +119,7 @@ def make_request(dice: random.Random, world: World) -> Request:
     if uid == MINE and method == "DELETE":
         method = "GET"   # else there would soon be nothing that the right keys could do
     names = {name: dice.choice(some) for name, some in NAMES.items()}
+    names |= {name: dice.choice((*world.ids, f"mem_{uid}_{'0' * 32}", f"me_{uid}_x", "nobody")) for name in IDS}
     path = dice.choice(world.templates).format(uid=uid, trigger="memory_write", **names)
     query, extra = dice.choice(QUERIES).format(uid=uid), dice.choice(HEADERS)
     if method == "GET" and uid != MINE and dice.random() < 0.1:

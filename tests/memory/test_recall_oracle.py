@@ -124,7 +124,8 @@ class World:
         filters = {"kind": kind} if kind else {}
         found = search(tx, SearchInput(" ".join(words), PLENTY, filters, mode="hybrid", language="none", limit=1000))
         expected = defaultdict(float)
-        for one in self.records if coverage(words, self.records) >= 0.4 else ():
+        least = 0.3 if len(words) == 2 else 0.4   # of what is asked for, what has to be known
+        for one in self.records if coverage(words, self.records) >= least else ():
             raw = score(words, one, self.records)
             if raw > 0 and kind in ("", one.kind):
                 expected[one.guid] = raw / (raw + 8)

@@ -1,6 +1,7 @@
 """The real program as a user starts it: `python -m cli.main ...` in a folder of its own."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,7 +42,8 @@ class Program:
 
     def __enter__(self) -> Self:
         """A folder to live in."""
-        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="memrelay-test-")))
+        self.folder = Path(tempfile.mkdtemp(prefix="memrelay-test-"))
+        self._stack.callback(self._remove_folder)
         self.root, self.bus, self._said = self.folder / "memory", self.folder / "bus", self.folder / "up.log"
         ours = {"MEMRELAY_MEMORY__ROOT": str(self.root), "MEMRELAY_BUS__DATA": str(self.bus), "PYTHONPATH": str(CHECKOUT),
                 "MEMRELAY_WEB__PORT": "0"}
@@ -54,6 +56,14 @@ class Program:
             self._up.kill()
             self._up.wait()
         self._stack.close()
+
+    def _remove_folder(self) -> None:
+        """A server whose program was killed may be writing yet."""
+        def gone() -> bool:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return not self.folder.exists()
+
+        wait_for(gone, "the folder is gone")
 
     @property
     def said(self) -> str:
