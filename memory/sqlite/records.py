@@ -165,6 +165,7 @@ class RecordTable:
 
     def remove(self, place: Place) -> None:
         """Takes a record out of the table; nothing of it is kept."""
+        self._last_seqs.clear()   # it may be a thread's last; where a record was found, none waits
         self._index.gone(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)

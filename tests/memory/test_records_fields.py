@@ -158,3 +158,11 @@ def test_the_history_keeps_further_fields_and_gives_them_back(store: Store) -> N
     assert (back.data, back.key, back.in_context, back.seq) == ({"a": 1}, "k", True, 0)
     store.close()
     assert inspect(Path(store.path)).guids == []
+
+
+def test_the_next_turn_follows_those_that_are_there_also_within_one_transaction(store: Store) -> None:
+    with store.transaction() as tx:
+        gone = perform(tx, "records.create", content="tea", thread="t", seq=27)
+        perform(tx, "records.delete", guid=gone.guid)
+
+        assert perform(tx, "records.create", content="tea", thread="t").seq == 0
