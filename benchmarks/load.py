@@ -29,7 +29,7 @@ class Load:
             first = _whole_answer(one)
             one.setblocking(False)
             self._selector.register(one, selectors.EVENT_READ, one)
-        self._status, self._end = first[:12], first[-2:]
+        self._status, self._end = first[:12], first[-1:]
         self._body = first.partition(b"\r\n\r\n")[2][:2]
 
     def run(self, seconds: float) -> Counted:

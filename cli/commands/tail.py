@@ -58,9 +58,8 @@ def tail(pipeline: Pipeline, *, swarm: Swarms = None, since: Since = "10", no_fo
                 for name in swarms:
                     await follower.follow(spoken.home_of(name), name, lambda _: bell.set())
             history = await _begin(line, spoken.home_of, swarms, since)
-            await _print_unread(history, _as_json if as_json else _as_text)
-            if not no_follow:
-                await _follow(history, _as_json if as_json else _as_text, bell)
+            show = _as_json if as_json else _as_text
+            await (_print_unread(history, show) if no_follow else _follow(history, show, bell))
 
     try:
         run(command)
@@ -76,7 +75,8 @@ async def _begin(line: Line, home_of: HomeOf, swarms: Sequence[str], since: str)
 
 
 async def _follow(history: History, show: Print, bell: asyncio.Event) -> None:
-    """Prints whenever the bell rings. What is printed comes from the log alone, page by page, however slow the reader is."""
+    """Prints what is there, and again whenever the bell rings. What is printed comes from the log alone, page by page, however slow the reader is."""
+    bell.set()
     while True:
         await _rung(bell)
         bell.clear()
