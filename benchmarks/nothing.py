@@ -1,8 +1,13 @@
 """usage: nothing.py. An aiohttp handler that does nothing, the measure of benchmarks/webhooks.py; says its port."""
-import asyncio
+import sys
+from pathlib import Path
 
 import uvloop
 from aiohttp import web
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.listening import listen
 
 
 async def nothing(_: web.Request) -> web.Response:
@@ -14,11 +19,7 @@ async def serve() -> None:
     """Until it is killed."""
     app = web.Application()
     app.router.add_post("/webhooks/{uid}/{alias}", nothing)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.Event().wait()
+    await listen(app)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,10 @@
 The same number of writes goes into one pipeline's input, and evenly into fifty; measured is the time until the last result is
 in the logs. Prints messages a second and the ratio, and writes both with every round as JSON.
 """
-import argparse
-import json
 import os
-import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -22,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from benchmarks.blocking import BlockingConnection  # noqa: E402  the checkout is no installed package here
-from bus.embedded.launcher import EmbeddedServer  # noqa: E402
+from benchmarks.trial import bus_of_its_own, end, keep, options  # noqa: E402
 from bus.resp import EXEC, MULTI, pack  # noqa: E402
 from bus.wire import input_key, swarm_key  # noqa: E402
 
@@ -37,20 +32,17 @@ def writes(uids: list[str], count: int) -> bytes:
     return b"".join([*parts, EXEC])
 
 
-def measure(folder: Path, uids: list[str], count: int) -> float:
+def measure(uids: list[str], count: int) -> float:
     """Messages a second of one drain; the worker is started and ended here, on a server of its own."""
-    server = EmbeddedServer(folder / "bus")
-    server.start()
-    socket = str(server.socket_path)
-    worker = subprocess.Popen([sys.executable, HERE / "serve.py", socket, folder / "memory", *uids])
-    try:
-        connection = BlockingConnection(socket)
-        _drain(connection, uids, 2 * len(uids))   # its start, and the stores' first opening
-        return count / _drain(connection, uids, count)
-    finally:
-        worker.send_signal(signal.SIGTERM)
-        worker.wait(20)
-        server.stop()
+    with bus_of_its_own("pipelines") as (folder, server):
+        socket = str(server.socket_path)
+        worker = subprocess.Popen([sys.executable, HERE / "serve.py", socket, folder / "memory", *uids], text=True)
+        try:
+            connection = BlockingConnection(socket)
+            _drain(connection, uids, 2 * len(uids))   # its start, and the stores' first opening
+            return count / _drain(connection, uids, count)
+        finally:
+            end([worker])
 
 
 def _drain(connection: BlockingConnection, uids: list[str], count: int) -> float:
@@ -77,26 +69,21 @@ def _said(connection: BlockingConnection, uids: list[str]) -> int:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--messages", type=int, default=20_000)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     cases = {"one": ["p0"], "fifty": [f"p{number}" for number in range(50)]}
     rounds = []
     for _ in range(given.rounds):
         rounds.append({})
         for name, uids in cases.items():
-            folder = Path(tempfile.mkdtemp(prefix="pipelines"))
-            rounds[-1][name] = measure(folder, uids, given.messages)
-            shutil.rmtree(folder)
+            rounds[-1][name] = measure(uids, given.messages)
     ratios = [one["fifty"] / one["one"] for one in rounds]
     result = {"cores": os.cpu_count(), "rounds": rounds, "ratios": ratios, "ratio": statistics.median(ratios)}
     for name in cases:
         print(f"{name} pipeline(s): {statistics.median(one[name] for one in rounds):,.0f} messages a second")
     print(f"fifty pipelines keep {result['ratio']:.2f} of one's rate (rounds: {', '.join(f'{ratio:.2f}' for ratio in ratios)})")
-    if given.json:
-        given.json.write_text(json.dumps(result, indent=1))
+    keep(result, given.json)
 
 
 if __name__ == "__main__":

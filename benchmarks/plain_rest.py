@@ -7,11 +7,16 @@ import asyncio
 import sys
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 import aiosqlite
 import uvloop
 from aiohttp import web
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.listening import listen
 
 SCHEMA = """
 PRAGMA journal_mode = WAL;
@@ -60,11 +65,7 @@ async def serve(file: str) -> None:
         app[DATABASE], app[WRITING] = database, asyncio.Lock()
         app.router.add_post("/v1/pipelines/{uid}/records", create)
         app.router.add_get("/v1/pipelines/{uid}/records/{guid}", get)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        print(runner.addresses[0][1], flush=True)
-        await asyncio.Event().wait()
+        await listen(app)
 
 
 if __name__ == "__main__":

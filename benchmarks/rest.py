@@ -5,32 +5,27 @@ goes over the bus and back; the plain one (benchmarks/plain_rest.py) is one proc
 second, at that pace; as many as there are answers for, over 64 connections; and one after the other. Then what a call costs
 over the bus alone, beside the same operation on a store of one's own.
 """
-import argparse
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.bundle import make_bundle  # noqa: E402  the checkout is no installed package here
-from benchmarks.load import Load  # noqa: E402
-from benchmarks.paced import one_by_one, paced  # noqa: E402
-from benchmarks.webhooks import UNLIMITED  # noqa: E402
-from bus.address import Address  # noqa: E402
-from bus.call import NewCall  # noqa: E402
-from bus.embedded.launcher import EmbeddedServer  # noqa: E402
-from bus.request import Requester  # noqa: E402
-from cli.embedded import open_store  # noqa: E402
+from benchmarks.bundle import make_bundle
+from benchmarks.load import Load
+from benchmarks.paced import one_by_one, paced
+from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
+from bus.address import Address
+from bus.call import NewCall
+from bus.request import Requester
+from cli.embedded import open_store
 
 UID = "bench"
 PATH = f"/v1/pipelines/{UID}/records"
@@ -82,27 +77,13 @@ def _ask(port: int, request: bytes) -> bytes:
 
 def start_plain(folder: Path) -> Served:
     """The peer."""
-    process = subprocess.Popen([sys.executable, HERE / "plain_rest.py", folder / "plain.db"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return Served("plain", [process], int(process.stdout.readline()))
+    process, port = start_peer("plain_rest.py", folder / "plain.db")
+    return Served("plain", [process], port)
 
 
 def start_ours(folder: Path, socket: Path) -> Served:
     """A worker, and `memrelay web`."""
-    (folder / "bundle.json").write_text(json.dumps(make_bundle(UID)))
-    environment = os.environ | UNLIMITED | {
-        "MEMRELAY_BUS__URL": f"unix://{socket}", "MEMRELAY_MEMORY__ROOT": str(folder / "memory"), "MEMRELAY_WEB__PORT": "0",
-        "MEMRELAY_LOG__FORMAT": "json"}
-    command = [sys.executable, "-m", "cli.main"]
-    subprocess.run([*command, "deploy", folder / "bundle.json"], env=environment, cwd=HERE.parent, check=True,
-                   stdout=subprocess.DEVNULL)
-    started = [subprocess.Popen([*command, role], env=environment, cwd=HERE.parent, stderr=subprocess.PIPE, text=True)
-               for role in ("worker", "web")]
-    for process, event in zip(started, ("pipelines_served", "web_ready"), strict=True):
-        assert process.stderr is not None
-        while (told := json.loads(process.stderr.readline()))["event"] != event:
-            pass
-    return Served("memrelay", started, int(told["url"].rpartition(":")[2]))
+    return Served("memrelay", *start_product(folder, socket, make_bundle(UID), ["worker", "web"]))
 
 
 async def over_the_bus(socket: Path, guid: str) -> Figures:
@@ -165,28 +146,18 @@ def report(rounds: dict[str, dict[str, list[Figures]]], bus: Figures, own: Figur
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = options(__doc__, rounds=5)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="rest"))
-    bus = EmbeddedServer(folder / "bus")
-    bus.start()
     services: list[Served] = []
-    try:
-        services += [start_plain(folder), start_ours(folder, bus.socket_path)]
-        rounds = run_rounds(services, given.rounds, given.seconds)
-        result = report(rounds, asyncio.run(over_the_bus(bus.socket_path, services[1].guid)), by_itself(folder))
-    finally:
-        for process in [process for one in services for process in one.processes]:
-            process.terminate()
-            process.wait(20)
-        bus.stop()
-        shutil.rmtree(folder)
-    if given.json:
-        given.json.parent.mkdir(exist_ok=True)
-        given.json.write_text(json.dumps(result, indent=1))
+    with bus_of_its_own("rest") as (folder, bus):
+        try:
+            services += [start_plain(folder), start_ours(folder, bus.socket_path)]
+            rounds = run_rounds(services, given.rounds, given.seconds)
+            result = report(rounds, asyncio.run(over_the_bus(bus.socket_path, services[1].guid)), by_itself(folder))
+        finally:
+            end([process for one in services for process in one.processes])
+    keep(result, given.json)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """usage: run.py [--quick] [--yardstick DIR] [drive.py's own options ...]. What `make bench` runs.
 
 Puts our worker into the yardstick's driver, beside its straight-line program and its framework handlers, with five relays and
-with fifty more, and measures fifty pipelines against one, and our webhook against an aiohttp handler that does nothing. The
-yardstick is a folder of fixed programs, ../shared/bench by default; it gets an environment of its own. Tables are printed, and
-every round is in benchmarks/results/*.json.
+with fifty more, and measures fifty pipelines against one, our webhook against an aiohttp handler that does nothing, and REST
+against a plain aiohttp and aiosqlite service. The yardstick is a folder of fixed programs, ../shared/bench by default; it gets
+an environment of its own. Tables are printed, and every round is in benchmarks/results/*.json.
 """
 import argparse
 import subprocess
@@ -48,7 +48,7 @@ def main() -> int:
         return 1
     RESULTS.mkdir(exist_ok=True)
     status = drive(given.yardstick, [*(QUICK if given.quick else []), *options])
-    for name in ("pipelines", "webhooks"):
+    for name in ("pipelines", "webhooks", "rest"):
         status = subprocess.run([sys.executable, HERE / f"{name}.py", "--json", RESULTS / f"{name}.json"],
                                 check=False).returncode or status
     return status

@@ -6,26 +6,22 @@ interleaved; printed are medians of the requests a second and of the processor's
 brackets the ratios to the handler that does nothing.
 """
 import argparse
-import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.blocking import BlockingConnection  # noqa: E402  the checkout is no installed package here
-from benchmarks.bundle import make_bundle  # noqa: E402
-from benchmarks.load import Load  # noqa: E402
-from bus.embedded.launcher import EmbeddedServer  # noqa: E402
-from bus.resp import pack  # noqa: E402
-from bus.wire import input_key  # noqa: E402
+from benchmarks.blocking import BlockingConnection
+from benchmarks.bundle import make_bundle
+from benchmarks.load import Load
+from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
+from bus.resp import pack
+from bus.wire import input_key
 
 UID, ALIAS, TOKEN = "bench", "memory_write", "a-token-of-the-usual-length-0123"
 BODY = b'{"text": "record 42 of a store that remembers what was said about gardens, rivers and trains"}'
@@ -33,7 +29,6 @@ REQUEST = (f"POST /webhooks/{UID}/{ALIAS} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthori
            f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n").encode() + BODY
 ROWS = {"nothing": "", "everysec": "everysec", "always": "always"}   # row -> how the bus syncs
 Rounds = dict[str, list[dict[str, float]]]
-UNLIMITED = {"MEMRELAY_WEB__RATE": "0", "MEMRELAY_BUS__MAX_BACKLOG": str(10**9), "MEMRELAY_BUS__MAX_BACKLOG_BYTES": str(10**12)}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -49,27 +44,13 @@ class Server(NamedTuple):
         return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def start_nothing() -> Server:
-    """The handler that does nothing."""
-    process = subprocess.Popen([sys.executable, HERE / "nothing.py"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return Server(process, int(process.stdout.readline()))
-
-
 def start_ours(folder: Path, socket: Path) -> Server:
     """`memrelay web`, with one pipeline whose agent wants a token."""
     bundle = make_bundle(UID)
     for agent in bundle["agents"]:
         agent["wf_webhook_token"] = "env:BENCH_TOKEN"
-    (folder / "bundle.json").write_text(json.dumps(bundle))
-    settings = {"MEMRELAY_BUS__URL": f"unix://{socket}", "MEMRELAY_MEMORY__ROOT": str(folder / "memory"),
-                "MEMRELAY_WEB__PORT": "0", "MEMRELAY_LOG__FORMAT": "json", "BENCH_TOKEN": TOKEN} | UNLIMITED
-    command, environment = [sys.executable, "-m", "cli.main"], os.environ | settings
-    subprocess.run([*command, "deploy", folder / "bundle.json"], env=environment, cwd=HERE.parent, check=True,
-                   stdout=subprocess.DEVNULL)
-    process = subprocess.Popen([*command, "web"], env=environment, cwd=HERE.parent, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    return Server(process, int(json.loads(process.stderr.readline())["url"].rpartition(":")[2]))
+    (web,), port = start_product(folder, socket, bundle, ["web"], BENCH_TOKEN=TOKEN)
+    return Server(web, port)
 
 
 def measure(server: Server, seconds: float) -> dict[str, float]:
@@ -115,28 +96,18 @@ def report(rounds: Rounds) -> dict[str, Any]:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = options(__doc__, rounds=7)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="webhooks"))
-    bus = EmbeddedServer(folder / "bus")
-    bus.start()
     servers: list[Server] = []
-    try:
-        servers += [start_nothing(), start_ours(folder, bus.socket_path)]
-        rows = dict(zip(ROWS, (servers[0], servers[1], servers[1]), strict=True))
-        result = report(run_rounds(given, rows, BlockingConnection(str(bus.socket_path))))
-    finally:
-        for server in servers:
-            server.process.terminate()
-            server.process.wait(20)
-        bus.stop()
-        shutil.rmtree(folder)
-    if given.json:
-        given.json.parent.mkdir(exist_ok=True)
-        given.json.write_text(json.dumps(result, indent=1))
+    with bus_of_its_own("webhooks") as (folder, bus):
+        try:
+            servers += [Server(*start_peer("nothing.py")), start_ours(folder, bus.socket_path)]
+            rows = dict(zip(ROWS, (servers[0], servers[1], servers[1]), strict=True))
+            result = report(run_rounds(given, rows, BlockingConnection(str(bus.socket_path))))
+        finally:
+            end([server.process for server in servers])
+    keep(result, given.json)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,10 @@ async def _begin(line: Line, home_of: HomeOf, swarms: Sequence[str], since: str)
 
 
 async def _follow(history: History, show: Print, bell: asyncio.Event) -> None:
-    """Prints what is there, and again whenever the bell rings. What is printed comes from the log alone, page by page, however slow the reader is."""
+    """Prints what is there, and again whenever the bell rings.
+
+    What is printed comes from the log alone, page by page, however slow the reader is.
+    """
     bell.set()
     while True:
         await _rung(bell)
