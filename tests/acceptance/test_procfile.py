@@ -27,7 +27,7 @@ def post(reader: Reader, path: str, body: bytes) -> dict[str, object]:
     """What a POST to the web server is answered."""
     wait_for(lambda: "web_ready" in reader.log, "the web server is ready")
     url = re.findall(r"url=(http://[^\s\x1b]+)", reader.log)[-1]
-    with urllib.request.urlopen(url + path, body, timeout=20) as answer:
+    with urllib.request.urlopen(url + path, body, timeout=120) as answer:
         found: dict[str, object] = orjson.loads(answer.read())
         return found
 
@@ -55,7 +55,7 @@ def test_honcho_runs_all_three_and_ends_them_in_order(reader: Reader) -> None:
     deploy(reader)
     written = write(reader, "tea")
     honcho.send_signal(signal.SIGTERM)
-    honcho.wait(20)
+    honcho.wait(60)
 
     assert written
     assert len(launched(reader.log)) == 1

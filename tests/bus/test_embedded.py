@@ -108,7 +108,7 @@ def client_of(path: Path | None) -> redis.Redis:
     return redis.Redis(unix_socket_path=str(path), decode_responses=True)
 
 
-def wait_until(holds: Callable[[], bool], within_s: float = 5.0) -> bool:
+def wait_until(holds: Callable[[], bool], within_s: float = 60.0) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if holds():

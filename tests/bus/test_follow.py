@@ -16,7 +16,7 @@ from bus.log import Said
 from tests.support.client import Client, swarm_of
 from tests.support.server import running_server
 
-SOON_S = 10
+SOON_S = 60
 
 
 @pytest.fixture

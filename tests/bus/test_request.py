@@ -30,7 +30,7 @@ def deploy(house: House, *agents: Json) -> str:
     return uid
 
 
-def say(house: House, uid: str, *texts: str, within_s: float = 10) -> list[dict[str, Any]]:
+def say(house: House, uid: str, *texts: str, within_s: float = 60) -> list[dict[str, Any]]:
     """The reports of texts that are said all at once."""
     async def whole() -> list[dict[str, Any]]:
         async with Requester(Address(path=str(house.client.socket))) as requester:

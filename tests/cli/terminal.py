@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.program import COMMAND, Program
+from tests.support.waiting import PATIENCE_S
 
 KEYS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>78]|\x1b\][^\x07]*\x07")   # what moves the cursor and colours
 
@@ -56,7 +57,7 @@ class Terminal:
         while time.monotonic() < deadline:
             self._read(0.1)
 
-    def until(self, text: str, after: int = 0, within_s: float = 15.0) -> int:
+    def until(self, text: str, after: int = 0, within_s: float = PATIENCE_S) -> int:
         """Waits until a text is shown `after` what was shown before; where it ends."""
         deadline = time.monotonic() + within_s
         while (at := self.seen.find(text, after)) < 0:
@@ -64,7 +65,7 @@ class Terminal:
             self._read(0.2)
         return at + len(text)
 
-    def end(self, within_s: float = 15.0) -> int:
+    def end(self, within_s: float = PATIENCE_S) -> int:
         """Waits for the end of the program; its exit code."""
         deadline = time.monotonic() + within_s
         while self._process.poll() is None:

@@ -34,7 +34,7 @@ def complete(program: Program, *words: str) -> list[str]:
               '_memrelay_completion memrelay; printf "%s\\n" "${COMPREPLY[@]}"')
     path = f"{command.parent}{os.pathsep}{program.environment.get('PATH', '')}"
     done = subprocess.run(["bash", "-c", script], env=program.environment | {"PATH": path}, cwd=program.folder,
-                          capture_output=True, text=True, timeout=40, check=True)
+                          capture_output=True, text=True, timeout=120, check=True)
     assert done.stderr == ""
     return done.stdout.split()
 

@@ -90,7 +90,7 @@ def test_what_was_mended_goes_through(program: Program, client: Client) -> None:
         client.await_quiet(uid)
         return not dlq(program, "ls", "kept").lines
 
-    wait_for(replays, "the worker serves the other version", 30)
+    wait_for(replays, "the worker serves the other version")
     assert [said.text for said in client.log(uid, MISSPELT)] == ["tea"]
     assert {said.input for said in client.log(uid)} == {ident}
     assert program.run("rm", uid).code == 0

@@ -1,4 +1,6 @@
 """`memrelay doctor`: each thing that can be wrong is found, with its remedy; what is well is no fault."""
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,9 +98,12 @@ def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Clien
 
 
 def test_a_server_that_is_stuck_is_not_waited_for(program: Program, client: Client) -> None:
-    client.redis.execute_command("CLIENT", "PAUSE", "7000", "ALL")
-
-    bus = examine(program)["bus"]
+    pid = client.redis.info("server")["process_id"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        bus = examine(program)["bus"]
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
     assert bus["level"] == "fault" and "does not answer within 5 s" in bus["text"]
 

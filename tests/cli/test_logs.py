@@ -22,7 +22,7 @@ except ValueError as error:
 
 def logged(log_format: str) -> str:
     done = subprocess.run([sys.executable, "-c", PROGRAM, log_format, HOSTILE], cwd=CHECKOUT, capture_output=True, check=True,
-                          timeout=20)
+                          timeout=120)
     return done.stderr.decode()
 
 

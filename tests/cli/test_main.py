@@ -34,7 +34,7 @@ def program() -> Iterator[Program]:
 
 def loaded_by(program: Program, *arguments: str, **environment: str) -> set[str]:
     done = subprocess.run([sys.executable, "-c", LOADED, *arguments], env=program.environment | environment,
-                          capture_output=True, text=True, check=True, timeout=40)
+                          capture_output=True, text=True, check=True, timeout=120)
     return set(done.stdout.splitlines()[-1].split())
 
 
@@ -142,7 +142,7 @@ def test_a_reader_that_leaves_is_no_failure(program: Program) -> None:
         assert command.stdout is not None and command.stderr is not None
         command.stdout.close()
 
-        assert (command.stderr.read(), command.wait(20)) == (b"", 0)
+        assert (command.stderr.read(), command.wait(60)) == (b"", 0)
 
 
 def test_on_a_terminal_ls_is_a_table(program: Program) -> None:

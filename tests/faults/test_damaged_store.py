@@ -12,7 +12,7 @@ from tests.support.damage import PAGE, as_after_a_crash, fill, flip_bytes, flip_
 from tests.support.house import House
 from tests.support.probe import Probe
 from tests.support.told import await_paused, type_command
-from tests.support.waiting import wait_for
+from tests.support.waiting import LATE_S, wait_for
 
 Damage = Callable[[Path], None]
 
@@ -55,7 +55,7 @@ def test_structural_damage_is_found_at_open_and_held_back_while_others_are_serve
         assert note_of(file).read_text().count("memrelay restore") == 1
         slowest_s = Probe(house).slowest_s(lambda: True)
         tell(18, damage.__name__.replace("_", " "), found="at open", others_answered_within_s=slowest_s)
-        assert slowest_s < 2
+        assert slowest_s < 2 + LATE_S
         assert (worker.lives, file.read_bytes(), house.dead_letters(uid)) == (True, before, [])
         assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
 
@@ -89,7 +89,7 @@ def test_damage_that_shows_while_the_store_is_used_pauses_its_pipeline_and_nothi
         idents = [house.client.enter(uid, text) for text in ("/search tea", "/read", "/write more")]
         await_paused(house, uid, "is damaged")
 
-        assert Probe(house).slowest_s(lambda: True) < 2
+        assert Probe(house).slowest_s(lambda: True) < 2 + LATE_S
         assert not house.dead_letters(uid)
         assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", idents[-1], idents[-1])
 
@@ -133,7 +133,7 @@ def test_a_salvaged_store_has_what_can_be_read_and_is_served_again(damage: Damag
 
         salvaged = type_command(house, "salvage", uid)
         house.start_worker()
-        found = house.client.answer(uid, "/search 1499", within_s=20)
+        found = house.client.answer(uid, "/search 1499")
         left = len(house.contents(uid))
 
         tell(18, f"salvage after {damage.__name__}".replace("_", " "), records=1500, salvaged=left)

@@ -127,8 +127,8 @@ class Load(threading.Thread):
 
 def assert_each_by_one_version(house: House, uid: str, count: int) -> None:
     """Every input is done once, both steps of it by the same version; in the order in which they came."""
-    house.client.await_quiet(uid, within_s=60)
-    wait_for(lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "no continuation is left", 60)
+    house.client.await_quiet(uid)
+    wait_for(lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "no continuation is left")
     by_input = versions_by_input({said.mid: said for said in house.client.log(uid)}.values())
     assert len(by_input) == count
     assert Counter(map(len, by_input.values())) == {1: count}, "an input had two versions, or none"
@@ -258,7 +258,7 @@ def test_a_deploy_that_is_killed_at_any_statement_leaves_the_old_one_or_the_new_
         old, kills = state_of(house.root, uid)[0], 0
         while True:
             process = start_deploying(house.root, kills + 1, make_version(uid, "new"))
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
             if process.returncode == 0:
                 break
             kills += 1
@@ -283,7 +283,7 @@ def test_deploys_that_are_killed_at_any_moment_leave_a_whole_catalogue(tmp_path:
         assert process.stdout is not None and process.stdout.readline() == b"deployed\n"
         time.sleep(moments.uniform(0.02, 0.2))
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=120)
         seen.append(len(state_of(root, uid)[1]))
 
     assert seen == sorted(seen) and seen[-1] > 10

@@ -65,7 +65,7 @@ def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
             took_s = await_nothing_left(house, uid)
             more = [text for text in house.contents(uid) if text.startswith("extra")]
             assert_promises(house, uid, ["before", *TEXTS, *more], url=served.url)
-            wait_for(lambda: served.get(f"/ready?pipeline={uid}").status == 200, "it is ready again", 10)
+            wait_for(lambda: served.get(f"/ready?pipeline={uid}").status == 200, "it is ready again")
             assert worker.stop() == 0
 
         assert "free some space" in reasons[0] and (refused.problem[0], refused.headers["retry-after"]) == (503, "1")
@@ -99,7 +99,7 @@ def test_a_server_whose_disk_is_full_is_back_when_there_is_room(tell: Tell) -> N
         assert up.process.lives
         disk.free()
         began = time.monotonic()
-        wait_for(lambda: post(up.url, up.uid, "after") == 202, "it takes messages again", 20)
+        wait_for(lambda: post(up.url, up.uid, "after") == 202, "it takes messages again")
         took_s = time.monotonic() - began
 
         assert (ready.status, ready.json["ready"]) == (503, False)
@@ -124,7 +124,7 @@ def test_a_server_at_its_memory_limit_takes_nothing_and_all_goes_on_when_there_i
         time.sleep(FULL_S)
         entries, tries = house.client.redis.xlen(input_of(uid)), worker.said.count("OOM")
         house.client.redis.config_set("maxmemory", 0)
-        wait_for(lambda: served.get("/ready").status == 200, "it is ready again", 5)
+        wait_for(lambda: served.get("/ready").status == 200, "it is ready again")
 
         assert (answer.problem[0], answer.headers["retry-after"], ready.status) == (503, "1", 503)
         assert "OOM" in answer.problem[1] and "OOM" in ready.json["checks"]["bus"]

@@ -13,9 +13,9 @@ from tests.faults.conftest import Tell
 from tests.support.abuse import Bystander, Footprint
 from tests.support.http import Answer, read_answer
 from tests.support.served import Served
+from tests.support.waiting import LATE_S
 
 MOST_MB, MOST_S, OTHERS_MOST_S = 20, 1.0, 0.25   # the aims
-LATE_S = 2.0   # what a machine that does other things may add; the figures are told
 PATHS = ["/webhooks/{uid}/memory_write_", "/v1/pipelines/{uid}/swarms/chat/messages", "/v1/pipelines"]
 MB = 1 << 20
 

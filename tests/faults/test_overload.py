@@ -126,7 +126,7 @@ def test_every_way_in_over_http_sheds_and_tells_when_to_come_again(path: str) ->
         assert (answer.problem[0], answer.headers["retry-after"]) == (503, "1")
         assert "bus.max_backlog allows 20" in answer.problem[1]
         served.house.client.redis.delete(input_of(uid))
-        wait_for(lambda: served.say(uid, "tea").status == 202, "there is room again", 2)
+        wait_for(lambda: served.say(uid, "tea").status == 202, "there is room again")
 
 
 def test_what_is_published_and_added_by_others_is_not_bounded() -> None:

@@ -36,7 +36,7 @@ def test_a_killed_owner_is_followed_at_once_on_its_host(tell: Tell) -> None:
     uids, took = [make_uid() for _ in range(4)], []
     with House() as house:
         workers = [house.start_worker(bundles=[] if number else [make_bundle(uid) for uid in uids]) for number in range(2)]
-        wait_for(lambda: len({owner_of(house, uid) for uid in uids} - {0}) == 2, "they share", 20)
+        wait_for(lambda: len({owner_of(house, uid) for uid in uids} - {0}) == 2, "they share")
 
         workers[0].kill()
         began = time.monotonic()

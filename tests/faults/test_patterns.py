@@ -9,6 +9,7 @@ from tests.faults.conftest import Tell
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay, make_uid
 from tests.support.probe import Probe
 from tests.support.served import Served
+from tests.support.waiting import LATE_S
 
 MB = 1 << 20
 NESTED = ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*)*x", "((a+)+)+!", r"(\s*\w*)*!", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$"]
@@ -42,7 +43,7 @@ def test_nested_quantifiers_on_10_mb_take_linear_time(source: str, tell: Tell) -
         took_s.append(time.perf_counter() - began)
 
     tell(10, f"{source} on 10 MB", s=took_s[1])
-    assert took_s[1] < max(40 * took_s[0], 2)   # ten times as long is linear; four times that is a machine that does more
+    assert took_s[1] < max(40 * took_s[0], LATE_S)   # ten times as long is linear; four times that is a machine that does more
 
 
 def test_the_largest_pattern_that_is_allowed_is_bounded_on_the_longest_message(tell: Tell) -> None:
@@ -77,4 +78,4 @@ def test_nested_quantifiers_in_a_bundle_hold_up_nobody(served: Served, tell: Tel
     slowest_s = probe.slowest_s(lambda: not served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in"))
 
     tell(10, "eight nested quantifiers on a message of 1 MB", others_s=slowest_s)
-    assert ident and slowest_s < 5
+    assert ident and slowest_s < 5 + LATE_S

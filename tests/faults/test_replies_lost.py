@@ -106,7 +106,7 @@ def test_a_partition_is_noticed_and_over_when_it_ends(tell: Tell) -> None:
             answer = served.webhook(uid, "memory_write_", "meanwhile", webhook_id="meanwhile")
             told_s = time.monotonic() - began
             ready = served.get("/ready").status
-            wait_for(lambda: "bus_lost" in worker.said, "the worker has noticed", 20)
+            wait_for(lambda: "bus_lost" in worker.said, "the worker has noticed")
             proxy.let_go()
 
         assert (answer.problem[0], ready) == (503, 503)

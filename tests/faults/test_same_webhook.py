@@ -25,7 +25,7 @@ def at_once(served: Served, path: str, body: bytes, headers: dict[str, str]) -> 
     barrier = Barrier(TIMES)
 
     def post(_: int) -> Answer:
-        barrier.wait(10)
+        barrier.wait(60)
         return ask(served.url, "POST", path, body, headers)
 
     with ThreadPoolExecutor(TIMES) as threads:

@@ -136,7 +136,7 @@ def test_all_in_one_ends_in_time_and_leaves_no_server_behind(fault: str, tell: T
         assert [pid for pid in up.servers if not is_gone(pid)] == []
         taken = [text for text, status in answers.items() if status == 202]
         again = Everything(house, WORKER__GRACE_S=str(GRACE_S))
-        wait_for(lambda: len(house.contents(up.uid)) >= len(taken), "all that was taken is there", 30)
+        wait_for(lambda: len(house.contents(up.uid)) >= len(taken), "all that was taken is there")
         assert again.process.stop() == 0
         assert_same([text for text in house.contents(up.uid) if text in taken], taken)
         tell(22, f"SIGTERM to all in one, {fault}", ended_within_s=took_s, taken=len(taken))

@@ -327,7 +327,7 @@ def test_processes_may_deploy_and_bury_at_once(tmp_path: Path) -> None:
         for name in ("a", "b", "c")
     ]
 
-    errors = [program.communicate(timeout=50)[1].decode() for program in programs]
+    errors = [program.communicate(timeout=120)[1].decode() for program in programs]
 
     assert errors == ["", "", ""]
     assert with_catalog(tmp_path, lambda catalog: catalog.find("shared")).version == 60

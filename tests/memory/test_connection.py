@@ -151,7 +151,7 @@ def test_a_file_in_the_place_of_a_folder_is_told_as_a_fault_of_memory(tmp_path: 
 def test_a_full_disk_at_making_a_store_is_busy_and_leaves_no_draft(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPENING_WITHOUT_SPACE, str(tmp_path)]
 
-    ran = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=50)
+    ran = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
 
     assert ran.stdout == "busy\n", ran.stderr
     assert [path.name for path in tmp_path.glob("instances/*/*") if path.suffix == ""] == []

@@ -60,7 +60,7 @@ write_all(store, "after")
 
 def run_program(source: str, root: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", source, str(root)]
-    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=50)
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
 
 
 def test_a_failure_inside_undoes_everything(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_work_that_nobody_awaits_any_more_is_finished(tmp_path: Path) -> None:
 
         def work(stores: OpenStores) -> None:
             loop.call_soon_threadsafe(begun.set)
-            go_on.wait(10)
+            go_on.wait(60)
             write_all(stores.get(MEMORY_ID), "tea")
 
         asking = asyncio.create_task(thread.run(work))

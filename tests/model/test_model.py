@@ -157,7 +157,7 @@ def _end(served: Served, uid: str, server: EmbeddingServer) -> None:
     house, file = served.house, served.house.store_file(uid)
     server.delay_s, server.instead = 0.0, []
     lacking = "SELECT (SELECT count(*) FROM records) - (SELECT count(*) FROM vectors_0)"
-    wait_for(lambda: count_of(file, lacking) == 0, "every record has its vector", 90)
+    wait_for(lambda: count_of(file, lacking) == 0, "every record has its vector")
     assert not house.dead_letters(uid)
     assert house.workers[-1].stop() == 0
     assert_tables_agree(file)

@@ -10,7 +10,7 @@ from bus.request import Requester
 from memory.operation import all_operations
 from tests.support.house import House
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 def make_call(uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> NewCall:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.bundles import Json
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -46,23 +46,23 @@ class ChildProcess:
         """What it logged, where it logs JSON."""
         return [json.loads(line) for line in self.said.splitlines() if line.startswith("{") and line.endswith("}")]
 
-    def await_event(self, name: str, within_s: float = 20.0) -> Json:
+    def await_event(self, name: str, within_s: float = PATIENCE_S) -> Json:
         """Its first log line of that name, where it logs JSON."""
         assert self.lives_until(lambda: self._first(name), within_s), self._obituary
         event = self._first(name)
         assert event is not None
         return event
 
-    def await_ready(self, within_s: float = 20.0) -> None:
+    def await_ready(self, within_s: float = PATIENCE_S) -> None:
         """Waits until it says `ready`; a worker may still have to recover what was in flight."""
         assert self.lives_until(lambda: "ready" in self.said.splitlines(), within_s), self._obituary
 
-    def lives_until(self, holds: Callable[[], object], within_s: float = 20.0) -> bool:
+    def lives_until(self, holds: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
         """Waits until something holds or the process has ended, and says whether it lives."""
         wait_for(lambda: holds() or not self.lives, f"what is waited for, or the {self._name}'s end:\n{self.said}", within_s)
         return self.lives
 
-    def await_end(self, within_s: float = 20.0) -> int:
+    def await_end(self, within_s: float = PATIENCE_S) -> int:
         """Its exit code."""
         wait_for(lambda: not self.lives, f"the {self._name} has ended:\n{self.said}", within_s)
         return self._process.wait()
@@ -75,7 +75,7 @@ class ChildProcess:
         """SIGTERM; does not wait."""
         self.tell(signal.SIGTERM)
 
-    def stop(self, within_s: float = 20.0) -> int:
+    def stop(self, within_s: float = PATIENCE_S) -> int:
         """SIGTERM; its exit code."""
         self.tell_to_end()
         return self.await_end(within_s)

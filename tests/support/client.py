@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import orjson
 import redis
 
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 PAGE = 5000   # entries
 
@@ -63,7 +63,7 @@ class Client:
                 pipe.xadd(input_of(uid), {"swarm": swarm, "data": make_envelope(text)})
             return [ident.decode() for ident in pipe.execute()]
 
-    def ask(self, uid: str, text: str, *, within_s: float = 10.0, **how: str) -> list[Said]:
+    def ask(self, uid: str, text: str, *, within_s: float = PATIENCE_S, **how: str) -> list[Said]:
         """Says something and returns all that it led to in one cascade, itself first."""
         ident = self.enter(uid, text, **how)
         self.await_done(uid, ident, within_s)
@@ -73,11 +73,11 @@ class Client:
         """What the last message says that something led to, as JSON."""
         return orjson.loads(self.ask(uid, text, **how)[-1].text)
 
-    def await_done(self, uid: str, ident: str, within_s: float = 10.0) -> None:
+    def await_done(self, uid: str, ident: str, within_s: float = PATIENCE_S) -> None:
         """Waits until an entry is done; then its answers have left, for all that leaves in one transaction."""
         wait_for(lambda: not self.redis.xrange(input_of(uid), ident, ident), f"{ident} of {uid} is done", within_s)
 
-    def await_quiet(self, uid: str, within_s: float = 10.0) -> None:
+    def await_quiet(self, uid: str, within_s: float = PATIENCE_S) -> None:
         """Waits until the input is empty."""
         wait_for(lambda: not self.redis.xlen(input_of(uid)), f"the input of {uid} is worked off", within_s)
 
@@ -98,7 +98,7 @@ class Client:
         """Publishes on a swarm's channel."""
         self.redis.publish(swarm_of(uid, swarm), data)
 
-    def await_served(self, uid: str, within_s: float = 10.0) -> None:
+    def await_served(self, uid: str, within_s: float = PATIENCE_S) -> None:
         """Waits until a pipeline's owner has made its group; then it listens on the channels too."""
         wait_for(lambda: self._has_group(input_of(uid)), f"{uid} is served", within_s)
 
@@ -123,7 +123,7 @@ class Ear:
         """Closes the connection."""
         self._subscribed.close()
 
-    def until(self, wanted: Callable[[bytes], bool], within_s: float = 10.0) -> list[bytes]:
+    def until(self, wanted: Callable[[bytes], bool], within_s: float = PATIENCE_S) -> list[bytes]:
         """All that is heard up to the first message that is wanted."""
         heard: list[bytes] = []
         deadline = time.monotonic() + within_s

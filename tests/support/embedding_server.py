@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.waiting import PATIENCE_S
+
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 KEY = "sk-test-7f3a"
 
@@ -26,6 +28,8 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.refused = ""                        # a text with this in it is refused with 400
         self.letters = LETTERS                   # as many dimensions
         self.delay_s = 0.0
+        self.open = threading.Event()            # while it is not set, all requests wait
+        self.open.set()
 
     @property
     def url(self) -> str:
@@ -50,6 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         """One request."""
         wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.server.delay_s)
+        self.server.open.wait(PATIENCE_S)
         status, body = self._answer(wanted)
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))

@@ -45,7 +45,7 @@ def ask(url: str, method: str, path: str, body: bytes | dict[str, Any] | str = b
     """One request on a connection of its own. An underscore in a header's name stands for a hyphen."""
     data = json.dumps(body).encode() if isinstance(body, dict) else body.encode() if isinstance(body, str) else body
     named = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
-    connection = HTTPConnection(urlsplit(url).netloc, timeout=40)
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
     try:
         connection.request(method, path, body=data or None, headers=named)
         got = connection.getresponse()

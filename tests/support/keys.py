@@ -47,4 +47,4 @@ async def _revoke(root: Path, key: Held) -> None:
 
 def await_closed(served: Served) -> None:
     """Waits until the web server knows that keys were made."""
-    wait_for(lambda: served.get("/status").status == 401, "who has no key is not let in", 5)
+    wait_for(lambda: served.get("/status").status == 401, "who has no key is not let in")

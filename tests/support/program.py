@@ -70,7 +70,7 @@ class Program:
         """What `up` has written to stdout and stderr, over all its runs."""
         return self._said.read_text(errors="replace") if self._said.exists() else ""
 
-    def run(self, *arguments: str | Path, within_s: float = 40.0, **environment: str) -> Ended:
+    def run(self, *arguments: str | Path, within_s: float = 120.0, **environment: str) -> Ended:
         """Runs a command to its end."""
         done = subprocess.run([*COMMAND, *map(str, arguments)], cwd=self.folder, env=self.environment | environment,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=within_s, check=False)
@@ -83,10 +83,10 @@ class Program:
             self._up = subprocess.Popen([*COMMAND, *(command or ("up",))], cwd=self.folder, env=self.environment,
                                         stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         mark = "pipelines_served" if command else "Ctrl-C ends it"
-        wait_for(lambda: mark in self.said[start:] or self._up.poll() is not None, "it is up", 30)
+        wait_for(lambda: mark in self.said[start:] or self._up.poll() is not None, "it is up")
         assert self._up.poll() is None, self.said[start:]
 
-    def end(self, signal_number: int = signal.SIGTERM, within_s: float = 20.0) -> int:
+    def end(self, signal_number: int = signal.SIGTERM, within_s: float = 60.0) -> int:
         """Sends `up` a signal; its exit code."""
         assert self._up is not None
         os.kill(self._up.pid, signal_number)

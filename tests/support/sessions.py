@@ -62,7 +62,7 @@ class Reader:
         """Ends what was started, the last first."""
         for process in reversed(self._running):
             process.terminate()
-            process.wait(20)
+            process.wait(60)
         self.log_file.close()
         self._folder.cleanup()
 
@@ -77,7 +77,7 @@ class Reader:
         process = subprocess.Popen(["bash", "-c", f"exec {self.adapted(command)}"], cwd=self.folder, env=self.environment,
                                    stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file)
         self._running.append(process)
-        wait_for(lambda: mark in self.log[began:] or process.poll() is not None, f"{command}: {mark}", 30)
+        wait_for(lambda: mark in self.log[began:] or process.poll() is not None, f"{command}: {mark}")
         assert process.poll() is None, self.log[began:]
         if url := re.search(r"web_ready +url=(\S+)", self.log[began:]):
             self._changed["http://127.0.0.1:8765"] = url[1]
@@ -98,7 +98,7 @@ class Reader:
 
     def type(self, command: str) -> str:
         """Runs a command and returns what it prints, both to stdout and stderr."""
-        done = subprocess.run(["bash", "-c", self.adapted(command)], cwd=self.folder, env=self.environment, timeout=40,
+        done = subprocess.run(["bash", "-c", self.adapted(command)], cwd=self.folder, env=self.environment, timeout=120,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False)
         if guid := GUID.search(done.stdout):

@@ -9,7 +9,7 @@ import orjson
 
 from tests.support.child import CHECKOUT
 from tests.support.house import House
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 Told = dict[str, Any]
 
@@ -21,7 +21,7 @@ def roll(house: House) -> list[Told]:
     return [orjson.loads(report) for report in reports if report]
 
 
-def await_told(house: House, uid: str, holds: Callable[[Told], object], what: str, within_s: float = 15.0) -> Told:
+def await_told(house: House, uid: str, holds: Callable[[Told], object], what: str, within_s: float = PATIENCE_S) -> Told:
     """What a pipeline's owner says of it, as soon as that holds."""
     def look() -> list[Told]:
         reports = [worker["pipelines"][uid] for worker in roll(house) if uid in worker["pipelines"]]
@@ -30,7 +30,7 @@ def await_told(house: House, uid: str, holds: Callable[[Told], object], what: st
     return wait_for(look, what, within_s)[0]
 
 
-def await_paused(house: House, uid: str, reason: str, within_s: float = 15.0) -> str:
+def await_paused(house: House, uid: str, reason: str, within_s: float = PATIENCE_S) -> str:
     """Waits until the worker says that a pipeline is paused for such a reason; all of the reason."""
     told = await_told(house, uid, lambda told: reason in told["paused"], f"{uid} is paused: {reason}", within_s)
     return str(told["paused"])
@@ -39,7 +39,7 @@ def await_paused(house: House, uid: str, reason: str, within_s: float = 15.0) ->
 def type_command(house: House, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`memrelay COMMAND` on this house's bus and memory root."""
     return subprocess.run(_program(command), cwd=CHECKOUT, env=_environment(house) | environment, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=50, check=False)
+                          capture_output=True, text=True, timeout=120, check=False)
 
 
 def type_for_a_while(house: House, *command: str, **environment: str) -> str:
@@ -50,7 +50,7 @@ def type_for_a_while(house: House, *command: str, **environment: str) -> str:
             return process.communicate(timeout=4)[0]
         except subprocess.TimeoutExpired:
             process.terminate()
-            return process.communicate(timeout=20)[0]
+            return process.communicate(timeout=120)[0]
 
 
 def _program(command: Sequence[str]) -> list[str]:

@@ -269,7 +269,7 @@ def look(page: Page, done: Callable[[], object]) -> None:
         page.clock.run_for(1500)
         return done()
 
-    wait_for(holds, "the page has looked", 50)
+    wait_for(holds, "the page has looked")
 
 
 @pytest.mark.timeout(120)
@@ -295,7 +295,7 @@ def test_a_page_that_is_open_for_long_neither_grows_nor_leaves_anything(browser:
         assert after["nodes"] <= before["nodes"] + 20 and after["listeners"] <= before["listeners"] + 24   # of two requests
         assert after["heap"] <= before["heap"] + 500_000
 
-    wait_for(lambda: count_sockets(served.web.pid) <= sockets, "the server keeps nothing of the page", 20)
+    wait_for(lambda: count_sockets(served.web.pid) <= sockets, "the server keeps nothing of the page")
     assert served.get("/status").json["listeners"] == 0
 
 

@@ -57,7 +57,7 @@ def test_the_status_has_the_owner_the_count_and_the_rate_of_a_pipeline(served: S
     for _ in range(3):
         served.say(uid, {"text": "/write tea"}, query="?wait=10")
 
-    wait_for(lambda: told(served, uid)["done"] == 3, "the worker has told", 8)
+    wait_for(lambda: told(served, uid)["done"] == 3, "the worker has told")
 
     status = served.get("/status").json
     assert told(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]

@@ -123,7 +123,7 @@ def test_one_that_is_dropped_and_never_reads_again_keeps_no_handle(served: Serve
 
     with Listener(served.url, uid, buffer_bytes=BUFFER):
         say(served, uid, 0, MESSAGES)
-        wait_for(lambda: handles(served) <= before, "its handle is back, though it is still connected", 20)
+        wait_for(lambda: handles(served) <= before, "its handle is back, though it is still connected")
     assert served.get("/status").json["listeners"] == 0
 
 

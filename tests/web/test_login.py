@@ -91,7 +91,7 @@ def test_a_session_ends_with_logging_out_and_with_its_key(keyed: Served) -> None
     assert "Max-Age=0" in left.headers["set-cookie"]
     assert [ask(keyed.url, "GET", "/status", b"", cookie).status for cookie in (first, second)] == [401, 200]
     revoke(keyed.house.root, key)
-    wait_for(lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session is over", 5)
+    wait_for(lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session is over")
 
 
 def test_where_no_key_was_made_there_is_nothing_to_log_in_to(served: Served) -> None:

@@ -89,7 +89,7 @@ def test_who_sees_no_pipeline_that_declares_it_cannot_read_a_public_swarm(keyed:
 
     key = make_key(keyed.house.root, "read", pipelines=(keeper,))
     other = make_key(keyed.house.root, "read", pipelines=(stranger,))
-    wait_for(lambda: log_of(keyed, stranger, "chat", key=other).status == 200, "the keys are known", 5)
+    wait_for(lambda: log_of(keyed, stranger, "chat", key=other).status == 200, "the keys are known")
 
     assert texts(log_of(keyed, keeper, swarm, key=key)) == ["tea"]
     refused = [log_of(keyed, uid, swarm, key=other).status for uid in (keeper, speaker, stranger, "public")]

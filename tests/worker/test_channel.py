@@ -129,8 +129,8 @@ def test_many_messages_published_at_once_are_taken_once_each_in_their_order(hous
             pipe.publish(swarm_of(uid, "chat"), make_envelope(f"/write {number}"))
         pipe.execute()
 
-    wait_for(lambda: entered(house, uid) >= count, "everything is taken", within_s=20)
-    house.client.await_quiet(uid, within_s=20)
+    wait_for(lambda: entered(house, uid) >= count, "everything is taken")
+    house.client.await_quiet(uid)
 
     assert house.contents(uid) == [str(number) for number in range(count)]
     assert entered(house, uid) == count

@@ -67,7 +67,7 @@ def await_end(house: House, uid: str) -> dict[str, object]:
     def ended() -> bool:
         items = call(house, uid, "records.erasures")["items"]
         return bool(items) and all(one["ended_at"] for one in items)
-    wait_for(ended, "it is gone everywhere", 40)
+    wait_for(ended, "it is gone everywhere")
     return call(house, uid, "records.erasures")["items"][0]
 
 
@@ -115,7 +115,7 @@ def test_killed_in_the_middle_it_goes_on(empty: House, step: str) -> None:
     empty.workers[-1].stop()
     dying = empty.start_stepping_worker(die_on=step)
     empty.client.redis.xadd(input_of(uid), {"op": "records.erase", "data": b'{"text": "zwitscherling"}'})
-    wait_for(lambda: not dying.lives, "it is dead", 20)
+    wait_for(lambda: not dying.lives, "it is dead")
 
     empty.start_worker()
 

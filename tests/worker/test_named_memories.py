@@ -43,7 +43,7 @@ def test_what_means_the_same_is_found_at_once_and_after_a_restart() -> None:
         assert [one["action"] for one in first] == ["created"] * 3
         assert (again["action"], later["action"]) == ("skipped", "skipped")
         assert again["id"] == later["id"] == first[0]["id"] and later["confirmations"] == 2
-        wait_for(lambda: vectors(house, uid) == 3, "all have vectors", 10)
+        wait_for(lambda: vectors(house, uid) == 3, "all have vectors")
 
 
 def test_an_embedder_that_is_down_holds_up_nobody_and_what_was_written_gets_its_vectors_later() -> None:
@@ -58,7 +58,7 @@ def test_an_embedder_that_is_down_holds_up_nobody_and_what_was_written_gets_its_
 
         assert told == ["created"] * 3 + ["skipped", "created"]
         assert found["degraded"] and [one["content"] for one in found["results"]] == ["coffee mug"]
-        wait_for(lambda: vectors(house, uid) == 4, "all have vectors", 30)
+        wait_for(lambda: vectors(house, uid) == 4, "all have vectors")
 
 
 def test_messages_go_on_while_a_call_waits_for_its_vector() -> None:
@@ -67,7 +67,7 @@ def test_messages_go_on_while_a_call_waits_for_its_vector() -> None:
         house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
         memory = make_memory(house, uid)
         write(house, uid, memory, FACTS[0])
-        server.delay_s = 8.0
+        server.delay_s = 40.0
         began = time.monotonic()
         slow = make_call(uid, "entries.create", {"memory_id": memory, "content": FACTS[1]})
         entry = house.client.enter(uid, "/write quick")
@@ -75,7 +75,7 @@ def test_messages_go_on_while_a_call_waits_for_its_vector() -> None:
         took_s = time.monotonic() - began
         server.delay_s = 0.0
 
-        assert entry and answer["output"]["action"] == "created" and took_s < 7.5
+        assert entry and answer["output"]["action"] == "created" and took_s < 35
         assert "quick" in house.contents(uid)
 
 
@@ -132,7 +132,7 @@ def test_what_a_block_hears_is_written_however_few_retries_there_are_for_its_vec
     with embedding_server() as server, House() as house:
         house.start_worker(bundles=[bundle], embedding=options(server), limits={"retries": 1})
         memory = str(house.client.answer(uid, FACTS[0])["memory_id"])
-        wait_for(lambda: vectors(house, uid) == 1, "it has its vector", 20)
+        wait_for(lambda: vectors(house, uid) == 1, "it has its vector")
         server.delay_s = 0.4
         house.client.enter(uid, FACTS[1])
 

@@ -25,7 +25,7 @@ def listening(house: House) -> list[str]:
 
 
 def await_listening(house: House, *uids: str) -> None:
-    wait_for(lambda: listening(house) == sorted(uids), f"{uids} listen, not {listening(house)}", 15)
+    wait_for(lambda: listening(house) == sorted(uids), f"{uids} listen, not {listening(house)}")
 
 
 def test_a_pipeline_that_is_removed_listens_no_more_and_one_that_only_speaks_gets_nothing(house: House) -> None:
@@ -98,12 +98,12 @@ def test_what_a_stranger_publishes_comes_to_each_listener_once_and_to_the_log_on
     house.start_worker(bundles=[make_keeper(uid, SWARM, "User") for uid in uids])
     house.start_worker()
     await_listening(house, *uids)
-    wait_for(lambda: int(house.client.redis.pubsub_numsub(f"swarm:{{{PUBLIC}}}:{SWARM}")[0][1]) == 2, "both listen", 20)
+    wait_for(lambda: int(house.client.redis.pubsub_numsub(f"swarm:{{{PUBLIC}}}:{SWARM}")[0][1]) == 2, "both listen")
     texts = [f"word{number}" for number in range(500)]
 
     for text in texts:
         house.client.publish(PUBLIC, make_envelope(text), SWARM)
-    wait_for(lambda: all(len(house.contents(uid)) >= len(texts) for uid in uids), "everybody has heard it", 20)
+    wait_for(lambda: all(len(house.contents(uid)) >= len(texts) for uid in uids), "everybody has heard it")
 
     assert [house.contents(uid) for uid in uids] == [texts] * 4
     log = house.client.log(PUBLIC, SWARM)

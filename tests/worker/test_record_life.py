@@ -1,5 +1,4 @@
 """Histories and ends of records in a running worker: kept once whatever crashes, told of nobody's, deleted by and by."""
-import time
 from functools import partial
 from typing import Any
 
@@ -80,12 +79,10 @@ def test_what_is_written_for_a_time_is_told_for_that_time_and_then_deleted(house
     house.client.answer(uid, "/write tea")
 
     guid = house.client.answer(uid, "/brief secret")["guid"]
-    began = time.monotonic()
-    wait_for(lambda: [one["content"] for one in house.client.answer(uid, "/read")] == ["tea"], "it is told no more", 20)
+    wait_for(lambda: [one["content"] for one in house.client.answer(uid, "/read")] == ["tea"], "it is told no more")
 
-    assert time.monotonic() - began < 5 or not house.contents(uid)[1:]
     assert refused(house, uid, "records.get", {"guid": guid})[0] == "not_found"
-    wait_for(lambda: house.contents(uid) == ["tea"], "it is deleted", 30)
+    wait_for(lambda: house.contents(uid) == ["tea"], "it is deleted")
     assert house.rows(uid, "SELECT count(*) FROM records_fts WHERE records_fts MATCH 'secret'") == [(0,)]
 
 
@@ -96,6 +93,6 @@ def test_where_no_history_is_wanted_deleted_records_are_soon_gone_for_good() -> 
         guid = house.client.answer(uid, "/write tea")["guid"]
         house.client.answer(uid, f"/delete {guid}")
 
-        wait_for(lambda: house.rows(uid, STATES) == [], "nothing is kept", 30)
+        wait_for(lambda: house.rows(uid, STATES) == [], "nothing is kept")
 
         assert refused(house, uid, "records.restore", {"guid": guid})[0] == "not_found"

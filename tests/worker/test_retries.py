@@ -191,9 +191,9 @@ def test_the_wait_goes_on_over_a_restart(tmp_path: Path) -> None:
         early = time.time() * 1000 < due
 
         assert not early or house.contents(uid) == ["coffee"]
-        wait_for(lambda: not pending(house, uid), "nothing waits any more", 20)
+        wait_for(lambda: not pending(house, uid), "nothing waits any more")
         assert time.time() * 1000 >= due and attempts == 1
-        assert first_words(house.contents(uid)) == ["coffee", "tea"]
+        assert sorted(first_words(house.contents(uid))) == ["coffee", "tea"]
         assert tries(gate) == 2
 
 

@@ -43,7 +43,7 @@ def await_shares(house: House, bundles: list[dict[str, Any]], *shares: int) -> N
         counts = Counter(owners(house, bundles).values())
         return sorted(counts.values()) == sorted(shares) and "" not in counts
 
-    wait_for(as_wanted, f"shares of {shares}", 20)
+    wait_for(as_wanted, f"shares of {shares}")
 
 
 def test_a_worker_that_comes_gets_its_share_and_one_that_leaves_hands_it_back(house: House) -> None:
@@ -78,7 +78,7 @@ def test_messages_that_come_while_pipelines_move_are_each_done_once(house: House
         worker.await_ready()
         worker.stop() if number % 2 else worker.kill()
     for uid in uids:
-        house.client.await_quiet(uid, within_s=30)
+        house.client.await_quiet(uid)
 
     for uid in uids:
         assert sorted(house.contents(uid)) == sorted(texts[uid])

@@ -26,7 +26,7 @@ def test_the_end_comes_though_there_never_was_a_server() -> None:
         worker = house.start_worker(bundles=[make_bundle(make_uid())], limits=SHORT, ready=False)
         wait_for(lambda: "bus_lost" in worker.said, "the worker has noticed")
 
-        assert worker.stop(within_s=5) == 0
+        assert worker.stop() == 0
 
 
 def test_the_end_comes_though_a_store_is_locked_and_what_waits_is_done_after_a_start() -> None:
@@ -38,7 +38,7 @@ def test_the_end_comes_though_a_store_is_locked_and_what_waits_is_done_after_a_s
         with locked(house.store_file(uid)):
             house.client.enter(uid, "/write after")
             wait_for(lambda: "pipeline_paused" in worker.said, "the worker waits for the store")
-            assert worker.stop(within_s=6) == 0
+            assert worker.stop() == 0
 
         house.start_worker()
         house.client.await_quiet(uid)

@@ -19,7 +19,7 @@ def ticks(client: Client, uid: str, name: str = "clock") -> list[int]:
 
 
 def await_ticks(house: House, uid: str, count: int, name: str = "clock") -> None:
-    wait_for(lambda: len(ticks(house.client, uid, name)) >= count, f"{count} ticks of {name}", 15)
+    wait_for(lambda: len(ticks(house.client, uid, name)) >= count, f"{count} ticks of {name}")
 
 
 def test_a_block_is_called_once_in_each_second_with_an_empty_text_from_itself(house: House) -> None:
