@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -56,12 +56,11 @@ class Group:
         self._continuations = Continuations(self._todo, self._patience, shared)
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
         self._reaper = Reaper(self.stores, thread, shared.limits.history_days)
-        self._eraser, self._has_erased = Eraser(plans, self.stores, thread, shared, self._continuations.drop), False
+        self._eraser = Eraser(plans, self.stores, thread, shared, self._continuations.drop)
         self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes)
         self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
-        self._sent: list[asyncio.Future[Any]] = []
-        self._unconfirmed: list[Outcome] = []
+        self._leaving: deque[_Sent] = deque()   # the oldest first
 
     def waiting(self, uid: str) -> int:
         """How many inputs of a pipeline wait to be tried again."""
@@ -69,7 +68,7 @@ class Group:
 
     def outbox_bytes(self, uid: str) -> int:
         """What was said for a pipeline and sent, and not confirmed by the server yet."""
-        return sum(outcome.size for outcome in self._unconfirmed if outcome.uid == uid)
+        return sum(outcome.size for sent in self._leaving for outcome in sent.outcomes if outcome.uid == uid)
 
     async def run(self, tenure: Tenure) -> None:
         """Works until `stop`, and ends when everything that was taken has left for the bus. Raises StoreFenced."""
@@ -114,7 +113,7 @@ class Group:
     async def _work_off(self, journal: bool) -> None:
         while self._todo:
             await self._work(journal)
-        await self._confirm()
+        await self._confirm(0)
 
     async def _serve(self) -> None:
         agenda = self._continuations.agenda
@@ -125,9 +124,9 @@ class Group:
                 self._take()
             if self._todo:
                 await self._work(journal=False)
-            elif self._unconfirmed and all(future.done() for future in self._sent):
-                await self._confirm()
-            elif self._patience.over and not self._unconfirmed and not self._foresight.waits:
+            elif self._leaving and self._leaving[0].has_left:
+                await self._confirm(len(self._leaving) - 1)
+            elif self._patience.over and not self._leaving and not self._foresight.waits:
                 return
             else:
                 self._wanted.clear()
@@ -141,7 +140,8 @@ class Group:
                 self._todo.extend(self._foresight.sift(entries))
 
     async def _work(self, journal: bool) -> None:
-        """One batch: run, commit, give up what must be, send. The answer to one MULTI is awaited before the next is sent."""
+        """One batch: run, commit, give up what must be, send. The server may still be at the batch before, but at none before
+        that."""
         most = self._shared.limits.batch * len(self.slots)
         work, later = once_each([self._todo.popleft() for _ in range(min(len(self._todo), most))])
         lettered = await self._patience.attempt(
@@ -152,13 +152,12 @@ class Group:
         await self._bury(outcomes, lettered)
         self._shared.tally.count(outcomes, result.took_s, result.duplicates)
         await self._continuations.put_off(result.put_off)
-        await self._confirm()
+        await self._confirm(1)
         public = self._says_in_public or self._recovery.lasts or self._continuations.may_say_in_public
         appends = await self._fan_out.appends(outcomes) if public else []
-        self._send(outcomes, commits_to_tell(self.plans, result.marks), appends)
+        self._send(outcomes, commits_to_tell(self.plans, result.marks), appends, result.erased)
         self.vectors.wake(result.embedded)
         self._reaper.wake()
-        self._has_erased |= result.erased
 
     async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:
         """What a batch comes to, committed."""
@@ -180,27 +179,46 @@ class Group:
             log.warning("messages_dead_lettered", count=len(buried), pipeline=buried[0].pipeline, message_id=buried[0].id,
                         reason=buried[0].error[:200])
 
-    def _send(self, outcomes: list[Outcome], marks: list[bytes], appends: list[bytes]) -> None:
+    def _send(self, outcomes: list[Outcome], marks: list[bytes], appends: list[bytes], erased: bool) -> None:
         self._shared.checkpoint("before sending")
-        self._sent = self._outbox.send(outcomes, self._continuations.settlements.settle, marks, appends)
-        self._unconfirmed = outcomes
-        for future in self._sent:
+        futures = self._outbox.send(outcomes, self._continuations.settlements.settle, marks, appends)
+        self._leaving.append(_Sent(futures, outcomes, erased))
+        for future in futures:
             future.add_done_callback(lambda _: self._wanted.set())
         self._shared.checkpoint("sent")
 
-    async def _confirm(self) -> None:
-        """Waits until the server has the last batch; what cannot come back then leaves the inbox with the next one."""
-        for future in self._sent:
+    async def _confirm(self, most: int) -> None:
+        """Waits until the server has all but so many of the last batches.
+
+        What cannot come back leaves the inbox with the next batch.
+        """
+        while len(self._leaving) > most:
+            await self._confirm_one(self._leaving[0])
+
+    async def _confirm_one(self, sent: "_Sent") -> None:
+        for future in sent.futures:
             tell_refusals(await future, list(self.slots))
         self._shared.checkpoint("confirmed")
-        outcomes, self._sent, self._unconfirmed = self._unconfirmed, [], []
-        await self._continuations.forget(outcomes)
-        for outcome in outcomes:
+        self._leaving.popleft()
+        await self._continuations.forget(sent.outcomes)
+        for outcome in sent.outcomes:
             if outcome.store:
                 self._settled.setdefault(outcome.store, []).append(outcome.key)
-        if self._has_erased:
-            self._has_erased = False
+        if sent.erased:
             self._eraser.wake()
+
+
+class _Sent(NamedTuple):
+    """A batch that the server may not have yet."""
+
+    futures: list[asyncio.Future[Any]]
+    outcomes: list[Outcome]
+    erased: bool   # whether something was erased for good
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it has."""
+        return all(future.done() for future in self.futures)
 
 
 def key_of(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:
