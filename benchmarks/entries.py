@@ -4,8 +4,7 @@
 
 Each write is compared with what is there, decided and committed by itself. Facts are made of 5 to 24 words, drawn as in natural
 text from a vocabulary of 50,000; a third of those that are measured say again, with one word changed, what an entry says.
-Vectors are made too: 384 numbers that are spread as those of the built-in model are over English sentences (64 directions hold
-0.70 of what they are, 128 hold 0.85), in topics, so that the 16th nearest of 100,000 has a cosine of 0.5 to 0.6 as there.
+Vectors are made too (benchmarks/made_vectors.py).
 """
 import argparse
 import os
@@ -21,8 +20,9 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.made_vectors import MadeVectors
 from benchmarks.recall_latency import VOCABULARY, Texts, word
-from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memory.embedding.embedder import EmbeddingOptions
 from memory.embedding.loading import LazyEmbedder
 from memory.embedding.questions import Question, Questions
 from memory.ids import derive_guid
@@ -32,30 +32,7 @@ from memory.recall.pool import Pool
 from memory.sqlite.store import Store
 
 SIZES = (1_000, 10_000, 100_000)
-MEMORY, BATCH, DIMENSION, TOPICS = "mem_bench", 500, 384, 3000
-STEEPNESS, OWN = 1.0, 1.1   # of the spread over directions; how much of a vector is not its topic's
-
-
-class Vectors:
-    """Made like the built-in model's, and known by its name, so that the same curve holds."""
-
-    fingerprint, calibration, waits = Fingerprint("all-MiniLM-L6-v2-int8", DIMENSION, "0" * 16), Calibration(), False
-
-    def __init__(self) -> None:
-        """The same ones each time."""
-        self._chance = np.random.default_rng(2)
-        self._turn = np.linalg.qr(self._chance.normal(size=(DIMENSION, DIMENSION)))[0]
-        self._topics = self._drawn(TOPICS)
-
-    def embed(self, texts: Any) -> np.ndarray:
-        """One for each text, whatever it says."""
-        made = self._topics[self._chance.integers(0, TOPICS, len(texts))] + OWN * self._drawn(len(texts))
-        return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
-
-    def _drawn(self, count: int) -> np.ndarray:
-        spread = np.arange(1, DIMENSION + 1) ** -STEEPNESS
-        made = self._chance.normal(size=(count, DIMENSION)) * np.sqrt(spread)
-        return (made / np.linalg.norm(made, axis=1, keepdims=True)) @ self._turn
+MEMORY, BATCH = "mem_bench", 500
 
 
 class Facts:
@@ -108,7 +85,7 @@ class Figures(NamedTuple):
                 f" ms  {self.created} created, {self.updated} updated, {self.skipped} skipped  load {self.load:.1f}")
 
 
-def fill(store: Store, entries: int, facts: Facts, vectors: Vectors | None) -> None:
+def fill(store: Store, entries: int, facts: Facts, vectors: MadeVectors | None) -> None:
     """So many entries."""
     for _ in range(0, entries, BATCH):
         texts = facts.many(BATCH)
@@ -117,14 +94,14 @@ def fill(store: Store, entries: int, facts: Facts, vectors: Vectors | None) -> N
                 write_entry(tx, facts.entry(text, mode="create"), question)
 
 
-def questions(texts: list[str], vectors: Vectors | None) -> Iterator[Question | None]:
+def questions(texts: list[str], vectors: MadeVectors | None) -> Iterator[Question | None]:
     """Their vectors."""
     if vectors is None:
         return iter([None] * len(texts))
     return (Question(vector, vectors) for vector in vectors.embed(texts))
 
 
-def measure(store: Store, writes: int, facts: Facts, vectors: Vectors | None) -> list[tuple[float, float, str]]:
+def measure(store: Store, writes: int, facts: Facts, vectors: MadeVectors | None) -> list[tuple[float, float, str]]:
     """(CPU ms, wall ms, action) of each write."""
     texts, told = facts.asked(writes), []
     for text, question in zip(texts, questions(texts, vectors), strict=True):
@@ -138,7 +115,7 @@ def measure(store: Store, writes: int, facts: Facts, vectors: Vectors | None) ->
 def run(entries: int, writes: int, folder: Path, *, with_vectors: bool) -> Figures:
     """One size."""
     path = folder / f"entries-{entries}{'-vectors' if with_vectors else ''}.db"
-    facts, vectors = Facts(), Vectors() if with_vectors else None
+    facts, vectors = Facts(), MadeVectors() if with_vectors else None
     made = not path.exists()
     store = Store("bench/memories", path, 0, Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool()))
     if made:

@@ -1,9 +1,11 @@
 """How long a search with `mode: hybrid` takes in stores of 10,000, 100,000 and 1,000,000 records, and what it keeps in memory.
 
-    .venv/bin/python benchmarks/recall_latency.py [--records 100000] [--turns] [--keep FOLDER]
+    .venv/bin/python benchmarks/recall_latency.py [--records 100000] [--turns] [--vectors] [--keep FOLDER]
 
 Texts are made: 4 to 44 words of a vocabulary of 50,000, drawn as in natural text (the n-th word a n-th as often as the first),
 so that the first is in four of five records. The words of queries are drawn the same way, or from the 20 most common alone.
+Vectors are made too, of records and of questions (benchmarks/made_vectors.py): what the built-in model takes for a question,
+some 5 ms, comes on top; of 10,000 and 100,000 records, unless more is asked for, since more are not kept in memory.
 """
 import argparse
 import resource
@@ -17,11 +19,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.made_vectors import MadeVectors, Ready
+from benchmarks.recall.product import embed_all
+from memory.embedding.questions import Questions
 from memory.operations.records_search import SearchInput, search
 from memory.operations.records_write import WriteInput, write
+from memory.recall.meaning import Meaning
+from memory.recall.pool import Pool
 from memory.sqlite.store import Store
 
-SIZES = (10_000, 100_000, 1_000_000)
+SIZES, SIZES_OF_VECTORS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
 VOCABULARY, QUERIES, BATCH, TURNS_A_THREAD = 50_000, 200, 500, 200
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 
@@ -84,13 +91,22 @@ def memory_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
-def run(records: int, folder: Path, *, turns: bool) -> None:
-    """One size: a table row for each kind of query."""
-    path = folder / f"{records}{'-turns' if turns else ''}.db"
-    made = not path.exists()
-    store = Store("bench/recall", path)
-    if made:
+def opened(records: int, folder: Path, *, turns: bool, vectors: bool) -> Store:
+    """The store of that size, which is filled where it is new."""
+    path = folder / f"{records}{'-turns' if turns else ''}{'-vectors' if vectors else ''}.db"
+    new, embedder = not path.exists(), MadeVectors()
+    meaning = Meaning(Questions(Ready(embedder)), Pool()) if vectors else None   # type: ignore[arg-type]
+    store = Store("bench/recall", path, meaning=meaning)
+    if new:
         print(f"{records:>9,} records  written at {fill(store, records, turns=turns):,.0f}/s, {memory_mb()} MB")
+        if vectors:
+            embed_all(store, embedder)
+    return store
+
+
+def run(records: int, folder: Path, *, turns: bool, vectors: bool) -> None:
+    """One size: a table row for each kind of query."""
+    store = opened(records, folder, turns=turns, vectors=vectors)
     texts, (first, *_) = Texts(), measure(store, ["bada"])
     usual = [texts.of(5) for _ in range(QUERIES)]
     for name, queries, filters in (
@@ -98,6 +114,7 @@ def run(records: int, folder: Path, *, turns: bool) -> None:
         ("five common words", [texts.of(5, 20) for _ in range(QUERIES)], {}),
         ("the commonest word", [word(0)] * 20, {}),
         ("kind and tag", usual, {"filters": {"kind": "kind1"}, "tags": ("tag1",)}),
+        ("a hundred hits", usual, {"limit": 100}),
     ):
         p50, p95, longest, cpu = measure(store, queries, **filters)
         print(f"{records:>9,} {name:20} p50 {p50:7.1f}  p95 {p95:7.1f}  longest {longest:7.1f}  CPU p95 {cpu:7.1f} ms")
@@ -110,11 +127,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, action="append")
     parser.add_argument("--turns", action="store_true", help=f"in threads of {TURNS_A_THREAD}")
+    parser.add_argument("--vectors", action="store_true", help="with vectors of 384 numbers")
     parser.add_argument("--keep", type=Path, help="a folder for the stores, so that they are made once")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for records in asked.records or SIZES:
-            run(records, asked.keep or Path(folder), turns=asked.turns)
+        for records in asked.records or (SIZES_OF_VECTORS if asked.vectors else SIZES):
+            run(records, asked.keep or Path(folder), turns=asked.turns, vectors=asked.vectors)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ class HitTold:
     factors: dict[str, float]   # time, recency, importance: by what the shares were multiplied
     terms: tuple[Held, ...]
     speaker: bool   # whether the query names who said it, which is in the text arm's raw score
+    raised: float | None = None   # its score by itself, for which it comes before others as the first of its thread
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Product:
                 for number, document in enumerate(documents[first:first + BATCH], start=first):
                     self._ids[write(tx, _record(number, document))] = document.id
         if self._embedder is not None:
-            _embed_all(self._store, self._embedder)
+            embed_all(self._store, self._embedder)
         self._store.begin()   # searches run in a transaction, many in one, as in a worker's batch
 
     def search(self, question: str, limit: int) -> list[str]:
@@ -58,7 +58,7 @@ def _record(number: int, document: Document) -> WriteInput:
     return WriteInput(guid, MEMORY_ID, DEFAULT_KIND, document.text, document.source, (), document.at_ms, document.thread)
 
 
-def _embed_all(store: Store, embedder: Embedder) -> None:
+def embed_all(store: Store, embedder: Embedder) -> None:
     """What the worker does in the background."""
     while task := next_task(store, embedder, wanted=True, most=BATCH):
         if task.one is not None:

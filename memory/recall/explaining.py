@@ -59,7 +59,8 @@ def _hits(ranked: Ranked, found: Sequence[Record], text: TextFound | None, vecto
         weights = _weights(place, text, vector)
         arms = tuple(_arm(arm, place, weights[arm.arm], ranks[arm.arm][at]) for arm in ranked.arms)
         named = text is not None and len(text.named) == 1 and int(ranked.scene.layout.source[place]) == text.named[0]
-        hits.append(HitTold(record.guid, at + 1, record.score, arms, _factors(ranked, place), held[at], named))
+        hits.append(HitTold(record.guid, at + 1, record.score, arms, _factors(ranked, place), held[at], named,
+                            ranked.raised.get(place)))
     return hits
 
 

@@ -86,10 +86,11 @@ class Matrix:
         kept = kept[np.lexsort((inside[kept], -dots[kept]))][:most]
         return dict(zip(inside[kept].tolist(), dots[kept].tolist(), strict=True))
 
-    def cosines(self, layout: Layout, question: Floats, allowed: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
-        """(cosine with the question, whether there is one) of each place that is allowed.
+    def cosines(self, layout: Layout, question: Floats,
+                allowed: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_], Floats]:
+        """(cosine with the question, whether there is one, the cosine of the record alone) of each place that is allowed.
 
-        Of a turn it is the mean with that of its window: the turn and its neighbour on each side.
+        The first is, of a turn, the mean with that of its window: the turn and its neighbour on each side.
         """
         near = self._align(layout)
         wanted = near.known if allowed is None else near.known & _with_neighbours(allowed)
@@ -99,7 +100,7 @@ class Matrix:
         around[1:] += dots[:-1] * near.has_before[1:]
         around[:-1] += dots[1:] * near.has_after[:-1]
         around *= near.share
-        return np.where(near.share > 0, (dots + around) / 2, dots), near.known
+        return np.where(near.share > 0, (dots + around) / 2, dots), near.known, dots
 
     def _dots(self, slots: Slots, question: Floats) -> Floats:
         if FEW * len(slots) >= self._count:

@@ -19,6 +19,7 @@ class Ranked:
     without: str = ""        # why an arm is missing
     base: Floats | None = None   # the scores before a time that the question names counted; None where it names none
     factors: Mapping[str, Floats] = field(default_factory=dict)   # by boost and place
+    raised: Mapping[int, float] = field(default_factory=dict)   # place -> the score that put it before others of more threads
 
     def rows(self) -> dict[int, float]:
         """Row -> score, best first."""

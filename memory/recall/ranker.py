@@ -1,5 +1,5 @@
 """The ranker of one store: its layout, kept in step with what is written, and the arms that search it."""
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import apsw
@@ -14,7 +14,7 @@ from memory.recall.boosting import boosted
 from memory.recall.explaining import explained
 from memory.recall.explaining_match import explained_match
 from memory.recall.filters import Filters
-from memory.recall.fusion import by_meaning, fused, timely
+from memory.recall.fusion import by_meaning, by_themselves, fused, timely
 from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout
 from memory.recall.meaning import Meaning
@@ -22,10 +22,11 @@ from memory.recall.pool import POOL
 from memory.recall.ranked import Ranked, best, candidates
 from memory.recall.row_lists import RowLists
 from memory.recall.scene import Floats, Found, Scene
+from memory.recall.spreading import spread
 from memory.recall.stems import Stems
 from memory.recall.text_arm import text_arm
 from memory.recall.times import LANGUAGES, Times, read_times
-from memory.recall.vector_arm import VectorArm
+from memory.recall.vector_arm import VectorArm, VectorFound
 from memory.record import Record
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
@@ -73,15 +74,19 @@ class Ranker:
             vector = self._vectors.search(scene, asked)
             ranked = _ranked(by_meaning(vector), scene, limit, (vector,))
         else:
-            ranked = self._by_both(scene, query, limit, language, asked=asked, floor=floor)
+            ranked, alone = self._by_both(scene, query, limit, language, asked=asked, floor=floor)
+            if not boosts:
+                ranked = spread(ranked, limit, alone)
         return boosted(self._connection, ranked, boosts, limit) if boosts else ranked
 
-    def _by_both(self, scene: Scene, query: Query, limit: int, language: str, *, asked: str, floor: bool) -> Ranked:
-        """By the words, and by the vectors where there are any."""
+    def _by_both(self, scene: Scene, query: Query, limit: int, language: str, *, asked: str,
+                 floor: bool) -> tuple[Ranked, Callable[[], Floats]]:
+        """By the words, and by the vectors where there are any; and what makes the scores of the records by themselves."""
         layout = scene.layout
         times = read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
         text = text_arm(scene, query, self._stems_of(language), language, beside=times.words, floor=floor)
         arms: tuple[Found, ...] = (text,)
+        vector: VectorFound | None = None
         on_time = self._filters.on_days(times.patterns, layout)
         try:
             vector = self._vectors.search(scene, asked, floor=floor)
@@ -89,7 +94,8 @@ class Ranker:
             base, without = text.score, str(fault)
         else:
             base, arms, without = fused(text, vector), (text, vector), ""
-        return _ranked(timely(base, on_time), scene, limit, arms, without=without, base=base if times.patterns else None)
+        ranked = _ranked(timely(base, on_time), scene, limit, arms, without=without, base=base if times.patterns else None)
+        return ranked, lambda: timely(by_themselves(text, vector), on_time)
 
     def explain(self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
         """How a search of this transaction came to what it `found`."""

@@ -33,6 +33,7 @@ class VectorFound(Found):
 
     known: NDArray[np.bool_]   # by place: which records have a vector
     least: float               # the score from which on a record is found for its meaning alone
+    alone: Floats              # by place: the score without the window
 
 
 class VectorArm:
@@ -63,11 +64,13 @@ class VectorArm:
             self.drop()
             newest = int(scene.layout.row.max(initial=0)) - MOST_SCANNED
             raw, known = _scanned(in_blocks(self._table.read(one, max(newest, 0))), scene.layout, question)
+            alone = raw
         else:
-            raw, known = self._current(one).cosines(scene.layout, question, scene.allowed)
+            raw, known, alone = self._current(one).cosines(scene.layout, question, scene.allowed)
             meaning.matrices.used(self)
         calibration = embedder.calibration
-        return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least if floor else 0.0)
+        return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least if floor else 0.0,
+                           _score(alone, known, calibration))
 
     def nearest(self, rows: Rows, question: Floats, most: int) -> dict[int, float]:
         """Row -> cosine of those of `rows` (ascending) that are nearest to a question of the set that is searched; where the
