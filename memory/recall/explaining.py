@@ -11,7 +11,7 @@ from memory.recall.fusion import TEXT, VECTOR
 from memory.recall.nothing import why_nothing
 from memory.recall.ranked import Ranked
 from memory.recall.scene import Floats, Found, Scene
-from memory.recall.terms import stop_words_of
+from memory.recall.terms import MOST_PLACES, stop_words_of
 from memory.recall.text_arm import TextFound
 from memory.recall.vector_arm import VectorFound
 from memory.record import Record
@@ -24,13 +24,15 @@ def explained(ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, 
     """`found` are the records of `ranked`, in its order."""
     text, vector = _arms(ranked)
     terms = _terms(text, query, run.language, ranked.scene)
-    notes = [note for note in (ranked.without, MORE if len(found) > MOST_EXPLAINED else "") if note]
+    cut = ", ".join(term.text for term, _ in text.terms if not term.whole) if text else ""
+    notes = [note for note in (ranked.without, cut and CUT.format(cut), MORE if len(found) > MOST_EXPLAINED else "") if note]
     return Explanation(
         run, filters_told(conditions), len(ranked.scene.layout), terms,
         text.coverage if text else None, text.least if text else None, vector.least if vector else None, tuple(notes),
         None if found else why_nothing(ranked, terms, text, vector), tuple(_hits(ranked, found[:MOST_EXPLAINED], text, vector)))
 
 
+CUT = f"too many words begin like {{}}: they were looked for at their first {MOST_PLACES:,} places, by the alphabet"
 MORE = f"only the first {MOST_EXPLAINED} hits are explained"
 
 

@@ -73,11 +73,11 @@ def _affordable(terms: list[Term], records: int) -> tuple[list[tuple[Term, bool]
     """(terms to look for, each with whether its counts are; terms to leave out), the rarest first.
 
     The rarest is always looked for. What is added to it is bounded by the records that hold it: what most records hold
-    tells them apart least, and costs most.
+    tells them apart least, and costs most. The beginning of so many words that not all of them are known comes last, alone.
     """
     most = MOST_POSTINGS[0] + records // MOST_POSTINGS[1]
-    ordered = sorted(terms, key=lambda term: (term.records, term.text))
-    together = np.cumsum([term.records for term in ordered])
+    ordered = sorted(terms, key=lambda term: (not term.whole, term.records, term.text))
+    together = np.cumsum([term.records for term in ordered if term.whole])
     taken = max(1, int(np.searchsorted(together, most, side="right")))
     return [(term, term.records <= most) for term in ordered[:taken]], tuple(ordered[taken:])
 

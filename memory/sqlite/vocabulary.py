@@ -30,6 +30,8 @@ PLACES = "SELECT group_concat(doc) FROM temp.word_places WHERE term = ?"
 PARTS_PLACES = "SELECT group_concat(doc) FROM temp.part_places WHERE term = ? AND col = 'parts'"
 IN_CONTENT = ("SELECT guid FROM records WHERE guid IN (SELECT value FROM json_each(?)) "
               "AND row IN (SELECT rowid FROM records_fts WHERE records_fts MATCH ?)")
+BEGUN = "SELECT group_concat(doc) FROM (SELECT doc FROM temp.word_places WHERE term >= ?1 AND term < ?2 LIMIT ?3)"
+PARTS_BEGUN = BEGUN.replace("word_places", "part_places").replace(" LIMIT", " AND col = 'parts' LIMIT")
 MOST_KEPT = 2000   # answers
 LAST = "\U0010ffff"   # no word goes on with it
 
@@ -91,6 +93,13 @@ class Vocabulary:
             found = np.sort(np.concatenate([found, more[~np.isin(more, found)]]), kind="stable")
         first = np.flatnonzero(np.diff(found, prepend=-1))   # a record comes once for each time that it holds the word
         return Postings(found[first], np.diff(first, append=len(found)).astype(np.float32))
+
+    def begun(self, prefix: str, most: int) -> tuple[Rows, bool]:
+        """(the records that hold a word that begins like this, ascending; whether these are all): found at the first `most`
+        places of such words, by the alphabet.
+        """
+        found = [numbers(self._connection.execute(sql, (prefix, prefix + LAST, most)).get) for sql in (BEGUN, PARTS_BEGUN)]
+        return np.unique(np.concatenate(found)), max(map(len, found)) < most
 
     def in_content(self, expression: str, guids: Sequence[str]) -> set[str]:
         """Those of the records that an FTS5 expression finds by their content, and not by parts of words alone."""
