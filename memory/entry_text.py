@@ -1,5 +1,6 @@
 """The text of an entry: when two are the same before anything is embedded, and how one is added to another."""
 import unicodedata
+from functools import lru_cache
 from hashlib import blake2b
 
 from memory.words import tokens
@@ -41,6 +42,11 @@ def merged(old: str, new: str) -> str:
 
 def overlap(one: str, other: str) -> bool:
     """Whether two texts share enough words to be worth a closer look; a hundredth of what that costs."""
-    ones, others = ({word[:BEGINNING] for word in tokens(text)} for text in (one, other))
+    ones, others = _beginnings(one), {word[:BEGINNING] for word in tokens(other)}
     fewer = min(len(ones), len(others))
     return fewer <= FEW_WORDS or SHARED * len(ones & others) >= fewer
+
+
+@lru_cache(1)   # of the new text, which all others are compared with
+def _beginnings(text: str) -> set[str]:
+    return {word[:BEGINNING] for word in tokens(text)}

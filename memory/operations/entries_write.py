@@ -16,6 +16,7 @@ from memory.likeness.reading import LONGEST
 from memory.named_view import KIND, Action
 from memory.operations.records_write import WriteInput, write
 from memory.record import Record
+from memory.sqlite.expiry import has_expired
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 from memory.words import tokens
@@ -128,7 +129,7 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Like
     """With an entry as a whole, and with the facts that were merged into it: those with most words in common, since thousands
     would hold up all that the store is asked meanwhile. What is too long to be read is but equal to one, which `alike` sees.
     What is not close by its cosine, or has none, and shares few words is not looked at any closer."""
-    lines = lines_of(old)
+    lines = lines_of(old) if "\n" in old else ()
     if len(lines) < 2 or len(new) > LONGEST:
         far = 0.0 if cosine is None else related(cosine, curve_of(fingerprint))
         if far >= CLOSE or len(new) > LONGEST or overlap(new, old):
@@ -149,12 +150,7 @@ def _candidates(tx: Transaction, new: NewEntry, within: Conditions,
     tx.records.complete()
     words = tx.entries.rare(tokens(new.content))
     match = " OR ".join(f'"{word}"' for word in words)
-    by_words = list(tx.records.search(match, "", within, CANDIDATES, scored=False)) if words else []
-    found: dict[int, Record] = {}
-    for record in by_words:
-        place = tx.records.by_guid(record.guid)
-        if place is not None:
-            found[place.row] = record
+    found = dict(tx.records.placed(match, "", within, CANDIDATES, scored=False)) if words else {}
     cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, found) if question is not None else {}
     others = {row: cosine for row, cosine in cosines.items() if row not in found}
     found |= dict(_still_there(tx, others, within))
@@ -167,5 +163,5 @@ def _still_there(tx: Transaction, rows: dict[int, float], within: Conditions) ->
     for row in rows:
         for record in tx.records.at_rows({row: 0.0}):
             is_there = (record.scope, record.kind) == (wanted["scope"], wanted["kind"])
-            if is_there and tx.records.by_guid(record.guid) is not None:   # else it has expired
+            if is_there and not has_expired(record.expires_at, tx.records.versions.now_ms):
                 yield row, record

@@ -37,7 +37,7 @@ class Matrix:
     def __init__(self, dimension: int) -> None:
         """Empty."""
         self._vectors = np.empty((0, dimension), np.float32)
-        self._count = 0
+        self._count, self._there = 0, 0   # slots that were given, and those that are a record's yet
         self._slot_of = np.full(0, NOWHERE, np.int32)   # by record's row
         # Of each slot: the slots before and after it in its thread when its window was added up, and the window's length.
         self._before, self._after, self._length = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
@@ -53,7 +53,7 @@ class Matrix:
     @property
     def wasteful(self) -> bool:
         """Whether more than half of it is of records that changed or went."""
-        return self._count > TOGETHER and 2 * int((self._slot_of >= 0).sum()) < self._count
+        return self._count > TOGETHER and 2 * self._there < self._count
 
     def add(self, found: Iterable[tuple[int, bytes]]) -> None:
         """(row, vector) of records; "<f2" of unit length, or b"" for none."""
@@ -65,7 +65,9 @@ class Matrix:
 
     def remove(self, rows: Rows) -> None:
         """These have no vector any more."""
-        self._slot_of[rows[rows < len(self._slot_of)]] = NOWHERE
+        rows = rows[rows < len(self._slot_of)]
+        self._there -= int(np.count_nonzero(self._slot_of[rows] >= 0))
+        self._slot_of[rows] = NOWHERE
         self._near = None
 
     def nearest(self, rows: Rows, question: Floats, most: int, *, room: int = 1 << 62) -> dict[int, float]:
@@ -128,6 +130,7 @@ class Matrix:
         if last >= len(self._slot_of):
             self._slot_of = _longer(self._slot_of, max(last + 1, len(self._slot_of) * 3 // 2), NOWHERE)
         self._vectors[self._count:count] = vectors
+        self._there += len(rows) - int(np.count_nonzero(self._slot_of[rows] >= 0))
         self._slot_of[rows] = np.arange(self._count, count)
         self._count, self._near = count, None
 

@@ -118,8 +118,7 @@ class Ranker:
         self._looked_to = self._records.last_row
         rows = self._rows.of(within, self._looked_to)
         POOL.used(self)
-        others = np.array(sorted(beside), np.int64)
-        return self._vectors.nearest(rows, vector, most) | self._vectors.nearest(others, vector, len(others))
+        return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
     def _tell_rows(self) -> None:
         """The lists of rows hear of what was edited or deleted."""

@@ -37,7 +37,10 @@ class _List:
         rows = self.rows[:self.count]
         places = np.searchsorted(rows, changed)
         inside = places < len(rows)
-        rows = np.delete(rows, places[inside][rows[places[inside]] == changed[inside]])
+        places = places[inside][rows[places[inside]] == changed[inside]]
+        if np.array_equal(rows[places], there):   # as after most edits
+            return
+        rows = np.delete(rows, places)
         self.rows = np.insert(rows, np.searchsorted(rows, there), there)
         self.count = len(self.rows)
 

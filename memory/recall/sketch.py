@@ -19,7 +19,7 @@ SPARE = 16                 # more directions than are wanted, so that the last o
 TOGETHER = 4096            # vectors at a time
 FEW = 4                    # of so many one or fewer: they are picked out before anything is multiplied
 OUTGROWN = 4               # times as many vectors as the directions were made for, when they are made anew
-TRIED, TRIALS = 16_384, 4    # of so many bounds the highest are looked for; so many times what is wanted is compared
+TRIALS, RUN = 4, 64        # so many times what is wanted is compared; the highest of so many bounds is tried
 ROUNDING = 1e-4            # more than single precision gets wrong, of a cosine; its square, of a length's square
 
 
@@ -32,18 +32,19 @@ class Sketch:
         self._sizes = [min(most, dimension // share) for most, share in PARTS]
         self._made_for = len(vectors)
         self._directions = _directions(vectors[::max(1, len(vectors) // SAMPLE)], sum(self._sizes))
-        self._parts = [np.empty((0, size + 1), np.float32) for size in self._sizes]
+        self._parts = [np.empty((0, size + 1), np.float32) for size in self._sizes]   # the numbers, and the length at the end
+        self._left = [np.empty((0, 1), np.float32) for _ in self._sizes]   # the lengths again, beside each other
         self.count = 0
 
     @staticmethod
     def size(dimension: int) -> int:
         """Bytes of a vector's."""
-        return 4 * sum(min(most, dimension // share) + 1 for most, share in PARTS)
+        return 4 * sum(min(most, dimension // share) + 2 for most, share in PARTS)
 
     @property
     def nbytes(self) -> int:
         """What it takes in memory."""
-        return sum(part.nbytes for part in self._parts) + self._directions.nbytes
+        return sum(part.nbytes for part in (*self._parts, *self._left)) + self._directions.nbytes
 
     def outgrown(self, count: int) -> bool:
         """Whether there are many more vectors by now than it was made for."""
@@ -52,31 +53,35 @@ class Sketch:
     def catch_up(self, vectors: Floats) -> None:
         """Sketches those that have none; `vectors` are all, by slot."""
         if len(vectors) > len(self._parts[0]):
-            self._parts = [_longer(part, self.count, max(len(vectors), len(part) * 3 // 2)) for part in self._parts]
+            room = max(len(vectors), len(self._parts[0]) * 3 // 2)
+            self._parts, self._left = ([_longer(one, self.count, room) for one in some] for some in (self._parts, self._left))
         for first in range(self.count, len(vectors), TOGETHER):
             last = min(first + TOGETHER, len(vectors))
-            for kept, part in zip(self._parts, self._sketched(vectors[first:last]), strict=True):
-                kept[first:last] = part
+            sketched = self._sketched(vectors[first:last], vectors[first:last] @ self._directions.T)
+            for kept, left, part in zip(self._parts, self._left, sketched, strict=True):
+                kept[first:last], left[first:last] = part, part[:, -1:]
         self.count = len(vectors)
 
     def near(self, slots: Slots, question: Floats, most: int, exact: Callable[[Slots], Floats]) -> Places:
         """Which of these slots, by their index, may be among the `most` nearest: all that are, or are as near as the last of
         them, and some that are not. `exact` gives the dot products of slots.
         """
-        at, known, least = np.arange(len(slots)), np.zeros(1, np.float32), -np.inf
-        for part, asked in zip(self._parts, self._sketched(question[None]), strict=True):
-            picked = slots[at]
-            bounds = known + _dots(part[:self.count], picked, asked[0])
-            if len(at) > TRIALS * most:
+        at, known, least = None, np.zeros(1, np.float32), -np.inf
+        asked = self._sketched(question[None], np.vecdot(self._directions, question)[None])
+        for part, left, (wanted,) in zip(self._parts, self._left, asked, strict=True):
+            picked = slots if at is None else slots[at]
+            bounds = known + _dots(part[:self.count], picked, wanted)
+            if len(picked) > TRIALS * most:
                 dots = exact(picked[_highest(bounds, TRIALS * most)])
                 least = max(least, float(np.partition(dots, -most)[-most])) if len(dots) >= most else least
             kept = np.flatnonzero(bounds >= least - ROUNDING)
-            known = bounds[kept] - part[picked[kept], -1] * asked[0, -1]
-            at = at[kept]
-        return at
+            known = bounds[kept] - left[picked[kept], 0] * wanted[-1]
+            at = kept if at is None else at[kept]
+        return np.arange(len(slots)) if at is None else at
 
-    def _sketched(self, vectors: Floats) -> list[Floats]:
-        told, parts = vectors @ self._directions, []
+    def _sketched(self, vectors: Floats, told: Floats) -> list[Floats]:
+        """`told` are their dot products with the directions."""
+        parts = []
         left = np.vecdot(vectors, vectors)   # of the squares of their lengths
         for numbers in np.split(told, np.cumsum(self._sizes)[:-1], axis=1):
             left = left - np.vecdot(numbers, numbers)
@@ -86,29 +91,33 @@ class Sketch:
 
 
 def _directions(sample: Floats, count: int) -> Floats:
-    """A column each, of unit length and at right angles: those in which the sample is longest, that of all first."""
+    """A row each, of unit length and at right angles: those in which the sample is longest, that of all first."""
     chance = np.random.default_rng(0)
     found = chance.normal(size=(sample.shape[1], min(count + SPARE, sample.shape[1]))).astype(np.float32)
     for _ in range(ROUNDS):
         found = np.linalg.qr(sample.T @ (sample @ found))[0]
     told = sample @ found
     turned = np.linalg.eigh(told.T @ told)[1][:, ::-1]   # the longest first
-    return np.ascontiguousarray((found @ turned)[:, :count], np.float32)
+    return np.ascontiguousarray((found @ turned)[:, :count].T, np.float32)
 
 
 def _dots(part: Floats, slots: Slots, asked: Floats) -> Floats:
     if FEW * len(slots) > len(part):
-        dots: Floats = np.vecdot(part, asked)[slots]
+        dots: Floats = np.vecdot(part, asked).take(slots)
         return dots
     picked: Floats = np.vecdot(part.take(slots, axis=0), asked)
     return picked
 
 
 def _highest(bounds: Floats, count: int) -> Places:
-    """About so many of the highest, found by a sample of them; no more than twice as many."""
-    sample = bounds[::max(1, len(bounds) // TRIED)]
-    wanted = max(1, len(sample) * count // len(bounds))
-    return np.flatnonzero(bounds >= np.partition(sample, -wanted)[-wanted])[:2 * count]
+    """So many of the highest of more, or nearly: each is the highest of its run, where there are runs enough."""
+    runs = len(bounds) // RUN
+    if runs <= count:
+        return np.argpartition(bounds, -count)[-count:]
+    table = bounds[:runs * RUN].reshape(RUN, runs)   # a run is a column, for that is quick
+    found = np.argpartition(table.max(axis=0), -count)[-count:]
+    highest: Places = table[:, found].argmax(axis=0) * runs + found
+    return highest
 
 
 def _longer(part: Floats, count: int, size: int) -> Floats:

@@ -72,21 +72,23 @@ class VectorArm:
         return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least if floor else 0.0,
                            _score(alone, known, calibration))
 
-    def nearest(self, rows: Rows, question: Floats, most: int) -> dict[int, float]:
-        """Row -> cosine of those of `rows` (ascending) that are nearest to a question of the set that is searched; where the
-        matrix has no room, of the newest `MOST_READ` of them.
+    def nearest(self, rows: Rows, question: Floats, most: int, beside: Rows) -> dict[int, float]:
+        """Row -> cosine of those of `rows` that are nearest to a question of the set that is searched, and of those `beside`;
+        both ascending. Where the matrix has no room, the newest `MOST_READ` of the rows are compared.
         """
         one, meaning = self._table.serving(), self._meaning
-        if one is None or meaning is None or not len(rows):
+        if one is None or meaning is None:
             return {}
-        if (int(rows[-1]) + 1) * one.dimension * NUMBER > meaning.matrices.budget:
+        last = max([*rows[-1:].tolist(), *beside[-1:].tolist()], default=0)
+        if (last + 1) * one.dimension * NUMBER > meaning.matrices.budget:
             self.drop()
             rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)   # of these alone, and not kept
-            matrix.add(self._table.read_rows(one, rows.tolist()))
-            return matrix.nearest(rows, question, most)
-        found = self._current(one).nearest(rows, question, most, room=meaning.matrices.budget)
-        meaning.matrices.used(self)
-        return found
+            matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
+        else:
+            matrix = self._current(one)
+            meaning.matrices.used(self)
+        near = matrix.nearest(rows, question, most, room=meaning.matrices.budget)
+        return near | matrix.nearest(beside, question, len(beside))
 
     def committed(self) -> None:
         """What the matrix has seen stays."""

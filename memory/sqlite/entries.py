@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import apsw
+import orjson
 
 from memory.entry_text import digests_of
 
@@ -19,7 +20,7 @@ SAME = ("SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.gui
         "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row")
 TOGETHER = 1000
 WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words USING fts5vocab('main', 'records_fts', 'row')"
-COUNT = "SELECT doc FROM temp.entry_words WHERE term = ?"
+COUNT = "SELECT term, doc FROM json_each(?) CROSS JOIN temp.entry_words ON term = json_each.value"
 MOST_RECORDS = 1000   # that hold the rare words of a text, together
 MOST_WORDS = 8        # of these words
 MOST_COMMON = 10_000  # words that are known to be common
@@ -58,13 +59,13 @@ class EntryTable:
     def rare(self, words: Iterable[str]) -> list[str]:
         """Those of the words that few records hold, the rarest first; words as the index has them."""
         self._connection.execute(WORDS)   # temporary, and a rollback takes it with it
+        asked = orjson.dumps([word for word in dict.fromkeys(words) if word not in self._common]).decode()
         counted: list[tuple[int, str]] = []
-        for word in dict.fromkeys(words):
-            count = 0 if word in self._common else self._connection.execute(COUNT, (word,)).get or 0
-            if count > MOST_RECORDS and len(self._common) < MOST_COMMON:
-                self._common.add(word)   # to count it takes 30 ns a record
-            elif 0 < count <= MOST_RECORDS:
+        for word, count in self._connection.execute(COUNT, (asked,)):
+            if count <= MOST_RECORDS:
                 counted.append((count, word))
+            elif len(self._common) < MOST_COMMON:
+                self._common.add(word)   # to count it takes 30 ns a record
         counted.sort()
         within = accumulate(count for count, _ in counted)
         return [word for (_, word), total in zip(counted, within, strict=True) if total <= MOST_RECORDS][:MOST_WORDS]

@@ -25,7 +25,7 @@ MOST_SEQ = 2**63 - 1
 READ = f"{COLUMNS}, expires_at"   # in the order of Record
 SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
 PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
-FOUND = f"SELECT {', '.join('r.' + name for name in READ.split(', '))}, "
+FOUND = f"SELECT r.row, {', '.join('r.' + name for name in READ.split(', '))}, "
 WIDTH = 1 + len(Record._fields)   # of a page's row, before its further fields
 SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
 WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
@@ -55,7 +55,7 @@ class RecordTable:
         self.changes: Changes | None = None       # told of what is edited and deleted, where somebody wants to know
         self.versions = VersionTable(connection)
         self._index = FullTextIndex(connection)
-        self._last_row = 0
+        self.last_row = 0   # the highest one
         self.expiry = Expiry(connection)
         self.reset()
 
@@ -67,8 +67,8 @@ class RecordTable:
         self._last_seqs.clear()
         self.versions.reset()
         self.expiry.reset()
-        self._last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
-        self._index.reset(self._last_row)
+        self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
+        self._index.reset(self.last_row)
 
     def acts(self, now_ms: int, actor: str, reason: str = "") -> None:
         """What follows is done at that moment, Unix ms, which decides what has expired; by whom, and why, is kept."""
@@ -76,16 +76,11 @@ class RecordTable:
 
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """A new record, its values in the order of COLUMNS."""
-        self._last_row += 1
+        self.last_row += 1
         guid, scope, kind, content, source, tags, created_at, updated_at = record
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
-        self._waiting.append((self._last_row, guid, scope, kind, content, source, tags, created_at, updated_at, crc,
+        self._waiting.append((self.last_row, guid, scope, kind, content, source, tags, created_at, updated_at, crc,
                               parts_of(content)))
-
-    @property
-    def last_row(self) -> int:
-        """The highest row."""
-        return self._last_row
 
     def insert_turn(self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None) -> None:
         """A new record in a thread, at the place `seq`, or after all that are there."""
@@ -95,10 +90,10 @@ class RecordTable:
 
     def insert_whole(self, new: State) -> None:
         """A new record with all that is known of it; its checksum is made here, and where it is None its place in a thread."""
-        self._last_row += 1
+        self.last_row += 1
         crc = checksum(beginning(new.scope, new.kind, new.source, new.tags), names_of(new.guid, new.further), new.content)
         seq = self._seq(new.thread, new.seq) if new.thread else None
-        self._whole.append((self._last_row, *new._replace(seq=seq, crc=crc), parts_of(new.content)))
+        self._whole.append((self.last_row, *new._replace(seq=seq, crc=crc), parts_of(new.content)))
         self.expiry.concerns |= new.expires_at is not None
 
     def _seq(self, thread: str, seq: int | None) -> int:
@@ -126,7 +121,7 @@ class RecordTable:
         """Table and index as the commit wants them."""
         self.flush()
         self.versions.flush()
-        self._index.catch_up(self._last_row)
+        self._index.catch_up(self.last_row)
         self._last_seqs.clear()
 
     def by_guid(self, guid: str) -> Place | None:
@@ -230,25 +225,30 @@ class RecordTable:
                 yield Record._make((*values, score))
 
     def search(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *, scored: bool) -> Iterator[Record]:
-        """Records that match an FTS5 expression, with their score or 0; `unwanted` is what it excludes, "" for nothing.
+        """Records that match an FTS5 expression, as `placed` finds them."""
+        return (record for _, record in self.placed(match, unwanted, conditions, limit, scored=scored))
 
-        First those whose content matches, best first; then those that match by parts of words too. The limit counts last.
+    def placed(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *,
+               scored: bool) -> Iterator[tuple[int, Record]]:
+        """(row, record with its score or 0) of what matches an FTS5 expression, and not `unwanted`: first those whose content
+        does, best first; then those that match by parts of words too. The limit counts last.
         """
         self.complete()
         clauses, values = self._clauses(conditions)
         if unwanted:
             clauses, values = [WITHOUT.format(index="parts_fts"), *clauses], [unwanted, *values]
         left = limit
-        for record in self._matches("records_fts", clauses, [match, *values], left, scored):
+        for found in self._matches("records_fts", clauses, [match, *values], left, scored):
             left = left if left is None else left - 1
-            yield record
+            yield found
         if left != 0:
             clauses, values = [WITHOUT.format(index="records_fts"), *clauses], [match, *values]
             yield from self._matches("parts_fts", clauses, [match, *values], left, scored)
 
-    def _matches(self, index: str, clauses: list[str], values: list[Any], limit: int | None, scored: bool) -> Iterator[Record]:
+    def _matches(self, index: str, clauses: list[str], values: list[Any], limit: int | None,
+                 scored: bool) -> Iterator[tuple[int, Record]]:
         """What one index finds, best first; the expression is the first of `values`."""
-        return map(Record._make, self._connection.execute(
+        return ((row, Record._make(found)) for row, *found in self._connection.execute(
             f"{FOUND}{SCORE[scored]} FROM {index} AS f CROSS JOIN records AS r ON r.row = f.rowid"   # the words are found once
             f"{where(f'{index} MATCH ?', *clauses)} ORDER BY f.rank{_window(limit)}", values))
 

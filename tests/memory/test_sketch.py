@@ -60,3 +60,15 @@ def test_without_room_for_a_sketch_there_is_none_and_the_same_is_found() -> None
     assert matrix.nbytes == before
     assert matrix.nearest(rows, question, 5, room=2 * bare) == without and before < matrix.nbytes < 2 * before
     assert matrix.nearest(rows, question, 5, room=bare) == without and matrix.nbytes == before
+
+
+@pytest.mark.parametrize(("removed", "again"), [([], False), ([1, 2, 3], False), ([1, 2, 3], True), ([3, 9000], True)])
+def test_what_is_a_records_yet_is_counted_as_it_changes(removed: list[int], *, again: bool) -> None:
+    matrix, made = Matrix(DIMENSION), make_vectors(5000, 8, 0.1, 1)
+    matrix.add([(row, vector.tobytes()) for row, vector in enumerate(made, 1)])
+
+    for _ in range(3):   # what is removed twice, or added where it was not removed, counts once
+        matrix.remove(np.array(removed, np.int64))
+        matrix.add([(row, made[row - 1].tobytes()) for row in removed if again and row <= len(made)])
+
+    assert matrix._there == int((matrix._slot_of >= 0).sum())
