@@ -13,7 +13,7 @@ Floats = NDArray[np.float32]
 Slots = NDArray[np.int32]
 Places = NDArray[np.intp]
 
-PARTS = (96, 4), (64, 6)   # numbers of a part, at most; and one for so many of a vector's
+PARTS = (95, 4), (63, 6)   # numbers of a part, at most, and one for so many of a vector's; with the length whole cache lines
 SAMPLE, ROUNDS = 4096, 3   # vectors that the directions are taken from, and how often they are made better
 SPARE = 16                 # more directions than are wanted, so that the last of these are good too
 TOGETHER = 4096            # vectors at a time
