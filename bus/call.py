@@ -12,6 +12,7 @@ from bus.errors import MalformedMessage
 from bus.wire import reply_channel
 
 REFUSED = "refused"            # a rule was broken; nothing was changed
+KEY_REUSED = "key_reused"      # the caller's key stands for another call; nothing was changed
 BUSY = "busy"                  # the owner has too much to answer
 UNAVAILABLE = "unavailable"    # the store cannot be used now
 LEAVING = "leaving"            # the owner lets the pipeline go
@@ -28,7 +29,7 @@ class NewCall(Struct, frozen=True):
     mutates: bool
     store: str = ""         # the memory_id; "" for the pipeline's first
     actor: str = ""
-    producer_id: str = ""   # the caller's own id: the same one again has no second effect
+    producer_id: str = ""   # the caller's own key: the same call again has no second effect, another one is refused
 
     def at(self, uid: str) -> "NewCall":
         """The same of another pipeline."""

@@ -9,7 +9,9 @@ JSON, HTML, TEXT, FORM = "application/json", "text/html", "text/plain", "applica
 ANY = "*/*"
 PAGED = {"limit": "how many items at most", "cursor": "the `next_cursor` of the page before"}
 WAITED = {"wait": "how many seconds to wait for the end of the cascade"}
-KEYED = {"Idempotency-Key": "the same one again has no second effect", "webhook-id": "the same"}
+NAMED_BY = {"webhook-id": "the same one again has no second effect, whatever the body is", "Idempotency-Key": "the same"}
+KEYED = {"Idempotency-Key": "the same call again has no second effect, and the same answer; another call under it is refused",
+         "webhook-id": "the same"}
 CONDITION = {"If-Match": "the ETag of what is to be replaced, or *"}
 ENTERED = {200: "with `wait`: what came of it", 202: "it is kept and runs", 404: "no such pipeline, swarm or agent",
            413: "it is too long", 422: "it cannot be a message", 504: "not settled in time; it runs all the same"}

@@ -13,6 +13,7 @@ Problem
 ├── WrongType           415  a browser must send JSON; nobody may send what is packed
 ├── WrongHost           421  the Host header names another server
 ├── Unprocessable       422  understood, and wrong; `faults` has all that is wrong
+│   └── KeyReused       422  the Idempotency-Key stands for another call
 ├── TooOften            429  more requests than one caller may make
 ├── Unavailable         503  the bus or the catalogue is away, or too busy
 └── TooLate             504  nobody answered in time
@@ -132,6 +133,12 @@ class Unprocessable(Problem):
     """Understood, and wrong."""
 
     status, title = 422, "What was sent is not valid"
+
+
+class KeyReused(Unprocessable):
+    """The Idempotency-Key stands for another call (draft-ietf-httpapi-idempotency-key-header, 2.7)."""
+
+    title = "The Idempotency-Key was used already"
 
 
 class TooOften(Problem):

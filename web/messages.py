@@ -13,7 +13,7 @@ from bus.wire import swarm_key
 from web.access import caller_of, needs
 from web.answers import json_response, limit_of, refuse_unknown
 from web.body import to_envelope
-from web.described import ENTERED, GIVEN, KEYED, PAGED, WAITED, described
+from web.described import ENTERED, GIVEN, NAMED_BY, PAGED, WAITED, described
 from web.directory import Served
 from web.errors import BadRequest, NotFound, TooLate
 from web.live import follow_live
@@ -29,7 +29,7 @@ PAGE = 50
 
 
 @routes.post(MESSAGES)
-@described(ENTERED, body="an envelope, a message, any JSON, or text", query=WAITED, headers=KEYED, gives=GIVEN)
+@described(ENTERED, body="an envelope, a message, any JSON, or text", query=WAITED, headers=NAMED_BY, gives=GIVEN)
 @needs("publish")
 async def say(request: web.Request) -> web.Response:
     """Says the body on a swarm, as `User` where it names nobody."""

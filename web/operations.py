@@ -4,13 +4,13 @@ from typing import Any
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from bus.call import BROKEN, UNAVAILABLE, NewCall
+from bus.call import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
 from bus.errors import CallFailed, NoAnswer
 from memory.errors import NotThere, VersionDiffers
 from memory.operation import Operation, all_operations
 from web.access import caller_of, needs
 from web.answers import json_response
-from web.errors import NotFound, PreconditionFailed, Problem, TooLate, Unavailable, Unprocessable
+from web.errors import KeyReused, NotFound, PreconditionFailed, Problem, TooLate, Unavailable, Unprocessable
 from web.messages import producer_id
 from web.operation_input import read_input
 from web.operation_routes import IN_PATH, STORE, place_of
@@ -19,7 +19,7 @@ from web.parts import parts_of
 NOBODY = "http"   # who acts where no key was needed
 ACTION, MADE = "action", "created"   # of a create that may find what it would make
 PROBLEMS: dict[str, type[Problem]] = {NotThere.code: NotFound, VersionDiffers.code: PreconditionFailed, BROKEN: Problem,
-                                      UNAVAILABLE: Unavailable}
+                                      UNAVAILABLE: Unavailable, KEY_REUSED: KeyReused}
 
 
 def routes() -> list[web.AbstractRouteDef]:

@@ -8,7 +8,7 @@ from pipelines.check import CheckedAgent
 from web.access import guards_itself
 from web.admission import admit, is_token
 from web.body import to_envelope
-from web.described import ENTERED, GIVEN, KEYED, WAITED, described
+from web.described import ENTERED, GIVEN, NAMED_BY, WAITED, described
 from web.directory import Served
 from web.errors import Conflict, NotFound, Unauthorised
 from web.messages import enter, producer_id
@@ -21,7 +21,7 @@ APART = "\x1f"       # stands in no alias and in no id, so that no two pairs of 
 
 
 @routes.post("/webhooks/{uid}/{alias}")
-@described(ENTERED, body="any JSON, or text", query=WAITED, headers=KEYED, gives=GIVEN)
+@described(ENTERED, body="any JSON, or text", query=WAITED, headers=NAMED_BY, gives=GIVEN)
 @guards_itself
 async def receive(request: web.Request) -> web.Response:
     """Hands the body to an agent, from who has its token, a signature by its secret, or a key with `publish`."""
@@ -42,7 +42,7 @@ async def _agent(parts: Parts, uid: str, alias: str) -> CheckedAgent | None:
 
 @routes.post("/api/v1/pd/webhook/{token}/{alias}/{trigger}")
 @described(ENTERED | {409: "several pipelines have such an agent"}, body="any JSON, or text",
-           query=WAITED, headers=KEYED, gives=GIVEN)
+           query=WAITED, headers=NAMED_BY, gives=GIVEN)
 @guards_itself
 async def receive_as_kilroy(request: web.Request) -> web.Response:
     """The same by alias alone, with the token in the path; the trigger is the agent's block."""

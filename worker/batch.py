@@ -23,6 +23,7 @@ from worker.errors import CascadeFault, told
 from worker.inputs import Call, Entry, Input, Work, as_it_was, from_entry
 from worker.limits import WorkerLimits
 from worker.outcome import Letter, Outcome, outcome_of
+from worker.repeats import digest_of, kept_id, known_by_id, refusal
 from worker.retries import PUT_OFF, PutOff, Retries, put_off
 
 log = structlog.get_logger()
@@ -198,8 +199,10 @@ class Batch:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
                 return _again(work, done, memory_id, work.own)
-            if work.producer_id and (done := inbox.produced(_producer(work))) is not None:
-                return _again(work, done, "", [])
+            if work.producer_id and (done := known_by_id(inbox, work)) is not None:
+                outcome = _again(work, done, "", [])
+                outcome.answer = refusal(work, done) or outcome.answer
+                return outcome
         return None
 
     def _all_stores(self, work: Input) -> list[str]:
@@ -217,7 +220,8 @@ class Batch:
         inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
             now_ms = time_of(work.entry or work.id)
-            inbox.add_produced(_producer(work), Done(bundle, outcome.to_outputs(0)), now_ms)
+            asked = digest_of(work.call) if work.call is not None else 0
+            inbox.add_produced(kept_id(work), Done(bundle, outcome.to_outputs(0, asked)), now_ms)
             inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
     def _attempts(self, work: Input) -> int:
@@ -246,11 +250,6 @@ class Batch:
         for store in self._cascade.touched.values():
             store.rollback()
         self._cascade.touched.clear()
-
-
-def _producer(work: Input) -> str:
-    """The id that a producer gave its message, in stores that several pipelines may share."""
-    return f"{work.plan.uid}/{work.producer_id}"
 
 
 def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:

@@ -16,7 +16,7 @@ from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
 
 NOTHING_SAID = Message("", "", "", PLAIN, UNSET, ())   # what a call says
-APART = "\x1f"           # stands in no name of an operation
+APART = "\x1f"           # stands before a call's key, and in no id of a message
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 AGAIN = ".again"   # at the end of an input's key: it has left its entry, and waits to be tried again
 LONGEST_NAME = 1024     # bytes of every field but `data`
@@ -184,7 +184,7 @@ def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
 
 
 def _to_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
-    """An operation. The ids that callers give are kept apart from those of messages, and of other operations."""
+    """An operation. The keys that callers give are kept apart from the ids of messages."""
     name, ident = entry.text(b"op"), entry.text(b"id")
     operation = all_operations().get(name)
     if operation is None or not operation.mutates:
@@ -194,7 +194,7 @@ def _to_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
         raise MessageTooLong(f"the input of {name} has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
     call = Call(operation, data, entry.text(b"store"), entry.text(b"actor"))
     return Input(entry.key, entry.id, entry.plan, "", NOTHING_SAID, reply=entry.reply,
-                 producer_id=f"{name}{APART}{ident}" if ident else "", kept_from=0, entry=entry.entry, call=call)
+                 producer_id=f"{APART}{ident}" if ident else "", kept_from=0, entry=entry.entry, call=call)
 
 
 def _unknown(swarm: str, plan: Plan) -> str:

@@ -61,10 +61,10 @@ class Outcome(Struct):
             told["errors"] = [self.letter.error]
         return told
 
-    def to_outputs(self, first: int) -> bytes:
-        """What the inbox keeps of it, of what was said from place `first` on."""
+    def to_outputs(self, first: int, asked: int = 0) -> bytes:
+        """What the inbox keeps of it, of what was said from place `first` on; `asked` is the digest of a call with a key."""
         kept = (self.id, self.heard, self.results, self.said[first:])
-        return _to_msgpack((*kept, self.answer) if self.answer else kept)
+        return _to_msgpack((*kept, self.answer, asked) if asked else (*kept, self.answer) if self.answer else kept)
 
     def take_outputs(self, outputs: bytes, before: list[Said]) -> None:
         """Gives it what the inbox kept, to be sent again; `before` is what was said and not kept."""
@@ -83,19 +83,25 @@ def silenced(outputs: bytes) -> bytes:
     return _to_msgpack((kept.id, kept.heard, [], [], answer) if answer else (kept.id, kept.heard, [], []))
 
 
+def asked_of(outputs: bytes) -> int:
+    """The digest of the call that led to this; 0 where none is kept."""
+    return _from_msgpack(outputs).asked
+
+
 def outcome_of(work: Input, store: str = "") -> Outcome:
     """The outcome of an input, with nothing in it yet; `store` has or gets its inbox row."""
     return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store, entry=work.entry)
 
 
 class _Kept(Struct, frozen=True, array_like=True):
-    """What the inbox keeps; only a call has an answer."""
+    """What the inbox keeps; only a call has an answer, and a digest where it has a key."""
 
     id: str
     heard: int
     results: list[int]
     said: list[Said]
     answer: bytes = b""
+    asked: int = 0
 
 
 _to_msgpack = msgspec.msgpack.Encoder().encode

@@ -132,6 +132,15 @@ def test_an_idempotency_key_does_the_same(served: Served) -> None:
     assert served.house.contents(uid) == ["tea"]
 
 
+def test_the_same_id_with_another_body_is_the_first_message(served: Served) -> None:
+    uid = served.deploy()
+
+    answers = [served.say(uid, {"text": f"/write {text}"}, query="?wait=10", webhook_id="msg_9") for text in ("tea", "coffee")]
+
+    assert answers[0].status == 200 and answers[0].body == answers[1].body
+    assert served.house.contents(uid) == ["tea"]
+
+
 def test_many_who_wait_at_once_get_their_own_answers(served: Served) -> None:
     uid = served.deploy(make_agent("plus", "add_1", hears="User"))
     say = partial(served.say, uid, query="?wait=10")

@@ -184,6 +184,28 @@ def test_the_same_key_has_one_effect_and_the_same_answer(records: Records) -> No
     assert records("GET").json["total"] == 1
 
 
+def test_a_key_that_was_used_for_another_call_is_refused_and_nothing_is_done(records: Records) -> None:
+    made = records.create("tea", Idempotency_Key="k")
+    at = "/" + made["guid"]
+
+    for answer in (records("POST", "", {"content": "coffee"}, Idempotency_Key="k"), records("DELETE", at, webhook_id="k"),
+                   records("PATCH", at, {"content": "coffee"}, Idempotency_Key="k"),
+                   records("POST", "/append", {"content": "coffee"}, Idempotency_Key="k")):
+        status, detail = answer.problem
+        assert status == 422 and "'k' was used" in detail and "a key of its own" in detail
+        assert answer.json["title"] == "The Idempotency-Key was used already"
+    spaced = records("POST", "", b'{ "tags" : [], "content" : "t\\u0065a" }', Idempotency_Key="k")
+
+    assert (spaced.status, spaced.json) == (201, made)
+    assert records("GET").json["items"] == [made]
+
+
+def test_an_input_that_is_refused_at_once_uses_no_key_up(records: Records) -> None:
+    assert faults(records("POST", "", {"contnt": "tea"}, Idempotency_Key="k"))
+
+    assert records.create("tea", Idempotency_Key="k")["content"] == "tea"
+
+
 def test_an_edit_over_another_version_is_refused(records: Records) -> None:
     made = records.create("tea")
     at = "/" + made["guid"]

@@ -74,6 +74,21 @@ def test_256_identical_writes_at_once_make_one_entry(soat: Soat) -> None:
     assert (entry["content"], entry["confirmations"]) == (EMAIL, 255)
 
 
+def test_a_key_stands_for_one_call(soat: Soat) -> None:
+    memory, keyed = soat.make(), {"Idempotency_Key": "fact-1"}
+    at = FACTS.format(memory=memory)
+    first = soat("POST", at, {"content": EMAIL, "source": "agent"}, **keyed)
+
+    again = soat("POST", at, {"sourceType": "agent", "content": EMAIL, "tags": None}, **keyed)
+    others = [soat("POST", at, {"content": "Something else"}, **keyed), soat("DELETE", f"{MEMORIES}/{memory}", **keyed),
+              soat("POST", MEMORIES, {"project_id": soat.uid, "name": "x"}, **keyed)]
+
+    assert (first.status, first.body) == (again.status, again.body) and first.json["confirmations"] == 0
+    assert {answer.status for answer in others} == {422}
+    assert all("'fact-1' was used" in answer.json["error"] and "key of its own" in answer.json["detail"] for answer in others)
+    assert [one["content"] for one in soat("GET", at).json] == [EMAIL]
+
+
 def test_the_tags_of_the_document(soat: Soat) -> None:
     tagged = {"a": ["customer", "crm", "user-prefs"], "b": ["customer-support"], "c": ["user-xrefs"], "d": None}
     for name, tags in tagged.items():

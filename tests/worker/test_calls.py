@@ -61,15 +61,14 @@ def test_a_refusal_is_an_answer_that_its_key_gives_again_and_no_dead_letter(hous
     assert not house.dead_letters(uid)
 
 
-def test_the_same_key_of_a_message_or_of_another_operation_is_another(house: House) -> None:
+def test_the_id_of_a_message_is_no_key_of_a_call(house: House) -> None:
     uid = deploy(house)
     house.client.ask(uid, "/write one", id="order-1")
 
     made = call(house, uid, CREATE, {"content": "two"}, producer_id="order-1")
-    call(house, uid, "records.append", {"content": "three"}, producer_id="order-1")
 
     assert made["content"] == "two"
-    assert house.contents(uid) == ["one", "two", "three"]
+    assert house.contents(uid) == ["one", "two"]
 
 
 def test_an_input_that_is_wrong_is_refused_with_all_that_is_wrong(house: House) -> None:

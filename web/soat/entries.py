@@ -7,7 +7,7 @@ from web.access import caller_of, needs
 from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
 from web.soat.calls import every_page, needed, owner_of, read_fields
-from web.soat.memories import AWAY, WRONG, at_memory
+from web.soat.memories import AWAY, CHANGED, WRONG, at_memory
 from web.soat.shapes import SoatEntry, SoatWritten
 
 routes = web.RouteTableDef()
@@ -17,7 +17,7 @@ WRITTEN = ("content", "source", "source_type", "tags", "duplicate_threshold", "u
 
 @routes.post("/api/v1/memories/{memory_id}/entries")
 @described({201: "a new entry, with its action", 200: "an entry that was there: skipped or updated", 400: WRONG, 404: MISSING}
-           | AWAY, headers=KEYED, gives={201: SoatWritten, 200: SoatWritten},
+           | CHANGED, headers=KEYED, gives={201: SoatWritten, 200: SoatWritten},
            body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}")
 @needs("write")
 async def create(request: web.Request) -> web.Response:
@@ -54,7 +54,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.put("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described({200: "the entry", 400: WRONG, 404: MISSING} | AWAY, headers=KEYED, gives={200: SoatEntry},
+@described({200: "the entry", 400: WRONG, 404: MISSING} | CHANGED, headers=KEYED, gives={200: SoatEntry},
            body="{content?, tags?}; null clears the tags")
 @needs("write")
 async def update(request: web.Request) -> web.Response:
@@ -69,7 +69,7 @@ async def update(request: web.Request) -> web.Response:
 
 
 @routes.delete("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described({204: "it is gone", 404: MISSING} | AWAY, headers=KEYED)
+@described({204: "it is gone", 404: MISSING} | CHANGED, headers=KEYED)
 @needs("delete")
 async def delete(request: web.Request) -> web.Response:
     """Deletes an entry of a memory."""

@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from web.answers import json_response
+from web.errors import KeyReused
 
 PATHS = ("/api/v1/memories", "/api/v1/knowledge")
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["error"], "properties": {
@@ -21,7 +22,10 @@ def is_soat(path: str) -> bool:
 
 @web.middleware
 async def speak_soat(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns problem JSON into SOAT's shape, on its paths; what cannot be carried out as it was sent is 400 there."""
+    """Turns problem JSON into SOAT's shape, on its paths. What cannot be carried out as it was sent is 400 there.
+
+    A key that stands for another call is 422 as everywhere: SOAT knows no keys.
+    """
     response = await handler(request)
     is_problem = isinstance(response, web.Response) and response.content_type == "application/problem+json"
     if not is_soat(request.path) or not is_problem:
@@ -30,7 +34,8 @@ async def speak_soat(request: web.Request, handler: Handler) -> web.StreamRespon
     told = orjson.loads(response.body)
     detail = "; ".join(_line(fault) for fault in told.get("faults", ())) or told["detail"]
     text = SHORT.get(response.status) or (detail.partition(":")[0] if response.status == 404 else detail)
-    answer = json_response({"error": text, "detail": detail}, 400 if response.status == 422 else response.status)
+    is_wrong = response.status == 422 and told["title"] != KeyReused.title
+    answer = json_response({"error": text, "detail": detail}, 400 if is_wrong else response.status)
     for name, value in response.headers.items():
         if name not in NOT_COPIED:
             answer.headers[name] = value

@@ -15,11 +15,12 @@ FIELDS = ("id", "project_id", "name", "description", "tags", "created_at", "upda
 NULLABLE = ("description", "tags")
 MISSING = "Memory not found"
 AWAY = {503: "no worker serves the project", 504: "no answer in time"}
+CHANGED = AWAY | {422: "the Idempotency-Key stands for another call"}
 WRONG = "a field is missing, or not as it should be"
 
 
 @routes.post("/api/v1/memories")
-@described({201: "the memory", 400: WRONG} | AWAY, headers=KEYED, gives={201: SoatMemory},
+@described({201: "the memory", 400: WRONG} | CHANGED, headers=KEYED, gives={201: SoatMemory},
            body="{project_id, name, description?, tags?}")
 @needs("write")
 async def create(request: web.Request) -> web.Response:
@@ -54,7 +55,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.put("/api/v1/memories/{memory_id}")
-@described({200: "the memory", 400: WRONG, 404: MISSING} | AWAY, headers=KEYED, gives={200: SoatMemory},
+@described({200: "the memory", 400: WRONG, 404: MISSING} | CHANGED, headers=KEYED, gives={200: SoatMemory},
            body="{name?, description?, tags?}; null clears the last two")
 @needs("write")
 async def update(request: web.Request) -> web.Response:
@@ -69,7 +70,7 @@ async def update(request: web.Request) -> web.Response:
 
 
 @routes.delete("/api/v1/memories/{memory_id}")
-@described({204: "it is gone, with its entries", 404: MISSING} | AWAY, headers=KEYED)
+@described({204: "it is gone, with its entries", 404: MISSING} | CHANGED, headers=KEYED)
 @needs("delete")
 async def delete(request: web.Request) -> web.Response:
     """Deletes a memory with its entries."""
