@@ -100,6 +100,19 @@ def test_the_tags_of_the_document(soat: Soat) -> None:
     assert {"a", "b", "c", "d"} <= set(soat.names("tags="))
 
 
+def test_all_that_there_are_are_listed_once_whatever_a_page_holds(soat: Soat) -> None:
+    uid, made = soat.served.deploy(), 1_003
+    with ThreadPoolExecutor(16) as threads:
+        paths = [f"/v1/pipelines/{uid}/memories"] * made
+        assert {answer.status for answer in threads.map(lambda path: soat("POST", path, {"name": "n"}), paths)} == {201}
+
+    listed, everywhere = soat("GET", f"{MEMORIES}?project_id={uid}").json, soat("GET", MEMORIES).json
+
+    assert len({one["id"] for one in listed}) == len(listed) == made
+    assert [one for one in everywhere if one["project_id"] == uid] == sorted(
+        listed, key=lambda one: (one["created_at"], one["id"]))
+
+
 def test_the_life_of_a_memory_and_of_an_entry(soat: Soat) -> None:
     made = soat("POST", MEMORIES, {"projectId": soat.uid, "name": "n", "description": "d", "tags": ["t"]})
     at = f"{MEMORIES}/{made.json['id']}"

@@ -52,17 +52,19 @@ async def call_each(request: web.Request, name: str, uids: Iterable[str], given:
     return list(await asyncio.gather(*map(one, uids)))
 
 
-async def every_page(request: web.Request, name: str, uid: str, given: Given) -> list[Given]:
-    """All items of a list, since SOAT's lists have no pages. Raises BadRequest for too many."""
-    items: list[Given] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = await call(request, name, uid, given | {"limit": PAGE, "cursor": cursor})
-        items += page["items"]
-        cursor = page["next_cursor"]
-        if len(items) > MOST_LISTED:
+async def every_page(request: web.Request, name: str, uid: str, given: Given, first: Given | None = None) -> list[Given]:
+    """All items of a list, since SOAT's lists have no pages; after the `first` page, where it is known, with PAGE items.
+
+    Raises BadRequest for too many.
+    """
+    page = first or await call(request, name, uid, given | {"limit": PAGE})
+    items: list[Given] = page["items"]
+    while page["next_cursor"] is not None:
+        if len(items) >= MOST_LISTED:
             raise BadRequest(f"there are more than {MOST_LISTED}; /v1/pipelines/{uid}/{name.partition('.')[0]} lists them by "
                              "page")
+        page = await call(request, name, uid, given | {"limit": PAGE, "cursor": page["next_cursor"]})
+        items += page["items"]
     return items
 
 

@@ -7,7 +7,18 @@ from web.access import caller_of, needs
 from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
 from web.errors import BadRequest, NotFound, Problem
-from web.soat.calls import call, call_each, every_page, needed, no_memory, owner_of, project_of, read_fields, seen_pipelines
+from web.soat.calls import (
+    PAGE,
+    call,
+    call_each,
+    every_page,
+    needed,
+    no_memory,
+    owner_of,
+    project_of,
+    read_fields,
+    seen_pipelines,
+)
 from web.soat.shapes import SoatMemory
 
 routes = web.RouteTableDef()
@@ -106,9 +117,8 @@ async def _everywhere(request: web.Request, given: dict[str, Any]) -> list[dict[
     """Of every project that the caller may see, the oldest first. Raises what any of them does."""
     uids = await seen_pipelines(request)
     found: list[dict[str, Any]] = []
-    for uid, first in zip(uids, await call_each(request, "memories.list", uids, given | {"limit": 1000}), strict=True):
+    for uid, first in zip(uids, await call_each(request, "memories.list", uids, given | {"limit": PAGE}), strict=True):
         if isinstance(first, Problem):
             raise first
-        more = first["next_cursor"] is not None
-        found += await every_page(request, "memories.list", uid, given) if more else first["items"]
+        found += await every_page(request, "memories.list", uid, given, first)
     return sorted(map(memory_of, found), key=lambda one: (one["created_at"], one["id"]))
