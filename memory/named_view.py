@@ -53,6 +53,8 @@ class EntryView:
     source: str
     """manual, agent or extraction."""
     tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    """What is known of it beside its text; the `data` of its record."""
     confirmations: int
     """How often the same was written again."""
     last_confirmed_at: Moment | None
@@ -89,7 +91,8 @@ def version_of_memory(memory: Memory) -> str:
 def entry_fields(record: Record, further: Further, memory_id: str, confirmed: Confirmed) -> dict[str, Any]:
     """What `EntryView` has; `memory_id` is the store's."""
     return {"id": make_id("me", memory_id, record.guid), "memory_id": record.scope, "content": record.content,
-            "source": record.source, "tags": tuple(orjson.loads(record.tags)), "confirmations": confirmed.times,
+            "source": record.source, "tags": tuple(orjson.loads(record.tags)),
+            "metadata": orjson.loads(further.data) if further.data else {}, "confirmations": confirmed.times,
             "last_confirmed_at": None if confirmed.last is None else as_time(confirmed.last),
             "created_at": as_time(record.created_at), "updated_at": as_time(record.updated_at),
             "version": version_of(record, further)}

@@ -19,7 +19,7 @@ from web.openapi import describe
 from web.parts import PARTS, Parts
 from web.rate import key_or_address, limit_rate
 from web.request_id import tell_id
-from web.soat import entries, knowledge, memories
+from web.soat import entries, knowledge, memories, memory_entries
 from web.soat.errors import speak_soat
 from web.status import read_status
 from web.traffic import Traffic
@@ -36,7 +36,8 @@ def make_app(parts: Parts) -> web.Application:
     app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))
     app.add_routes(operations.routes())
     for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
-                  login.routes, pages.routes, documents.routes, memories.routes, entries.routes, knowledge.routes):
+                  login.routes, pages.routes, documents.routes, memories.routes, entries.routes, memory_entries.routes,
+                  knowledge.routes):
         app.add_routes(table)
     app[documents.DOCUMENT] = describe(app)
     app.cleanup_ctx.append(evicting)

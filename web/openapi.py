@@ -12,7 +12,7 @@ from web.access import OPEN, OWN, access_of
 from web.described import HTML, JSON, KEYED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
 from web.operations import ACTION
-from web.soat.errors import SCHEMA, is_soat
+from web.soat.errors import LATER_SCHEMA, SCHEMA, is_later, is_soat
 
 Json = dict[str, Any]
 SCHEMAS = "#/components/schemas/{model}"
@@ -20,6 +20,7 @@ PROBLEM = {"application/problem+json": {"schema": {"$ref": SCHEMAS.format(model=
 PROBLEM_SCHEMA = {"type": "object", "required": ["type", "title", "status", "detail"], "properties": {
     "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"},
     "faults": {"type": "array", "items": {"type": "object"}, "description": "Everything that is wrong, by JSON pointer."}}}
+FAULTS = {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA, "LaterError": LATER_SCHEMA}
 LICENCE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 ABOUT = "Memory for agents, on a message bus. Every answer carries X-Request-Id."
 PARAMETER = re.compile(r"\{(\w+)\}")
@@ -54,11 +55,11 @@ def describe(app: web.Application) -> Json:
         called = operations.get((route.method, path))
         told = _operation(*called, outputs) if called else _by_hand(route, path, outputs)
         told |= _access(route, told["responses"])
-        paths.setdefault(path, {})[route.method.lower()] = _in_soats_shape(told) if is_soat(path) else told
+        paths.setdefault(path, {})[route.method.lower()] = _in_soats_shape(told, is_later(path)) if is_soat(path) else told
     return {"openapi": "3.1.0",
             "info": {"title": "Memrelay", "version": version("memrelay"), "license": LICENCE, "description": ABOUT},
             "paths": dict(sorted(paths.items())),
-            "components": {"schemas": {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA} | schemas, "securitySchemes": {
+            "components": {"schemas": FAULTS | schemas, "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "mr_ID_SECRET; needed from the first key on"}}}}
 
 
@@ -135,9 +136,9 @@ def _access(route: web.AbstractRoute, responses: Json) -> Json:
     return {"responses": dict(sorted(responses.items())), "security": security, "x-scope": access}
 
 
-def _in_soats_shape(told: Json) -> Json:
-    """The same, with faults as its paths tell them."""
-    shape = {JSON: {"schema": {"$ref": SCHEMAS.format(model="Error")}}}
+def _in_soats_shape(told: Json, later: bool) -> Json:
+    """The same, with faults as its paths tell them, or those of its later versions."""
+    shape = {JSON: {"schema": {"$ref": SCHEMAS.format(model="LaterError" if later else "Error")}}}
     responses = {status: one | {"content": shape} if status >= "400" else one for status, one in told["responses"].items()}
     return told | {"operationId": f"soat.{told['operationId']}", "tags": ["soat"], "responses": responses}
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from memory.data import Data
 from memory.entry_vector import known_vector
 from memory.named_ids import ALIAS
 from memory.named_view import Fact, Ident, Source, TagList, WrittenEntry, entry_fields
@@ -28,6 +29,8 @@ class CreateEntry:
     """Where it comes from."""
     tags: TagList = ()
     """Words to find it by."""
+    metadata: Data | None = None
+    """What else is known of it: a JSON object of 64 KiB at most. An entry that grows gets what is new in it, too."""
     duplicate_threshold: Threshold = DUPLICATE
     """How alike another entry must be for this one to be skipped; more than 1 is never."""
     update_threshold: Threshold = UPDATE
@@ -45,7 +48,7 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
     """
     fetch_memory(tx, new.memory_id)
     entry = NewEntry(context.new_guid(), new.memory_id, new.content, context.now_ms, new.source, tuple(dict.fromkeys(new.tags)),
-                     new.duplicate_threshold, new.update_threshold, new.mode)
+                     new.duplicate_threshold, new.update_threshold, new.mode, new.metadata or {})
     return told_of(tx, write_entry(tx, entry, known_vector(tx, new.content)))
 
 

@@ -9,7 +9,7 @@ from memory.named_view import KIND, EntryView, Globs, Ident, Source
 from memory.operation import Context, operation
 from memory.operations.entries_get import entry_view
 from memory.operations.memories_get import fetch_memory
-from memory.operations.records_list import Limit, page_within, place_of_cursor
+from memory.operations.records_list import LARGEST, Limit, page_within, place_of_cursor
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
@@ -30,6 +30,8 @@ class ListEntries:
     """How many at most; a page of long entries may have fewer."""
     cursor: Annotated[str, Field(max_length=19)] = ""
     """The `next_cursor` of the page before."""
+    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """How many to pass over; a cursor keeps its place while others write, and this does not."""
 
     @property
     def conditions(self) -> Conditions:
@@ -56,6 +58,7 @@ def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> Entr
     Raises NotThere for a memory that is none, and Refused for a cursor that is none.
     """
     fetch_memory(tx, wanted.memory_id)
-    found = tx.records.page(wanted.conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1)
+    found = tx.records.page(wanted.conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1,
+                            offset=wanted.offset)
     records, cursor = page_within(found, wanted.limit, context)
     return EntryPage(tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(wanted.conditions))

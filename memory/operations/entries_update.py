@@ -3,6 +3,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from memory.data import Data, as_text
 from memory.named_ids import ALIAS
 from memory.named_view import EntryView, Fact, Ident, MaybeIdent, TagList
 from memory.operation import Context, operation
@@ -24,6 +25,8 @@ class UpdateEntry:
     """Another text."""
     tags: TagList | None = None
     """Other tags, in the place of those that it has."""
+    metadata: Data | None = None
+    """Another object, in the place of the one that it has."""
     if_version: Versions = ()
     """Only where the entry has one of these versions."""
 
@@ -39,7 +42,8 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
     check_version(before, further, change.if_version)
     tags = before.tags if change.tags is None else orjson.dumps(list(dict.fromkeys(change.tags))).decode()
     after = before._replace(content=before.content if change.content is None else change.content, tags=tags)
-    if after != before:
+    known = further if change.metadata is None else further._replace(data=as_text(change.metadata))
+    if (after, known) != (before, further):
         after = after._replace(updated_at=context.now_ms)
-        tx.records.replace(before, after, further)
+        tx.records.replace(before, after, known)
     return entry_view(tx, after)

@@ -2,11 +2,13 @@
 
 Decision and change are in one transaction of the store's one owner, so the same text written at once by many is one entry.
 """
+from collections.abc import Mapping
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
+from memory.data import MOST_BYTES, as_text
 from memory.embedding.questions import Question
 from memory.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged, overlap
 from memory.entry_vector import keep_vector
@@ -15,7 +17,7 @@ from memory.likeness.curves import curve_of, related
 from memory.likeness.reading import LONGEST
 from memory.named_view import KIND, Action
 from memory.operations.records_write import WriteInput, write
-from memory.record import Record
+from memory.record import PLAIN, Record
 from memory.sqlite.expiry import has_expired
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
@@ -41,6 +43,7 @@ class NewEntry(NamedTuple):
     duplicate_threshold: float = DUPLICATE
     update_threshold: float = UPDATE
     mode: Mode | None = None
+    metadata: Mapping[str, Any] = {}
 
 
 class Written(NamedTuple):
@@ -84,7 +87,8 @@ def _decision(new: NewEntry, score: float) -> Mode:
 
 
 def _create(tx: Transaction, new: NewEntry, question: Question | None, likeness: Likeness) -> Written:
-    write(tx, WriteInput(new.guid, new.memory, KIND, new.content, new.source, new.tags, new.now_ms))
+    further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
+    write(tx, WriteInput(new.guid, new.memory, KIND, new.content, new.source, new.tags, new.now_ms, further=further))
     tx.records.flush()
     tx.entries.digest(new.memory)
     if question is not None:
@@ -102,12 +106,14 @@ def _change(tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how
     content = new.content if how == "supersede" else merged(old.content, new.content)
     if content == old.content:
         return _confirm(tx, new, old.guid, likeness)
-    if len(content) > MOST_CHARACTERS:
+    further = tx.records.further(old.guid)
+    data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
+    if len(content) > MOST_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
         return None
     tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
     source = new.source if how == "supersede" else old.source
     after = old._replace(content=content, tags=tags, source=source, updated_at=new.now_ms, score=0.0)
-    tx.records.replace(old, after, tx.records.further(old.guid))
+    tx.records.replace(old, after, further._replace(data=data) if new.metadata else further)
     return Written(old.guid, "updated", likeness)
 
 

@@ -280,13 +280,13 @@ class RecordTable:
         self.expiry.concerns |= after.expires_at is not None
 
     def page(self, conditions: Conditions, order: str, beyond: int | None,
-             limit: int) -> Iterator[tuple[int, Record, Further]]:
-        """(row, record, further fields) of those that the conditions allow and that come after the row `beyond`."""
+             limit: int, *, offset: int = 0) -> Iterator[tuple[int, Record, Further]]:
+        """(row, record, further fields) of those that the conditions allow, after the row `beyond`, but for the first ones."""
         self.flush()
         clauses, values = self._clauses(conditions)
         if beyond is not None:
             clauses, values = [BEYOND[order], *clauses], [beyond, *values]
-        found = self._connection.execute(f"{PAGE}{where(*clauses)}{ORDER[order]}{_window(limit)}", values)
+        found = self._connection.execute(f"{PAGE}{where(*clauses)}{ORDER[order]} LIMIT {limit:d} OFFSET {offset:d}", values)
         return ((row[0], Record._make(row[1:WIDTH]), Further._make(row[WIDTH:])) for row in found)
 
     def count(self, conditions: Conditions) -> int:

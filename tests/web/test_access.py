@@ -139,7 +139,8 @@ def test_what_has_no_uid_shows_only_the_keys_own_pipelines(door: Door) -> None:
     for route in door.routes:
         if route.access == "read" and "{" not in route.path:
             answer = door.ask(route, "right")
-            assert answer.status == 200 or is_unserved(route, answer), route
+            is_of_one = route.path == "/api/v1/memory-entries" and answer.status == 400   # it wants a memory_id
+            assert answer.status == 200 or is_of_one or is_unserved(route, answer), route
             assert CANARY.encode() not in answer.body
 
 

@@ -68,6 +68,21 @@ async def every_page(request: web.Request, name: str, uid: str, given: Given, fi
     return items
 
 
+async def entries_within(request: web.Request, given: Given, limit: int, offset: int) -> tuple[list[Given], int]:
+    """(items, how many there are in all) of the entries of `given["memory_id"]`: `limit` at most, after the first `offset`.
+
+    What is too long for one answer of the operation comes in several. Raises NotFound.
+    """
+    name, ident = "entries.list", given["memory_id"]
+    page = await call_at(request, name, "mem", ident, given | {"limit": limit, "offset": offset})
+    items: list[Given] = page["items"]
+    while page["next_cursor"] is not None and len(items) < limit:
+        rest = {"limit": limit - len(items), "cursor": page["next_cursor"]}
+        page = await call_at(request, name, "mem", ident, given | rest)
+        items += page["items"]
+    return items, page["total"]
+
+
 async def seen_pipelines(request: web.Request) -> list[str]:
     """The uids of all pipelines that the caller may see. Raises BadRequest for too many."""
     sees = caller_of(request).sees
@@ -92,13 +107,22 @@ def owner_of(sort: Sort, ident: str) -> str:
     """The pipeline that an id carries. Raises NotFound."""
     uid = uid_of(sort, ident)
     if not uid:
-        raise no_memory(ident)
+        raise missing(sort, ident)
     return uid
 
 
-def no_memory(ident: str) -> NotFound:
+async def call_at(request: web.Request, name: str, sort: Sort, ident: str, given: Given) -> Any:
+    """What an operation gives in the pipeline that the id carries; who may not see that hears that there is no such id."""
+    try:
+        return await call(request, name, owner_of(sort, ident), given)
+    except NotFound as error:
+        raise error if str(error).startswith("Memory") else missing(sort, ident) from error
+
+
+def missing(sort: Sort, ident: str) -> NotFound:
     """The same whether there is none, or the caller may not know of it."""
-    return NotFound(f"Memory not found: no memory has the id {ident[:128]!r}")
+    what = "Memory not found: no memory" if sort == "mem" else "Memory entry not found: no entry"
+    return NotFound(f"{what} has the id {ident[:128]!r}")
 
 
 async def read_fields(request: web.Request, names: tuple[str, ...]) -> Given:

@@ -1,4 +1,9 @@
-"""Errors in SOAT's shape, `{"error": "..."}`, for its own paths; `detail` beside it has the rule and the remedy."""
+"""Errors in SOAT's shapes, for its own paths; `detail` has the rule and the remedy.
+
+The document's paths tell `{"error": "...", "detail": "..."}`; those of SOAT's later versions
+`{"error": {"code": "...", "message": "...", "meta": {"detail": "..."}}}`.
+"""
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -9,15 +14,27 @@ from web.answers import json_response
 from web.errors import KeyReused
 
 PATHS = ("/api/v1/memories", "/api/v1/knowledge")
+LATER_PATHS = ("/api/v1/memory-entries",)
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["error"], "properties": {
     "error": {"type": "string"}, "detail": {"type": "string", "description": "The rule and the remedy."}}}
+LATER_SCHEMA: dict[str, Any] = {"type": "object", "required": ["error"], "properties": {
+    "error": {"type": "object", "required": ["code", "message"], "properties": {
+        "code": {"type": "string"}, "message": {"type": "string"}, "meta": {"type": "object", "properties": {
+            "detail": {"type": "string", "description": "The rule and the remedy."}}}}}}}
+CODES = {400: "VALIDATION_FAILED", 404: "RESOURCE_NOT_FOUND", 422: "IDEMPOTENCY_KEY_REUSED", 500: "INTERNAL_ERROR"}
+STANDARD = ("type", "title", "status", "detail", "faults")   # members of a problem that are told otherwise
 SHORT = {401: "Unauthorized", 403: "Forbidden"}   # what SOAT says, whatever the reason is
 NOT_COPIED = (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH)
 
 
 def is_soat(path: str) -> bool:
     """Whether a path is one of SOAT's."""
-    return any(path == one or path.startswith(f"{one}/") for one in PATHS)
+    return any(path == one or path.startswith(f"{one}/") for one in (*PATHS, *LATER_PATHS))
+
+
+def is_later(path: str) -> bool:
+    """Whether a path is one that SOAT's later versions have."""
+    return path.startswith(LATER_PATHS)
 
 
 @web.middleware
@@ -34,12 +51,18 @@ async def speak_soat(request: web.Request, handler: Handler) -> web.StreamRespon
     told = orjson.loads(response.body)
     detail = "; ".join(_line(fault) for fault in told.get("faults", ())) or told["detail"]
     text = SHORT.get(response.status) or (detail.partition(":")[0] if response.status == 404 else detail)
-    is_wrong = response.status == 422 and told["title"] != KeyReused.title
-    answer = json_response({"error": text, "detail": detail}, 400 if is_wrong else response.status)
+    status = 400 if response.status == 422 and told["title"] != KeyReused.title else response.status
+    answer = json_response(_later(status, text, detail, told) if is_later(request.path) else
+                           {"error": text, "detail": detail}, status)
     for name, value in response.headers.items():
         if name not in NOT_COPIED:
             answer.headers[name] = value
     return answer
+
+
+def _later(status: int, text: str, detail: str, told: dict[str, Any]) -> dict[str, Any]:
+    meta = {"detail": detail} | {name: value for name, value in told.items() if name not in STANDARD}
+    return {"error": {"code": CODES.get(status, HTTPStatus(status).name), "message": text, "meta": meta}}
 
 
 def _line(fault: dict[str, str]) -> str:

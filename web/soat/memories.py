@@ -6,14 +6,14 @@ from aiohttp import web
 from web.access import caller_of, needs
 from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
-from web.errors import BadRequest, NotFound, Problem
+from web.errors import BadRequest, Problem
 from web.soat.calls import (
     PAGE,
     call,
+    call_at,
     call_each,
     every_page,
     needed,
-    no_memory,
     owner_of,
     project_of,
     read_fields,
@@ -90,12 +90,9 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def at_memory(request: web.Request, name: str, given: dict[str, Any] | None = None, *, field: str = "id") -> Any:
-    """What an operation on the memory of the path gives; who may not see its pipeline hears that there is none."""
+    """What an operation on the memory of the path gives."""
     ident = request.match_info["memory_id"]
-    try:
-        return await call(request, name, owner_of("mem", ident), (given or {}) | {field: ident})
-    except NotFound as error:
-        raise error if str(error).startswith("Memory") else no_memory(ident) from error
+    return await call_at(request, name, "mem", ident, (given or {}) | {field: ident})
 
 
 def memory_of(told: dict[str, Any]) -> dict[str, Any]:
