@@ -4,12 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory.filter.given import Filter
 from memory.named_ids import ALIAS
 from memory.named_view import KIND, EntryView, Globs, Ident, Source
 from memory.operation import Context, operation
 from memory.operations.entries_get import entry_view
 from memory.operations.memories_get import fetch_memory
 from memory.operations.records_list import LARGEST, Limit, page_within, place_of_cursor
+from memory.sqlite.filter_sql import compiled
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
@@ -24,6 +26,8 @@ class ListEntries:
     """Only entries with a tag that one of these fits; `*` is any text, `?` one character."""
     source: Source | None = None
     """Only entries of this source."""
+    filter: Filter | None = None
+    """Only entries whose records pass this filter, as docs/filters.md has it; `data` is an entry's metadata."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
@@ -37,7 +41,7 @@ class ListEntries:
     def conditions(self) -> Conditions:
         """Those that are set."""
         source = {"source": self.source} if self.source is not None else {}
-        return Conditions({"scope": self.memory_id, "kind": KIND} | source, globs=self.tags)
+        return Conditions({"scope": self.memory_id, "kind": KIND} | source, globs=self.tags, given=compiled(self.filter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,12 @@ class EntryPage:
 
 @operation("entries.list", access="read", mutates=False, home=ALIAS)
 def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> EntryPage:
-    """Lists the entries of a named memory, all or by tags and source, a page at a time.
+    """Lists the entries of a named memory, all or by tags, source and filter, a page at a time.
 
     Raises NotThere for a memory that is none, and Refused for a cursor that is none.
     """
     fetch_memory(tx, wanted.memory_id)
-    found = tx.records.page(wanted.conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1,
-                            offset=wanted.offset)
+    conditions = wanted.conditions
+    found = tx.records.page(conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1, offset=wanted.offset)
     records, cursor = page_within(found, wanted.limit, context)
-    return EntryPage(tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(wanted.conditions))
+    return EntryPage(tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(conditions))

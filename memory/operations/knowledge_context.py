@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from memory.filter.given import Filter
 from memory.named_ids import ALIAS
 from memory.named_view import Globs
 from memory.operation import Context, operation
@@ -34,6 +35,8 @@ class ContextWanted:
     """And of memories with a tag that one of these fits."""
     entry_tags: Globs = ()
     """Only entries with a tag that one of these fits."""
+    filter: Filter | None = None
+    """Only entries whose records pass this filter, as docs/filters.md has it; `data` is an entry's metadata."""
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
     """Only entries with at least this score; without it, those that have to do with the query."""
     limit: Annotated[int, Field(ge=1, le=100)] = 10
@@ -65,7 +68,7 @@ def knowledge_context(tx: Transaction, wanted: ContextWanted, context: Context) 
     Raises as knowledge.search does.
     """
     asked = SearchKnowledge(wanted.query, wanted.memory_ids, wanted.memory_tags, wanted.entry_tags, wanted.min_score,
-                            wanted.limit)
+                            wanted.limit, filter=wanted.filter)
     floor = wanted.min_score is None   # a prompt is no place for the best of what does not fit
     found = find_knowledge(tx, asked, context, floor=floor) if wanted.query.strip() else None
     lines, ids, size = [], [], len((BEGIN + END).encode())

@@ -7,6 +7,7 @@ import orjson
 from pydantic import Field
 
 from memory.errors import Refused, ResultTooLarge
+from memory.filter.given import Filter
 from memory.named_ids import ALIAS, make_id
 from memory.named_view import KIND, Globs, Ident, Tag
 from memory.operation import Context, operation
@@ -15,6 +16,7 @@ from memory.query import plain
 from memory.recall.languages import Language
 from memory.record import Record
 from memory.record_view import MOST_TAGS
+from memory.sqlite.filter_sql import compiled
 from memory.sqlite.filters import Conditions
 from memory.sqlite.memories import Memory
 from memory.sqlite.store import Transaction
@@ -46,6 +48,8 @@ class SearchKnowledge:
     """How many at most; counts after all filters."""
     language: Language | None = None
     """Of stems and stop words; `none` for neither. Left out, the store's."""
+    filter: Filter | None = None
+    """Only entries whose records pass this filter, as docs/filters.md has it; `data` is an entry's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ def find_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context, *
     if len(memories) > MOST_SEARCHED:
         raise Refused(f"these are {len(memories)} memories, and {MOST_SEARCHED} are searched at most: name them by id or by "
                       "tag")
-    within = Conditions({"kind": KIND}, scopes=tuple(memories), globs=wanted.entry_tags)
+    within = Conditions({"kind": KIND}, scopes=tuple(memories), globs=wanted.entry_tags, given=compiled(wanted.filter))
     query = plain(wanted.query)
     if not wanted.query.strip():
         entries = tx.records.page(within, "asc", None, wanted.limit)

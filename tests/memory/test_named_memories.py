@@ -224,6 +224,46 @@ def test_a_search_goes_by_memories_and_tags_and_unknown_ids_find_nothing(tx: Sto
     assert search(tx, f"scope:{other} kind:entry -email \"", memory_ids=[one]) == [("one", A)]
 
 
+def test_lists_and_searches_take_filters_over_metadata_and_all_else(tx: Store) -> None:
+    memory, other = make_memory(tx), make_memory(tx, "Other")
+    for number in range(6):
+        write(tx, memory, f"tea {number}", mode="create", source=("manual", "agent")[number % 2], metadata={"page": number})
+    write(tx, other, "tea 9", metadata={"page": 9})
+    late: dict[str, Any] = {"filter": {"data.page": {"gte": 2}, "source": {"eq": "agent"}}}
+
+    page = perform(tx, "entries.list", memory_id=memory, limit=1, offset=1, **late)
+
+    assert contents(tx, memory, **late) == ["tea 3", "tea 5"] and len(contents(tx, memory, filter={})) == 6
+    assert ([one.content for one in page.items], page.total, page.next_cursor) == (["tea 5"], 2, None)
+    assert search(tx, memory_ids=[memory], **late) == [("Customer", "tea 3"), ("Customer", "tea 5")]
+    assert {text for _, text in search(tx, "tea", **late)} == {"tea 3", "tea 5"}
+    context = perform(tx, "knowledge.context", query="tea", min_score=0, filter={"data.page": {"gt": 5}})
+    assert "tea 9" in context.text and len(context.entry_ids) == 1
+
+
+def test_metadata_grows_with_an_entry_and_is_replaced_by_an_edit(tx: Store) -> None:
+    memory, always = make_memory(tx), {"update_threshold": 0, "duplicate_threshold": 2}
+    first = write(tx, memory, A, metadata={"a": 1, "b": {"c": 1}})
+
+    kept = write(tx, memory, A, metadata={"z": 1})
+    grown = write(tx, memory, B, metadata={"b": 2}, **always)
+    edited = perform(tx, "entries.update", id=first.id, metadata={})
+
+    assert (kept.action, kept.metadata, first.metadata) == ("skipped", first.metadata, {"a": 1, "b": {"c": 1}})
+    assert (grown.action, grown.metadata) == ("updated", {"a": 1, "b": 2}) and grown.version != first.version
+    assert (edited.metadata, edited.content) == ({}, grown.content) and edited.version != grown.version
+
+
+def test_what_would_get_too_much_metadata_is_an_entry_of_its_own(tx: Store) -> None:
+    memory, always = make_memory(tx), {"update_threshold": 0, "duplicate_threshold": 2}
+    first = write(tx, memory, A, metadata={"a": "x" * 40_000})
+
+    second = write(tx, memory, B, metadata={"b": "x" * 40_000}, **always)
+
+    assert (second.action, second.metadata.keys()) == ("created", {"b"})
+    assert [first.content, second.content] == contents(tx, memory) == [A, B]
+
+
 def test_without_vectors_it_is_degraded_and_says_so(tx: Store) -> None:
     write(tx, make_memory(tx), A)
 
