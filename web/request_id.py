@@ -10,7 +10,7 @@ HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
 _ID = web.RequestKey("request_id", str)
 
 
-def id_of(request: web.Request) -> str:
+def id_of(request: web.BaseRequest) -> str:
     """The request's id, the same whenever it is asked for."""
     if _ID not in request:
         given = request.headers.get(HEADER, "")

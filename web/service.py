@@ -1,6 +1,7 @@
 """The web server: opens what it needs, listens, and ends in order."""
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -17,6 +18,7 @@ from web.deployments import Deployments
 from web.directory import Directory
 from web.door import Doorkeeper
 from web.errors import malformed_log
+from web.malformed import TellingHandler
 from web.parts import Parts, Secret, WebOptions
 from web.traffic import Traffic
 
@@ -51,12 +53,14 @@ class WebServer:
         async with AsyncExitStack() as stack:
             parts = await self._make_parts(stack)
             keys = (await parts.authoriser.ring()).keys
-            runner = web.AppRunner(make_app(parts), access_log=None, logger=malformed_log, shutdown_timeout=GRACE_S,
-                                   keepalive_timeout=KEPT_S, lingering_time=LINGER_S, auto_decompress=False)
+            runner = web.AppRunner(make_app(parts), access_log=None, shutdown_timeout=GRACE_S)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             assert runner.server is not None
-            keeper = Doorkeeper(runner.server, self._options.connections, self._options.read_timeout_s, parts.traffic)
+            make = partial(TellingHandler, runner.server, loop=asyncio.get_running_loop(), logger=malformed_log,
+                           access_log=None,  # type: ignore[arg-type]  # none, as for AppRunner
+                           keepalive_timeout=KEPT_S, lingering_time=LINGER_S, auto_decompress=False)
+            keeper = Doorkeeper(make, self._options.connections, self._options.read_timeout_s, parts.traffic)
             stack.callback((await self._listen(keeper, bool(keys))).close)
             stack.callback(asyncio.create_task(keeper.sweep()).cancel)
             self.ready.set()

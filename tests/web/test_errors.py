@@ -78,10 +78,16 @@ def test_an_odd_uid_is_one_that_is_not_there(served: Served, uid: str) -> None:
 def test_what_is_no_http_is_refused_without_a_traceback(served: Served, request_: bytes) -> None:
     answer = raw(served, request_)
 
-    assert answer.status == 400
-    assert b"Traceback" not in answer.body
+    assert answer.problem[0] == 400 and answer.headers["x-request-id"]
+    assert b"Traceback" not in answer.body and b"secret" not in answer.body
     assert "Traceback" not in served.web.said
     assert "secret" not in served.web.said
+
+
+def test_a_line_that_is_too_long_is_told_as_such(served: Served) -> None:
+    answer = raw(served, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+    assert "longer than 8190 bytes" in answer.problem[1] and "aaa" not in answer.problem[1]
 
 
 @pytest.mark.parametrize(("lines", "body"), [
