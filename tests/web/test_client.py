@@ -24,7 +24,10 @@ def test_the_life_of_a_record(served: Served) -> None:
 
     async def live(relay: Relay) -> None:
         made = await relay.records.create(uid, "tea", tags=["a", "b"], idempotency_key="k")
-        assert await relay.records.create(uid, "tea", idempotency_key="k") == made
+        assert await relay.records.create(uid, "tea", tags=["a", "b"], idempotency_key="k") == made
+        with pytest.raises(RelayError, match="a key of its own") as refused:
+            await relay.records.create(uid, "coffee", idempotency_key="k")
+        assert refused.value.status == 422
         changed = await relay.records.update(uid, made.guid, content="coffee", if_version=[made.version])
         assert (changed.content, changed.tags) == ("coffee", ("a", "b"))
         assert await relay.records.get(uid, made.guid) == changed
