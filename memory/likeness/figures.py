@@ -9,6 +9,7 @@ from memory.likeness.lists import table
 from memory.likeness.pieces import Piece
 
 WEAK = "#one"   # the word, which may be no more than an article
+_ORDINAL = "."  # after a number: the third is not three
 
 _WORDS = table("numbers")
 _NUMBERS, _SCALES, _PERIODS, _CURRENCIES = _WORDS["number"], _WORDS["scale"], _WORDS["period"], _WORDS["currency"]
@@ -16,10 +17,10 @@ _MONTHS = {word: f"#{month}" for word, month in _WORDS["month"].items()}
 _DAYS = {word: f"#{day}" for word, day in _WORDS["day"].items()}
 _SPANS = frozenset(_WORDS["span"])
 _MONTH_NUMBERS = tuple(dict.fromkeys(_MONTHS.values()))
-_SAYING = frozenset((*_NUMBERS, *_SCALES, *_MONTHS, *_DAYS, *(f"{day}s" for day in _DAYS), *_PERIODS, *_CURRENCIES, *_SPANS,
-                     "second", "one", "noon", "midday", "midnight", "am", "pm"))
+_SAYING = frozenset((*_WORDS["ordinal"], *_NUMBERS, *_SCALES, *_MONTHS, *_DAYS, *(f"{day}s" for day in _DAYS), *_PERIODS,
+                     *_CURRENCIES, *_SPANS, "second", "one", "noon", "midday", "midnight", "am", "pm"))
 _BEFORE_SECOND = frozenset(("the", "his", "her", "our", "my", "their", "its"))
-_BEFORE_TIME = ("at", "from", "until", "by", "is")
+_BEFORE_TIME = ("at", "from", "until", "till", "by", "is", "for", "before", "after", "around", "about", "to", "of")
 _HALVES = {"am": 0, "pm": 12, "morning": 0, "afternoon": 12, "evening": 12}
 _ROUND = frozenset(str(number) for number in range(20, 100, 10))
 _SMALL = frozenset(map(str, range(1, 10)))
@@ -58,7 +59,7 @@ def _figures(piece: Piece) -> list[Piece]:
         return [Piece(f"#{text}")] if whole else [one for part in parts for one in _figures(Piece(part))]
     value, unit = _value(number[1]), number[2]
     if unit in (None, "st", "nd", "rd", "th"):
-        return [Piece(value)]
+        return [Piece(value + _ORDINAL * (unit is not None))]
     return [Piece(value), Piece({"%": "percent"}.get(unit, unit))]
 
 
@@ -81,8 +82,10 @@ def _word(piece: Piece, pieces: Sequence[Piece], at: int) -> Piece:
         return Piece(_DAYS[one_day] + "s" * every)
     if text in _NUMBERS:
         return Piece(f"#{_NUMBERS[text]}")
+    if text in _WORDS["ordinal"]:
+        return Piece(f"#{_WORDS['ordinal'][text]}{_ORDINAL}")
     if text == "second" and before in _BEFORE_SECOND:
-        return Piece("#2")
+        return Piece(f"#2{_ORDINAL}")
     return Piece(WEAK) if text == "one" else piece
 
 
@@ -101,12 +104,14 @@ def _sums(pieces: list[Piece]) -> list[Piece]:
         is_number = before[:1] == "#" and before[1:].replace(".", "", 1).isdecimal()
         if piece.text in _SCALES and (is_number or before == "a"):
             found[-1] = Piece(_number((float(before[1:]) if is_number else 1) * int(_SCALES[piece.text])))
-        elif is_number and before[1:] in _ROUND and piece.text[:1] == "#" and piece.text[1:] in _SMALL:
-            found[-1] = Piece(_number(float(before[1:]) + int(piece.text[1:])))
+        elif is_number and before[1:] in _ROUND and piece.text[:1] == "#" and piece.text[1:].rstrip(_ORDINAL) in _SMALL:
+            found[-1] = Piece(f"#{before[1]}{piece.text[1:]}")
         elif is_number and piece.text == "times":
             pass   # two times, twice
         elif before in _CURRENCIES.values() and piece.text[:1] == "#" and (len(found) < 2 or found[-2].text[:1] != "#"):
             found[-1:] = [piece, found[-1]]
+        elif before in _WORDS["counted"] and piece.text[:1] == "#" and piece.text[1:].isdecimal():
+            found.append(Piece(piece.text + _ORDINAL))   # floor 3 is the third
         else:
             found.append(piece)
     return found
@@ -124,14 +129,23 @@ def _dates(pieces: list[Piece]) -> list[Piece]:
         found.append(piece)
         texts = [one.text for one in found[-3:]]
         if texts[-1] in months and len(texts) > 1 and _is_day(texts[-2]):
-            found[-2:] = [found[-1], found[-2]]
+            found[-2:] = [found[-1], _cardinal(found[-2])]
+        elif len(texts) == 3 and texts[-1] in months and texts[1] == "of" and _is_day(texts[0]):
+            found[-3:] = [found[-1], _cardinal(found[-3])]
         elif len(texts) == 3 and texts[1] in months and _is_year(texts[0]) and _is_day(texts[2]):
-            found[-3:] = [found[-2], found[-1], found[-3]]
+            found[-3:] = [found[-2], _cardinal(found[-1]), found[-3]]
+        elif len(texts) > 1 and texts[-2] in months and _is_day(texts[-1]):
+            found[-1] = _cardinal(found[-1])
     return found
 
 
+def _cardinal(piece: Piece) -> Piece:
+    return Piece(piece.text.rstrip(_ORDINAL))
+
+
 def _is_day(text: str) -> bool:
-    return text[:1] == "#" and text[1:].isdecimal() and len(text) < 4 and 0 < int(text[1:]) < 32
+    day = text[1:].rstrip(_ORDINAL)
+    return text[:1] == "#" and day.isdecimal() and len(day) < 3 and 0 < int(day) < 32
 
 
 def _is_year(text: str) -> bool:
@@ -173,7 +187,7 @@ def _spans(pieces: list[Piece]) -> list[Piece]:
     for piece in pieces:
         text = piece.text
         before = found[-1].text if found else ""
-        counted = before in ("a", "an") and any(one.text[:1] == "#" for one in found[-4:-1])
+        counted = before in ("a", "an") and any(one.text[:1] == "#" for one in found[-6:-1])
         if text in _PERIODS:
             found.append(Piece(f"p:{_PERIODS[text]}"))
         elif text in _SPANS and (before in ("every", "each", "per") or counted):

@@ -1,10 +1,12 @@
 """What two facts must agree in to be one: a reason why they are two, however alike they sound."""
 from collections.abc import Callable
 
-from memory.likeness.lexicon import ENGLISH, stem_of
+from memory.likeness import grammar
+from memory.likeness.lexicon import stems_of
 from memory.likeness.matching import Match
-from memory.likeness.order import roles_differ
+from memory.likeness.order import WISHES, roles_differ
 from memory.likeness.reading import Reading, Word
+from memory.likeness.since import begun
 
 
 def difference(one: Reading, other: Reading, match: Match) -> str:
@@ -34,19 +36,49 @@ def _opposites(one: Reading, other: Reading, match: Match) -> bool:
 def _signals(one: Reading, other: Reading, match: Match) -> bool:
     """Also whether it is, must or may be so. `should` is as good as `please`, and `must` as a need."""
     differing = {said for said in one.said ^ other.said if said.startswith(("signal:", "mode:"))} - {"mode:please"}
-    excused = (differing == {"mode:should"} and "mode:please" in one.said | other.said) or (
-        differing == {"mode:must"} and any(word.known.stem in _NEEDS for word in (*one.words, *other.words)))
-    return bool(differing) and not excused
+    if not differing:
+        return False
+    both, stems = one.said & other.said, {word.known.stem for word in (*one.words, *other.words)}
+    if differing in ({"mode:should"}, {"mode:must"}) and "mode:please" in one.said ^ other.said:
+        return False
+    if differing in ({"mode:may"}, {"mode:can"}) and (not both.isdisjoint(_BOUNDS) or _able(one, other, match)):
+        return False
+    if differing <= _PERMITTING and len(differing) > 1 and one.negations and other.negations:   # cannot, must not, may not
+        return False
+    if differing == {"mode:must"}:
+        return stems.isdisjoint(_NEEDS) and both.isdisjoint(_BOUNDS)
+    if differing == {"signal:if"} and "clause:when" in one.said ^ other.said:
+        return False
+    if differing == {"signal:after"}:
+        return stems.isdisjoint(_SPANS)
+    return not (differing == {"signal:since"} and begun(one, other, match))
 
 
 def _tenses(one: Reading, other: Reading, match: Match) -> bool:
     """One is past, and the other neither that nor perfect; or one is to come, and the other is, was or has been."""
     words = [(one.words[a], other.words[b]) for a, b in match.pairs]
+    if _by_a_doer(words) or begun(one, other, match):
+        return False
     a = one.tenses | _past(match.left, words, other)
     b = other.tenses | _past(match.right, [(word, near) for near, word in words], one)
     if ("past" in a) != ("past" in b) and "perfect" not in (a | b):
         return True
-    return ("will" in a) != ("will" in b) and bool((b if "will" in a else a) & {"past", "perfect", "now"})
+    if ("perfect" in a) != ("perfect" in b) and any((word if "perfect" in b else near).going for word, near in words):
+        return True
+    if ("will" in a) == ("will" in b) or any(word.coming and near.coming for word, near in words):
+        return False
+    return bool((b if "will" in a else a) & {"past", "perfect", "now"})
+
+
+def _able(one: Reading, other: Reading, match: Match) -> bool:
+    """Whether a word says what `can` says: is reachable, can be reached."""
+    return any(one.words[a].text.endswith(("able", "ible")) != other.words[b].text.endswith(("able", "ible"))
+               for a, b in match.pairs)
+
+
+def _by_a_doer(words: list[tuple[Word, Word]]) -> bool:
+    """Whether one text says who the doer is and the other what was done: is the founder, was founded."""
+    return any((a.text in _DOERS and b.text not in _DOERS) or (b.text in _DOERS and a.text not in _DOERS) for a, b in words)
 
 
 def _past(left: tuple[Word, ...], pairs: list[tuple[Word, Word]], other: Reading) -> set[str]:
@@ -63,22 +95,46 @@ def _persons(one: Reading, other: Reading, match: Match) -> bool:
 
 def _says_more(one: Reading, other: Reading, match: Match) -> bool:
     """Whether the words left over say something. On one side may be left over what may go unsaid, where there is an `is`."""
-    needs = _NEEDS if "mode:must" in one.said ^ other.said else set()
+    needs = _NEEDS if "mode:must" in one.said ^ other.said else frozenset()
     left, right = _heavy(match.left, needs), _heavy(match.right, needs)
-    if match.left and match.right:
-        return True
+    if (match.left or match.right) and begun(one, other, match):
+        return False
+    if (one.order >= 0) != (other.order >= 0) and _asked_for(one, other, match):
+        return False
     alone = one.joins == other.joins and bool((one.tenses | other.tenses) & _STATE)
-    return any(not (alone and word.unsaid) for word in left + right)
+    if match.left and match.right:
+        alone = alone and len(match.pairs) > 1
+        kinds = {word.unsaid for word in match.left}, {word.unsaid for word in match.right}
+        return not alone or not any(deeds <= _DEEDS and things <= _CLASSES for deeds, things in (kinds, kinds[::-1]))
+    told = other if match.left else one
+    alone_with = {"noun", "verb"} | ({"class"} if told.tenses & _HAVING else set()) | (
+        {"deed"} if any(word.unsaid == "class" for word in told.words) else set())
+    return any(not (alone and word.unsaid in alone_with) for word in left + right)
 
 
-def _heavy(words: tuple[Word, ...], needs: set[str]) -> list[Word]:
+def _asked_for(one: Reading, other: Reading, match: Match) -> bool:
+    """Whether one text orders an answer to be so, and the other says that the user wants it so."""
+    wishes, orders = (match.left, match.right) if other.order >= 0 else (match.right, match.left)
+    stems = {word.known.stem for word in wishes}
+    return bool(stems & WISHES) and stems <= WISHES | _ASKING and len(orders) < 2 and all(
+        word.known.stem in _ANSWERING for word in orders) and any(one.words[a].known.stem in _ANSWERS for a, _ in match.pairs)
+
+
+def _heavy(words: tuple[Word, ...], needs: frozenset[str]) -> list[Word]:
     """Without those that say little, unless they are several. `needs`: what the other says with a `must`."""
     heavy = [word for word in words if not word.light and word.known.stem not in needs]
     return heavy if len(words) - len(heavy) < 3 else list(words)
 
 
-_STATE = {"now", "perfect"}
-_NEEDS = {stem_of(word, ENGLISH) for word in ("need", "require", "necessary", "mandatory")}
+_BOUNDS = {"signal:at-most", "signal:at-least"}   # what is bounded must be within
+_PERMITTING = {"mode:must", "mode:may", "mode:can", "mode:should"}
+_SPANS = stems_of(("timeout", "expire"))
+_ASKING = stems_of(("user", "customer", "client"))
+_ANSWERING, _ANSWERS = stems_of(grammar.ANSWERING), stems_of(grammar.ANSWERS)
+_DOERS = frozenset(("founder", "cofounder", "author", "creator", "inventor", "writer", "designer", "composer", "architect"))
+_CLASSES, _DEEDS = {"noun", "class"}, {"verb", "deed"}
+_STATE, _HAVING = {"now", "perfect", "has"}, {"perfect", "has"}
+_NEEDS = stems_of(("need", "require", "necessary", "mandatory", "due", "deadline", "obligatory"))
 
 
 _RULES: tuple[tuple[str, Callable[[Reading, Reading, Match], bool]], ...] = (

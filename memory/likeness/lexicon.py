@@ -3,11 +3,13 @@
 The lists are English first, with a few words of other languages. memory/likeness/words/ has them.
 """
 import threading
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from memory.likeness.lists import lines
+from memory.likeness.phrases import phrases
 from memory.recall.stems import Stems
 
 LONGEST = 40   # letters of a word that has a stem
@@ -57,6 +59,8 @@ class Forms(NamedTuple):
     past: frozenset[str]      # forms that are of the past, or a participle
     finite: frozenset[str]    # of the past, and no participle
     timeless: frozenset[str]  # verbs whose past is as their present
+    participles: frozenset[str]
+    verbs: dict[str, list[str]]   # of each verb its past, and its participle where that differs
 
 
 def _irregular() -> Forms:
@@ -66,21 +70,13 @@ def _irregular() -> Forms:
     base |= {form: row[1] for row in rows if row[0] == "+" for form in row[2:]}
     timeless = frozenset(row[0] for row in verbs if row[1] == row[0])
     past = frozenset(row[1] for row in verbs) - timeless
-    return Forms(base, past, frozenset(row[1] for row in verbs if len(row) > 2 and row[2] != row[1]), timeless)
-
-
-def _phrases() -> dict[str, list[tuple[list[str], list[str]]]]:
-    """By their first word, the longest first: the words, and what is read instead."""
-    found: dict[str, list[tuple[list[str], list[str]]]] = {}
-    for line in sorted(lines("phrases"), key=len, reverse=True):
-        words, _, instead = line.partition("=")
-        found.setdefault(words.split()[0], []).append((words.split(), instead.split()))
-    return found
+    finite = frozenset(row[1] for row in verbs if len(row) > 2 and row[2] != row[1])
+    return Forms(base, past, finite, timeless, frozenset(row[-1] for row in verbs), {row[0]: row[1:] for row in verbs})
 
 
 _stemmers = _Stemmers()
 FORMS = _irregular()
-PHRASES = _phrases()
+PHRASES = phrases(FORMS.verbs)
 
 
 def stem_of(word: str, language: str) -> str:
@@ -89,6 +85,11 @@ def stem_of(word: str, language: str) -> str:
         return word
     stems = _stemmers.of.get(language) or _stemmers.of.setdefault(language, Stems(language))
     return stems.stem(FORMS.base.get(word, word) if language == ENGLISH else word)
+
+
+def stems_of(words: Iterable[str]) -> frozenset[str]:
+    """Those of several English words."""
+    return frozenset(stem_of(word, ENGLISH) for word in words)
 
 
 @cache

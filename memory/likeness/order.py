@@ -1,17 +1,31 @@
 """Who does what to whom: the same words in another order may say the reverse."""
 from itertools import combinations
 
+from memory.likeness import grammar
+from memory.likeness.lexicon import stems_of
 from memory.likeness.matching import Match
 from memory.likeness.reading import Reading, Word
+from memory.likeness.voice import doer_differs, doer_named_differs, done_differs
 
 MOST = 32   # pairs of words of which the order is looked at; of more, any other order counts
 
 _OPPOSED = [set(two) for two in (
     ("from", "to"), ("from", "into"), ("from", "for"), ("from", "at"), ("for", "by"), ("to", "by"), ("for", "against"),
     ("over", "under"), ("above", "below"), ("above", "under"), ("before", "after"), ("before", "behind"), ("with", "without"),
-    ("on", "under"))]
+    ("on", "under"), ("in", "near"), ("at", "near"), ("in", "outside"), ("on", "near"), ("for", "without"), ("from", "since"),
+    ("in", "behind"), ("in", "beside"), ("at", "beside"), ("behind", "beside"), ("against", "with"), ("to", "through"))]
 
+_SYMMETRIC = stems_of(grammar.SYMMETRIC)   # who is it to someone, to whom that one is it, too
+WISHES = stems_of(grammar.WISHES)
+_ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
 _SECOND = ("over", "than", "to")   # tea over coffee, rather tea than coffee, prefers tea to coffee
+
+_YEAR = 5   # characters of one; in 2020 and 2020 are one, in 10 minutes and 10 minutes are not
+_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]   # but not of numbers
+_UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
+_SEVERAL = 4   # pairs of words: who is it to whom, and more
+_STRONG = {"behind": "behind", "near": "near", "beside": "near", "outside": "outside", "against": "against", "under": "under",
+           "below": "under", "without": "without", "between": "between"}   # say more than others
 
 Pair = tuple[int, int]   # the places of a word in the two texts
 
@@ -24,19 +38,45 @@ def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
     pairs = sorted(match.pairs)
     if any(_opposed(one.words[a], other.words[b]) for a, b in pairs):
         return True
-    turned = one.passive != other.passive
+    turned = [(b, a) for a, b in pairs]
+    if _told_or_ordered(one, other, pairs) or _told_or_ordered(other, one, turned):
+        return True
+    if one.passive != other.passive:
+        return doer_differs(one, other, pairs) if one.passive else doer_differs(other, one, turned)
+    if doer_named_differs(one, other, pairs) or doer_named_differs(other, one, turned):
+        return True
+    if done_differs(one, other, pairs) or done_differs(other, one, turned):
+        return True
     moved = [(a, b) for a, b in combinations(pairs, 2) if a[1] > b[1]]
-    if turned:
-        return not moved and any({one.words[a].marker, other.words[b].marker} == {"by", ""} for a, b in pairs)
     if moved and len(pairs) > MOST:
         return True
+    if len(pairs) < _SEVERAL and any({one.words[a].known.stem, other.words[b].known.stem} & _SYMMETRIC for a, b in pairs):
+        return False
     return any(_markers_swapped(one, other, two) or _turned_around(one, other, two, pairs) for two in moved)
+
+
+def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
+    """Whether one text orders what someone does in the other: send the user emails, the user sends emails."""
+    if order.order < 0 or other.order >= 0 or not other.said.isdisjoint(_ASKED):
+        return False
+    at = dict(pairs).get(order.order)
+    if at is not None and other.words[at].done:
+        return not other.tenses.isdisjoint(("past", "perfect"))
+    if at is None or other.words[at].marker not in ("", "not"):
+        return False
+    before = other.words[:at]
+    return any(not word.marker for word in before) and not any(word.known.stem in WISHES for word in before)
 
 
 def _opposed(word: Word, other: Word) -> bool:
     """Whether it is marked for one thing here and for the reverse there; from 6 pm and at 6 pm are no reverse."""
     markers = {word.marker, other.marker}
-    return markers in _OPPOSED and not (word.number and "at" in markers)
+    if word.known.stem in _UNITS:
+        return markers == {"in", ""}
+    if word.number:
+        span = markers in ({"in", ""}, {"in", "at"}) and word.text[1:].isdecimal() and len(word.text) < _YEAR
+        return span or (markers in _OPPOSED and "at" not in markers)
+    return markers in _OPPOSED or markers in _ELSEWHERE or _STRONG.get(word.marker) != _STRONG.get(other.marker)
 
 
 def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:

@@ -1,10 +1,12 @@
 """What a short fact says, as far as words and forms tell: its words in order, and what the small words between them say."""
+from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
 from memory.likeness import grammar
 from memory.likeness.figures import with_numbers
-from memory.likeness.lexicon import ENGLISH, FORMS, PHRASES, Known, known, stem_of
+from memory.likeness.lexicon import FORMS, PHRASES, Known, known, stems_of
+from memory.likeness.phrases import HAVING
 from memory.likeness.pieces import Piece, pieces_of
 from memory.likeness.unsaid import goes_without_saying, may_go_unsaid
 from memory.recall.stopwords import STOP_WORDS
@@ -22,14 +24,30 @@ class Word(NamedTuple):
     name: bool
     head: bool        # begins a sentence, so that it may be a name
     light: bool       # says little beside the others
-    unsaid: bool      # may be left out, where there is an `is` or `has`
+    unsaid: str       # verb, deed, noun or class, where it may be left out beside an `is` or a `has`; or ""
     past: bool        # a verb in the past
+    being: bool       # after a form of be
     counted: bool     # after a number: its unit, or what there are so many of
 
     @property
     def number(self) -> bool:
         """Whether it is a number, a time, a date or a code."""
         return self.text[0] == "#"
+
+    @property
+    def done(self) -> bool:
+        """Whether it is a participle after a form of be."""
+        return self.being and _is_participle(self.text)
+
+    @property
+    def going(self) -> bool:
+        """Whether it goes on now: is reading."""
+        return self.being and self.text.endswith("ing")
+
+    @property
+    def coming(self) -> bool:
+        """Whether it says that something is to come."""
+        return self.text in ("next", "tomorrow", "tonight", "soon")
 
 
 class Reading(NamedTuple):
@@ -40,7 +58,8 @@ class Reading(NamedTuple):
     said: frozenset[str]      # modes, persons and signals, each as `kind:value`
     tenses: frozenset[str]    # of its auxiliaries: past, perfect, now, will
     joins: int                # how often it says and, or, but
-    passive: bool             # `by` after a verb
+    passive: bool             # `by` after a participle
+    order: int                # the place of the verb with which it orders something; -1 for none
     near: tuple[str, ...]     # all its words without articles: facts that agree in them differ in nothing that counts
 
 
@@ -63,15 +82,16 @@ def _without_phrases(pieces: list[Piece]) -> list[Piece]:
     at = 0
     texts = [piece.text for piece in pieces]
     while at < len(pieces):
-        if texts[at] not in PHRASES:
+        beginning = PHRASES.get(" ".join(texts[at:at + 2])) or PHRASES.get(texts[at])
+        if beginning is None:
             found.append(pieces[at])
             at += 1
             continue
-        fitting = (two for two in PHRASES.get(texts[at], ()) if texts[at:at + len(two[0])] == two[0]
-                    and not any(piece.name for piece in pieces[at:at + len(two[0])]))
-        phrase, instead = next(fitting, ((), ()))
-        found += [Piece(word) for word in instead] if phrase else [pieces[at]]
-        at += len(phrase) or 1
+        fitting = (phrase for phrase in beginning if phrase.stands(texts, at)
+                   and not any(piece.name or piece.owner for piece in pieces[at:at + len(phrase.words)]))
+        phrase = next(fitting, None)
+        found += [Piece(word) for word in phrase.instead] if phrase else [pieces[at]]
+        at += len(phrase.words) if phrase else 1
     return found
 
 
@@ -80,19 +100,21 @@ class _Reader:
 
     def __init__(self, pieces: list[Piece]) -> None:
         self._pieces = pieces
-        self._language = grammar.language_of(frozenset(piece.text for piece in pieces))
+        self._language = grammar.language_of(frozenset(piece.text for piece in pieces if not piece.name))
         self._small = frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
         self.words: list[Word] = []
         self._marker, self._filled = "", False   # the marker in force; whether a word stands after it already
-        self._negations = 0
+        self._negations, self._participle, self._order = 0, False, -1
         self._said: set[str] = set()
         self._tenses: set[str] = set()
 
     def read(self) -> None:
-        if self._pieces and self._pieces[0].text in grammar.ORDERS:
-            self._said.add("mode:please")
+        order = next((at for at, piece in enumerate(self._pieces) if piece.text not in _BEFORE_ORDERS), -1)
         for at, piece in enumerate(self._pieces):
-            if not self._small_word(piece.text, at):
+            if at == order and piece.text in grammar.ORDERS and all(one.text not in _FINITE for one in self._pieces[at:]):
+                self._said.add("mode:please")
+                self._order = len(self.words)
+            if (piece.name and self._language != "english") or not self._small_word(piece.text, at):
                 self._word(piece, at)
 
     def reading(self) -> Reading:
@@ -100,7 +122,9 @@ class _Reader:
         near = tuple(_singular(piece.text, self._before(at)) for at, piece in enumerate(self._pieces)
                      if piece.text not in _DROPPED)
         joins = sum(piece.text in grammar.JOINS for piece in self._pieces)
-        return Reading(tuple(self.words), self._negations, frozenset(self._said), frozenset(self._tenses), joins, passive, near)
+        order = self._order if self._order < len(self.words) else -1
+        return Reading(tuple(self.words), self._negations, frozenset(self._said), frozenset(self._tenses), joins, passive,
+                       order, near)
 
     def _small_word(self, text: str, at: int) -> bool:
         """Takes a small word for what it says. False for one that is none."""
@@ -113,13 +137,24 @@ class _Reader:
             return True
         if small is not None:
             self._said.update(small.said)
-            self._tenses.update(small.tenses)
+            self._tenses.update(small.tenses if text not in HAVING else [self._having(text, at)])
             self._negations += small.denies
-        if small is not None and small.marker:
-            self._marker, self._filled = small.marker, False
+        if small is not None and small.marker and (text != "a" or self._language != "english"):   # it means to elsewhere
+            self._marker, self._filled = self._told(small.marker, after), False
         elif self._filled and text not in grammar.AND:
             self._marker = ""
         return True
+
+    def _having(self, text: str, at: int) -> str:
+        """What has, had or have tells: that something was done, or that someone has something, or had it."""
+        after = [piece.text for piece in self._pieces[at + 1:at + 4]]
+        if "been" in after or any(_is_participle(word) or word in FORMS.timeless for word in after):
+            return "perfect"
+        return "past" if text == "had" else "has"
+
+    def _told(self, marker: str, after: str) -> str:
+        """A `by` tells who did it only after a participle: not by bus, nor by Friday."""
+        return "via" if marker == "by" and (after[:1] == "#" or after in grammar.MEANS or not self._participle) else marker
 
     def _word(self, piece: Piece, at: int) -> None:
         text = piece.text
@@ -132,10 +167,14 @@ class _Reader:
         elif text == "born":   # who was born there is from there
             self._tenses.discard("past")
         marker = "of" if piece.owner and not self._marker else self._marker
-        light = what.stem in _LIGHT or goes_without_saying(what.stem, self._pieces, at)
-        unsaid = may_go_unsaid(what.stem, self._pieces, at, passive=self._beside_be(at))
+        ordered = text == "give" and self._order == len(self.words)
+        light = ordered or what.stem in _LIGHT or goes_without_saying(what.stem, self._pieces, at)
+        self._participle |= _is_participle(text)
+        unsaid = "noun" if light and what.stem not in _LIGHT else may_go_unsaid(what.stem, self._pieces, at,
+                                                                                passive=self._beside_be(at))
         counted = self._before(at)[:1] == "#" and text[0] != "#"
-        self.words.append(Word(text, what, marker, piece.name, piece.head, light, unsaid, self._past(text, at), counted))
+        self.words.append(Word(text, what, marker, piece.name, piece.head, light, unsaid, self._past(text, at),
+                               self._beside_be(at, _PASSIVE), counted))
         self._filled = True
 
     def _past(self, text: str, at: int) -> bool:
@@ -145,6 +184,8 @@ class _Reader:
         if text not in FORMS.past and not (text.endswith("ed") and text[-3:] != "eed" and len(text) > 4 and text.isascii()):
             return False
         before = self._before(at)
+        if at and self._pieces[at - 1].owner:   # her preferred channel
+            return False
         return bool(before) and self._after(at) != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
 
     def _before(self, at: int) -> str:
@@ -153,9 +194,13 @@ class _Reader:
     def _after(self, at: int) -> str:
         return self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
 
-    def _beside_be(self, at: int) -> bool:
-        """Whether one of the two words before is a form of be, have or get."""
-        return any(piece.text in _BE for piece in self._pieces[max(at - 2, 0):at])
+    def _beside_be(self, at: int, forms: Collection[str] | None = None) -> bool:
+        """Whether one of the two words before is one of the forms, or one of be, have or get."""
+        return any(piece.text in (forms or _BE) for piece in self._pieces[max(at - (3 if forms else 2), 0):at])
+
+
+def _is_participle(text: str) -> bool:
+    return text in FORMS.participles or (text.endswith("ed") and not text.endswith("eed") and len(text) > 3)
 
 
 def _singular(text: str, before: str) -> str:
@@ -165,7 +210,10 @@ def _singular(text: str, before: str) -> str:
 
 _DROPPED = ("a", "an", "the")
 _BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
-_LIGHT = frozenset(stem_of(word, ENGLISH) for word in grammar.LIGHT)
+_LIGHT = stems_of(grammar.LIGHT)
 _BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
     ("be", "been", "get", "gets", "got", "getting"))
+_PASSIVE = frozenset(("is", "are", "am", "was", "were", "be", "been", "being", "get", "gets", "got"))
+_FINITE = frozenset(("is", "are", "was", "were", "has", "had", "will", "should", "must", "does", "did"))   # not in an order
+_BEFORE_ORDERS = frozenset(("please", "always", "never", "do", "not", "also", "just"))
 _BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}

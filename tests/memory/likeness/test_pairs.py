@@ -10,13 +10,14 @@ from memory.likeness.alike import Likeness, alike
 from tests.memory.likeness.pairs import SAME, Pair, cosines, measure, read_pairs
 
 PAIRS, FRESH = read_pairs("pairs"), read_pairs("fresh")   # of the fresh ones none was written before the code
+UNSEEN = read_pairs("unseen")   # written before the code that they were first measured with, and of other constructions
 NAME = "all-MiniLM-L6-v2-int8/384"
 
 
 @cache
 def measured(model: Model) -> dict[Pair, float]:
     """The cosine of each pair."""
-    return cosines([*PAIRS, *FRESH], load(EmbeddingOptions(model)))
+    return cosines([*PAIRS, *FRESH, *UNSEEN], load(EmbeddingOptions(model)))
 
 
 def judge(pair: Pair) -> Likeness:
@@ -41,14 +42,21 @@ def test_in_the_half_that_was_not_looked_at_precision_holds_and_recall_is_what_t
     figures = measure([pair for pair in PAIRS if not pair.tuned], judge)
 
     assert figures.precision >= 0.98
-    assert figures.recall >= 0.75
+    assert figures.recall >= 0.80
 
 
 def test_with_pairs_that_were_written_after_the_code_it_is_the_same() -> None:
     figures = measure(FRESH, judge)
 
     assert figures.precision >= 0.98
-    assert figures.recall >= 0.70
+    assert figures.recall >= 0.80
+
+
+def test_with_pairs_of_other_constructions_precision_holds_and_recall_is_what_the_page_says() -> None:
+    figures = measure(UNSEEN, judge)
+
+    assert figures.precision >= 0.98
+    assert figures.recall >= 0.60
 
 
 def test_the_coarser_embedder_is_as_precise() -> None:
@@ -67,7 +75,7 @@ def test_facts_that_differ_in_what_counts_are_never_skipped(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["number", "date", "name", "negation", "antonym", "role", "detail"])
 def test_nor_are_they_the_other_way_round_or_by_an_embedder_that_takes_them_for_one(kind: str) -> None:
-    of_kind = [pair for pair in (*PAIRS, *FRESH) if pair.kind == kind]
+    of_kind = [pair for pair in (*PAIRS, *FRESH, *UNSEEN) if pair.kind == kind]
 
     assert [pair for pair in of_kind if alike(pair.old, pair.new, measured("local")[pair], NAME).score >= 0.95] == []
     assert [pair for pair in of_kind if alike(pair.new, pair.old, 0.999, NAME).score >= 0.95] == []
