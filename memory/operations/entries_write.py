@@ -2,7 +2,7 @@
 
 Decision and change are in one transaction of the store's one owner, so the same text written at once by many is one entry.
 """
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple
 
@@ -158,12 +158,11 @@ def _candidates(tx: Transaction, new: NewEntry, within: Conditions,
     match = " OR ".join(f'"{word}"' for word in words)
     found = dict(tx.records.placed(match, "", within, CANDIDATES, scored=False)) if words else {}
     cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, found) if question is not None else {}
-    others = {row: cosine for row, cosine in cosines.items() if row not in found}
-    found |= dict(_still_there(tx, others, within))
+    found |= dict(_still_there(tx, [row for row in cosines if row not in found], within))
     return [(row, record, cosines.get(row)) for row, record in found.items()]
 
 
-def _still_there(tx: Transaction, rows: dict[int, float], within: Conditions) -> Any:
+def _still_there(tx: Transaction, rows: Iterable[int], within: Conditions) -> Iterator[tuple[int, Record]]:
     """(row, record) of those that are entries of that memory yet."""
     wanted = within.equal
     for row in rows:

@@ -5,6 +5,7 @@ import pytest
 
 from tests.support.keys import await_closed, make_key
 from tests.support.served import Served
+from tests.support.soat import Soat
 
 SECRETS = {"HOOK_TOKEN": "tea-with-milk", "EMPTY_TOKEN": ""}
 
@@ -25,3 +26,12 @@ def keyed() -> Iterator[Served]:
         make_key(served.house.root)
         await_closed(served)
         yield served
+
+
+@pytest.fixture(scope="module")
+def soat() -> Iterator[Soat]:
+    """A house that embeds with the built-in model, with one pipeline."""
+    with Served(worker=False) as served:
+        served.house.start_worker(embedding={"model": "local"})
+        yield Soat(served, served.deploy())
+        assert not [event for event in served.web.events if event["event"] == "request_failed"]

@@ -1,47 +1,12 @@
 """Named memories by SOAT's own paths and shapes: the document's examples, 256 writes at once, tenants, and every refusal."""
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import pytest
 
 from tests.support.bundles import Json
-from tests.support.http import Answer, ask
-from tests.support.keys import Held, await_closed, make_key
+from tests.support.keys import await_closed, make_key
 from tests.support.served import Served
-
-EMAIL = "Customer prefers email over phone calls"
-MEMORIES = "/api/v1/memories"
-FACTS = "/api/v1/memories/{memory}/entries"
-
-
-class Soat(NamedTuple):
-    """A server that embeds with the built-in model."""
-
-    served: Served
-    uid: str
-
-    def __call__(self, method: str, path: str, body: Json | bytes = b"", key: Held | None = None, **headers: str) -> Answer:
-        return ask(self.served.url, method, path, body, headers | (key.headers if key else {}))
-
-    def make(self, name: str = "Customer Preferences", **keys: object) -> str:
-        answer = self("POST", MEMORIES, {"project_id": self.uid, "name": name} | keys)
-        assert answer.status == 201, answer
-        return str(answer.json["id"])
-
-    def write(self, memory: str, content: str, **keys: object) -> Answer:
-        return self("POST", FACTS.format(memory=memory), {"content": content} | keys)
-
-    def names(self, query: str) -> list[str]:
-        return [one["name"] for one in self("GET", f"{MEMORIES}?project_id={self.uid}&{query}").json]
-
-
-@pytest.fixture(scope="module")
-def soat() -> Iterator[Soat]:
-    with Served(worker=False) as served:
-        served.house.start_worker(embedding={"model": "local"})
-        yield Soat(served, served.deploy())
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+from tests.support.soat import EMAIL, FACTS, MEMORIES, Soat
 
 
 def test_the_four_writes_of_the_document(soat: Soat) -> None:

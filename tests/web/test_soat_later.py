@@ -1,25 +1,16 @@
 """Entries by the paths and in the shapes of SOAT's later versions, beside those of its document: one write path under both."""
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.bundles import Json
 from tests.support.keys import await_closed, make_key
 from tests.support.served import Served
-from tests.web.test_soat import EMAIL, MEMORIES, Soat
+from tests.support.soat import EMAIL, MEMORIES, Soat
 
 ENTRIES = "/api/v1/memory-entries"
 FIELDS = {"id", "memory_id", "content", "source", "source_type", "tags", "metadata", "source_generation_id",
           "source_conversation_id", "invalidated_at", "superseded_by_entry_id", "confirmations", "last_confirmed_at",
           "created_at", "updated_at"}
-
-
-@pytest.fixture(scope="module")
-def soat() -> Iterator[Soat]:
-    with Served(worker=False) as served:
-        served.house.start_worker(embedding={"model": "local"})
-        yield Soat(served, served.deploy())
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
 
 
 def write(soat: Soat, memory: str, content: str, **keys: object) -> Json:

@@ -1,0 +1,32 @@
+"""A server that is asked by SOAT's own paths."""
+from typing import NamedTuple
+
+from tests.support.bundles import Json
+from tests.support.http import Answer, ask
+from tests.support.keys import Held
+from tests.support.served import Served
+
+EMAIL = "Customer prefers email over phone calls"
+MEMORIES = "/api/v1/memories"
+FACTS = "/api/v1/memories/{memory}/entries"
+
+
+class Soat(NamedTuple):
+    """A server that embeds with the built-in model."""
+
+    served: Served
+    uid: str
+
+    def __call__(self, method: str, path: str, body: Json | bytes = b"", key: Held | None = None, **headers: str) -> Answer:
+        return ask(self.served.url, method, path, body, headers | (key.headers if key else {}))
+
+    def make(self, name: str = "Customer Preferences", **keys: object) -> str:
+        answer = self("POST", MEMORIES, {"project_id": self.uid, "name": name} | keys)
+        assert answer.status == 201, answer
+        return str(answer.json["id"])
+
+    def write(self, memory: str, content: str, **keys: object) -> Answer:
+        return self("POST", FACTS.format(memory=memory), {"content": content} | keys)
+
+    def names(self, query: str) -> list[str]:
+        return [one["name"] for one in self("GET", f"{MEMORIES}?project_id={self.uid}&{query}").json]
