@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.layout import Layout
-from memory.recall.sketch import Sketch
+from memory.recall.sketch import BYTES, Sketch
 from memory.sqlite.vocabulary import Rows
 
 NOWHERE = -1
@@ -72,7 +72,7 @@ class Matrix:
 
     def nearest(self, rows: Rows, question: Floats, most: int, *, room: int = 1 << 62) -> dict[int, float]:
         """Row -> cosine of those of `rows` (ascending) that are nearest to the question, the nearest first, of equal ones the
-        oldest; `most` at most. `room` is what all may take in memory, in bytes.
+        oldest; `most` at most. Of many, those are compared that their sketch picks. `room` is what all may take, in bytes.
         """
         inside = rows[:int(np.searchsorted(rows, len(self._slot_of)))]
         slots = self._slot_of.take(inside)
@@ -80,7 +80,7 @@ class Matrix:
             there = slots >= 0
             inside, slots = inside[there], slots[there]
         if len(slots) > SKETCHED and most and (sketch := self._sketched(room)) is not None:
-            near = sketch.near(slots, question, most, lambda some: self._dots(some, question))
+            near = sketch.near(slots, question, most)
             inside, slots = inside[near], slots[near]
         dots = self._dots(slots, question)
         least = np.partition(dots, -most)[-most] if len(dots) > most > 0 else -np.inf
@@ -114,7 +114,7 @@ class Matrix:
     def _sketched(self, room: int) -> Sketch | None:
         """The sketch of all vectors; None where it has no room, or they are too short."""
         dimension = self._vectors.shape[1]
-        if dimension < LEAST_DIMENSION or self._count * (4 * dimension + Sketch.size(dimension)) > room:
+        if dimension < LEAST_DIMENSION or self._count * (4 * dimension + BYTES) > room:
             self._sketch = None
             return None
         vectors = self._vectors[:self._count]

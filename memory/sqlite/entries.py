@@ -21,7 +21,7 @@ SAME = ("SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.gui
 TOGETHER = 1000
 WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words USING fts5vocab('main', 'records_fts', 'row')"
 COUNT = "SELECT term, doc FROM json_each(?) CROSS JOIN temp.entry_words ON term = json_each.value"
-MOST_RECORDS = 1000   # that hold the rare words of a text, together
+MOST_RECORDS = 1000   # that hold a word which is not common
 MOST_WORDS = 8        # of these words
 MOST_COMMON = 10_000  # words that are known to be common
 
@@ -56,8 +56,8 @@ class EntryTable:
         found = self._connection.execute("SELECT confirmations, confirmed_at FROM entries WHERE guid = ?", (guid,)).fetchone()
         return Confirmed(*found) if found else Confirmed(0, None)
 
-    def rare(self, words: Iterable[str]) -> list[str]:
-        """Those of the words that few records hold, the rarest first; words as the index has them."""
+    def rare(self, words: Iterable[str], most: int) -> list[str]:
+        """Those of the words that few records hold, the rarest first, `most` records together; words as the index has them."""
         self._connection.execute(WORDS)   # temporary, and a rollback takes it with it
         asked = orjson.dumps([word for word in dict.fromkeys(words) if word not in self._common]).decode()
         counted: list[tuple[int, str]] = []
@@ -68,7 +68,7 @@ class EntryTable:
                 self._common.add(word)   # to count it takes 30 ns a record
         counted.sort()
         within = accumulate(count for count, _ in counted)
-        return [word for (_, word), total in zip(counted, within, strict=True) if total <= MOST_RECORDS][:MOST_WORDS]
+        return [word for (_, word), total in zip(counted, within, strict=True) if total <= most][:MOST_WORDS]
 
     def digest(self, memory: str) -> None:
         """Makes the digests of whatever was written, edited or restored meanwhile, by whichever way."""

@@ -1,10 +1,12 @@
-"""What is nearest by a sketch is what is nearest by a plain scan, to the bit of every cosine and the order of equal ones."""
+"""What is nearest by a sketch: told to the bit as by a plain scan, and rarely not what that finds."""
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.made_vectors import MadeVectors
 from memory.recall import matrix as matrices
+from memory.recall import sketch
 from memory.recall.matrix import Matrix
 
 DIMENSION = 72
@@ -31,8 +33,8 @@ def plain(vectors: dict[int, np.ndarray], rows: np.ndarray, question: np.ndarray
 @settings(max_examples=40)
 @given(count=st.integers(1, 600), directions=st.integers(1, DIMENSION), noise=st.sampled_from([0, 0.01, 0.3, 10]),
        most=st.integers(1, 20), share=st.sampled_from([0.1, 0.5, 1]), seed=st.integers(0, 1 << 20))
-def test_it_is_what_a_plain_scan_finds(*, count: int, directions: int, noise: float, most: int, share: float,
-                                       seed: int) -> None:
+def test_what_is_found_is_told_as_a_plain_scan_tells_it(*, count: int, directions: int, noise: float, most: int, share: float,
+                                                        seed: int) -> None:
     made, chance = make_vectors(2 * count, directions, noise, seed), np.random.default_rng(seed)
     vectors, matrix = dict(enumerate(made[:count], 1)), Matrix(DIMENSION)
     matrix.add([(row, vector.tobytes()) for row, vector in vectors.items()])
@@ -40,14 +42,34 @@ def test_it_is_what_a_plain_scan_finds(*, count: int, directions: int, noise: fl
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrices, "SKETCHED", 0)
-        for more in (0, 1, count):   # as it is first asked, with one more, and with another for each that is there
-            changed = np.sort(chance.choice(count, more, replace=False)) + 1
+        for picked in (sketch.PICKED, 30, 0):   # all of them, some, and no more than are wanted
+            patch.setattr(sketch, "PICKED", picked)
+            changed = np.sort(chance.choice(count, (0, 1, count)[picked % 3], replace=False)) + 1
             matrix.remove(changed)
-            vectors |= dict(zip(changed.tolist(), made[count:count + more], strict=True))
+            vectors |= dict(zip(changed.tolist(), made[count:count + len(changed)], strict=True))
             matrix.add([(row, vectors[row].tobytes()) for row in changed.tolist()])
             rows = np.flatnonzero(chance.random(count + 5) < share) + 1
 
-            assert list(matrix.nearest(rows, question, most).items()) == plain(vectors, rows, question, most)
+            found, scanned = list(matrix.nearest(rows, question, most).items()), plain(vectors, rows, question, count + 5)
+            assert found == [one for one in scanned if one in found] and len(found) == min(most, len(scanned))
+            assert picked < count or found == scanned[:most]
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0])   # spread all around, and all in one corner, as some embedders' are
+def test_of_twenty_thousand_the_nearest_is_found_and_nearly_all_of_the_eight_nearest(shift: float) -> None:
+    embedder = MadeVectors()
+    stored, asked = (embedder.embed(range(count)) + shift * np.eye(1, 384) for count in (20_000, 100))
+    stored, asked = (some / np.linalg.norm(some, axis=1, keepdims=True) for some in (stored, asked))
+    matrix, vectors = Matrix(384), stored.astype("<f2")
+    matrix.add([(row, vector.tobytes()) for row, vector in enumerate(vectors)])
+    rows, missed = np.arange(len(vectors)), 0
+
+    for question in asked.astype(np.float32):
+        cosines = vectors.astype(np.float32) @ question
+        found = matrix.nearest(rows, question, 8)
+        assert next(iter(found)) == cosines.argmax()
+        missed += len(set(np.argsort(-cosines)[:8].tolist()) - set(found))
+    assert missed <= 8
 
 
 def test_without_room_for_a_sketch_there_is_none_and_the_same_is_found() -> None:
