@@ -23,7 +23,7 @@ class EntryArgs(MemoryArgs):
     memory: Annotated[str, Field(max_length=256)] = ""
     """The memory's id, or its name; a memory of that name is made where there is none. Needed."""
     source: Source = "agent"
-    """Where the entries come from: `manual`, `agent` or `extraction`."""
+    """Where the entries come from: `manual`, `agent`, `extraction` or `orchestration`."""
     tags: Tags = ()
     """Tags of a new entry: a JSON array in a string, an array, or a comma list."""
     duplicate_threshold: Threshold = DUPLICATE

@@ -23,7 +23,7 @@ Tag = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"\
 TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Globs = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Fact = Annotated[str, StringConstraints(min_length=1, max_length=MOST_CHARACTERS, pattern=r"\S")]
-Source = Literal["manual", "agent", "extraction"]
+Source = Literal["manual", "agent", "extraction", "orchestration"]   # the last by later versions of SOAT than seed 004
 Action = Literal["created", "updated", "skipped"]
 
 
@@ -51,7 +51,7 @@ class EntryView:
     memory_id: str
     content: str
     source: str
-    """manual, agent or extraction."""
+    """manual, agent, extraction or orchestration."""
     tags: tuple[str, ...]
     metadata: dict[str, Any]
     """What is known of it beside its text; the `data` of its record."""

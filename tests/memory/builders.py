@@ -41,7 +41,7 @@ def fresh_store() -> Iterator[Store]:
 
 
 def make_guid() -> str:
-    return derive_guid("a3d8f1b2", f"{NOW}-{next(_numbers)}", "keeper", 1)
+    return derive_guid("b111de25", f"{NOW}-{next(_numbers)}", "builder", 1)
 
 
 def make_record(content: str = "tea", **changes: Any) -> WriteInput:

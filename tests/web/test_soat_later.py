@@ -21,7 +21,7 @@ def write(soat: Soat, memory: str, content: str, **keys: object) -> Json:
 
 def test_the_life_of_an_entry(soat: Soat) -> None:
     memory = soat.make()
-    made = write(soat, memory, "tea", source_type="agent", tags=["x"], metadata={"seen": {"page": 3}})
+    made = write(soat, memory, "tea", source_type="orchestration", tags=["x"], metadata={"seen": {"page": 3}})
     at = f"{ENTRIES}/{made['id']}"
 
     shown, changed = soat("GET", at), soat("PUT", at, {"content": "coffee", "tags": None, "metadata": None})
@@ -30,7 +30,7 @@ def test_the_life_of_an_entry(soat: Soat) -> None:
 
     assert made.keys() == FIELDS | {"action", "score", "why"} and shown.json.keys() == FIELDS
     assert {name: made[name] for name in FIELDS} == shown.json
-    assert (made["source_type"], made["source"], made["tags"]) == ("agent", "agent", ["x"])
+    assert (made["source_type"], made["source"], made["tags"]) == ("orchestration", "orchestration", ["x"])
     assert made["metadata"] == {"seen": {"page": 3}}
     assert [changed.status, *map(changed.json.get, ("content", "tags", "metadata"))] == [200, "coffee", None, None]
     assert (nested["content"], nested["tags"], nested["metadata"]) == ("coffee", [], {})
