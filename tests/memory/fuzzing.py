@@ -13,7 +13,8 @@ from memory.record import Record
 from memory.sqlite.store import Store
 from tests.memory.builders import PLENTY, make_record, make_store
 
-MODES: dict[str, dict[str, Any]] = {"fts": {}}   # name -> what is added to the input of a search
+# name -> what is added to the input of a search; in `hybrid` limits are part of what is ranked, so nothing is cut
+MODES: dict[str, dict[str, Any]] = {"fts": {}, "hybrid": {"mode": "hybrid", "limit": 1000}}
 
 HOSTILE: list[str] = [
     *json.loads(Path(__file__).with_name("hostile.json").read_text()),
@@ -83,16 +84,17 @@ def make_filter(chance: Random, text: str) -> Filter:
 
 
 def make_hostile_store(root: Path, name: str, records: int = 80) -> Store:
-    """Records of hostile texts, of all kinds, scopes, tags and times."""
+    """Records of hostile texts, of all kinds, scopes, tags and times; a third of them are turns of conversations."""
     store, chance = make_store(root, f"instances/{name}/memories"), Random(name)
     with store.transaction() as tx:
         for number in range(records):
             content = " ".join(chance.choices(HOSTILE, k=chance.randint(1, 6))).encode(errors="replace").decode()
+            turn = {"thread": chance.choice(SCOPES), "seq": number} if chance.random() < 1 / 3 else {}
             write(tx, make_record(content, guid=f"{name}-{number}", kind=chance.choice(KINDS), scope=chance.choice(SCOPES),
-                                  tags=tuple(chance.sample(TAGS, chance.randrange(4))), now_ms=chance.choice(MOMENTS)))
+                                  tags=tuple(chance.sample(TAGS, chance.randrange(4))), now_ms=chance.choice(MOMENTS), **turn))
     return store
 
 
 def found(store: Store, query: str, mode: str, **wanted: Any) -> list[Record]:
     """A search in a mode."""
-    return search(store, SearchInput(query, PLENTY, **MODES[mode], **wanted))
+    return search(store, SearchInput(query, PLENTY, **(MODES[mode] | wanted)))

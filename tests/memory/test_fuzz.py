@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memory.errors import Refused
 from memory.query import parse
+from memory.record import Record
 from memory.sqlite.store import Store
 from tests.memory.fuzzing import HOSTILE, MODES, found, make_filter, make_hostile_store, passes, splice
 
@@ -39,11 +40,17 @@ def hold(store: Store, other: Store, mode: str, text: str, chance: Random) -> No
         elsewhere = found(other, text, mode)
     except Refused:
         return
-    assert filtered == [record for record in everything if wanted.passes(record)], (text, wanted)
+    kept = [record for record in everything if wanted.passes(record)]
+    assert in_order(filtered, mode) == in_order(kept, mode), (text, wanted)
     assert all(passes(query, record) for record in plain), text
     assert limited == plain[:3], text
     assert all(record.guid.startswith("one-") for record in plain), text
     assert all(record.guid.startswith("two-") for record in elsewhere), text
+
+
+def in_order(records: list[Record], mode: str) -> list[Record]:
+    """As they were found; of those that are spread over threads, a filter may leave others first."""
+    return sorted(records) if mode == "hybrid" else records
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -56,13 +63,13 @@ def test_each_hostile_text_alone(stores: tuple[Store, Store], mode: str) -> None
 def test_hostile_texts_together(stores: tuple[Store, Store], mode: str, queries: int) -> None:
     chance = Random(queries)
 
-    for _ in range(queries // 2):
+    for _ in range(queries // 2 // len(MODES)):
         hold(*stores, mode, splice(chance), chance)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_text(stores: tuple[Store, Store], mode: str, queries: int) -> None:
-    @settings(max_examples=max(1, queries // 2 // TOGETHER), database=None,
+    @settings(max_examples=max(1, queries // 2 // len(MODES) // TOGETHER), database=None,
               suppress_health_check=list(HealthCheck))
     @given(QUERIES)
     def asked(drawn: list[tuple[str, int]]) -> None:
