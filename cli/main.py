@@ -3,7 +3,7 @@ import importlib
 import io
 import keyword
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # typer's, not named in an __all__
@@ -71,9 +71,21 @@ def main() -> None:
 def make_app() -> typer.Typer:
     """The application; its commands have a name and a summary until they are called."""
     app = typer.Typer(name=NAME, cls=Commands, help="Memory for agents, on a message bus.", no_args_is_help=True, **PLAIN)
+    app.callback()(_options)
     for name, summary in COMMANDS.items():
         app.command(name, short_help=summary)(_not_called)
     return app
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{NAME} {importlib.import_module('importlib.metadata').version(NAME)}")   # it is slow to load
+        raise typer.Exit
+
+
+def _options(_version: Annotated[bool, typer.Option("--version", callback=_tell_version, is_eager=True,
+                                                    help="Print the version and exit.")] = False) -> None:
+    """Of the program itself."""
 
 
 def _load(name: str) -> Any:

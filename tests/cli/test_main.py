@@ -4,6 +4,7 @@ import keyword
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -48,6 +49,12 @@ def test_help_lists_each_command_and_what_it_is_for(program: Program) -> None:
 
     assert ended.code == 0
     assert all(f"  {name} " in ended.out and summary in ended.out for name, summary in COMMANDS.items() if len(summary) < 60)
+
+
+def test_it_says_its_version(program: Program) -> None:
+    ended = program.run("--version")
+
+    assert (ended.code, ended.out) == (0, f"memrelay {version('memrelay')}\n")
 
 
 def test_summaries_are_short_enough_for_a_shell_to_show_beside_the_name() -> None:
