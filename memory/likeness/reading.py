@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from memory.likeness import grammar
 from memory.likeness.figures import with_numbers
-from memory.likeness.lexicon import FORMS, PHRASES, Known, known, stems_of
+from memory.likeness.forms import FORMS
+from memory.likeness.lexicon import PHRASES, Known, known, stems_of
 from memory.likeness.phrases import HAVING
 from memory.likeness.pieces import Piece, pieces_of
 from memory.likeness.unsaid import goes_without_saying, may_go_unsaid

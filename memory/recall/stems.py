@@ -3,11 +3,14 @@ from typing import TYPE_CHECKING
 
 import Stemmer
 
+from memory.likeness.forms import FORMS
+
 if TYPE_CHECKING:   # numpy, which telling two facts apart by their stems does not need
     from memory.sqlite.vocabulary import Vocabulary
 
 MOST_WORDS = 4096    # that are looked at for those of one stem
 VOWELS = "aeiouy"
+IRREGULAR = ("english", "porter")   # languages whose irregular words are known
 
 
 class Stems:
@@ -16,10 +19,18 @@ class Stems:
     def __init__(self, language: str) -> None:
         """One of memory/recall/languages.py."""
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
+        self._base = FORMS.base if language in IRREGULAR else {}
+        self._families: dict[str, list[str]] = {}   # by stem: an irregular word, then its forms
+        for form, base in self._base.items():
+            self._families.setdefault(self.stem(base), [base]).append(form)
 
     def stem(self, word: str) -> str:
         """The stem of a word of the index, which is in lower case and without accents. What has a digit is no word."""
         return word if self._stemmer is None or not word.isalpha() else self._stemmer.stemWord(word)
+
+    def root(self, word: str) -> str:
+        """The stem of what a word is a form of: `go` for `went`, `going` and `go`."""
+        return self.stem(self._base.get(word, word))
 
     def spellings(self, word: str, vocabulary: "Vocabulary") -> dict[str, int]:
         """The store's words that have the stem of `word`, itself among them, each with the number of its records.
@@ -36,3 +47,14 @@ class Stems:
         if word not in found and (count := vocabulary.count(word)):
             found[word] = count
         return found
+
+    def kin(self, word: str, vocabulary: "Vocabulary") -> dict[str, int]:
+        """The store's words that are forms of the same irregular word and have another stem, as `bought` is to `buying`, each
+        with the number of its records.
+        """
+        base, *forms = self._families.get(self.root(word)) or [word]
+        if not forms:
+            return {}
+        found = self.spellings(base, vocabulary) | {form: count for form in forms if (count := vocabulary.count(form))}
+        same = self.spellings(word, vocabulary)
+        return {one: count for one, count in found.items() if one not in same}

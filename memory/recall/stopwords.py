@@ -1,4 +1,5 @@
 """Stop words by language: so common that they say nothing. As the index has them, without accents and apostrophes."""
+from itertools import pairwise
 
 _TEXT = {
     "english": """
@@ -44,9 +45,14 @@ _TEXT = {
 }
 STOP_WORDS = {language: frozenset(text.split()) for language, text in _TEXT.items()}   # of other languages none are known
 
+# Words that say nothing before another: `what kind of pie`.
+BEFORE = {language: {(kind, "of") for kind in ("kind", "kinds", "sort", "sorts", "type", "types")}
+          for language in ("english", "porter")}
+
 
 def without_stop_words(words: tuple[str, ...], language: str, *, others: bool = False) -> tuple[str, ...]:
     """The words that say something; all of them, where none does and nothing else is looked for."""
     stop = STOP_WORDS.get(language, frozenset())
-    left = tuple(word for word in words if word not in stop)
+    leading = {word for word, after in pairwise(words) if (word, after) in BEFORE.get(language, ())}
+    left = tuple(word for word in words if word not in stop and word not in leading)
     return left if left or others else words

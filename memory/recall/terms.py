@@ -12,6 +12,7 @@ from memory.sqlite.vocabulary import Postings, Rows, Vocabulary
 from memory.words import in_letters, taken_apart, tokens
 
 MOST_TERMS = 256   # of a query; what comes after is not looked for
+KIN = 0.5   # what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
 MOST_PLACES = 30_000   # of the words that begin alike, at which they are looked for: 10 to 30 ms
 
 
@@ -24,15 +25,20 @@ class Term:
     spellings: tuple[str, ...] = ()
     found: Rows | None = field(default=None, compare=False)   # by an expression
     whole: bool = True         # else more records than these hold it
+    kin: tuple[str, ...] = ()  # of the spellings, those that are other forms of an irregular word
 
     def postings(self, vocabulary: Vocabulary, *, counted: bool = True) -> Postings:
         """Its records. Where the counts are not wanted, or it is an expression, each holds it once: that is half the work."""
         if self.found is None and counted:
-            return _together([vocabulary.postings(one) for one in self.spellings])
+            return _together([self._counted(one, vocabulary) for one in self.spellings])
         rows = self.found
         if rows is None:
             rows = vocabulary.matching(" OR ".join(f'"{one}"' for one in self.spellings))
         return Postings(rows, np.ones(len(rows), np.float32))
+
+    def _counted(self, spelling: str, vocabulary: Vocabulary) -> Postings:
+        found = vocabulary.postings(spelling)
+        return Postings(found.rows, found.counts * np.float32(KIN)) if spelling in self.kin else found
 
 
 def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) -> list[Term]:
@@ -43,10 +49,11 @@ def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) 
         found[expression] = _found(expression, text, vocabulary)
     words = without_stop_words(tuple(dict.fromkeys(_words(query))), language, others=bool(expressions))
     for word in words[:MOST_TERMS - len(expressions)]:
-        stem = stems.stem(word)
-        if stem not in found:
-            spellings = stems.spellings(word, vocabulary)
-            found[stem] = Term(word, sum(spellings.values()), tuple(spellings))
+        root = stems.root(word)
+        if root not in found:
+            kin = stems.kin(word, vocabulary)
+            spellings = stems.spellings(word, vocabulary) | kin
+            found[root] = Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
     return list(found.values())
 
 

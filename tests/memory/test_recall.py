@@ -65,6 +65,39 @@ def test_a_short_stem_that_ends_in_a_vowel_finds_its_forms(tmp_path: Path) -> No
     assert found(store, "Who goes home") == found(store, "go") == ["Ann is going home"]
 
 
+@pytest.mark.parametrize(("query", "expected"), [
+    ("what did Ann buy", "Ann bought a bike"),
+    ("bought", "Ann bought a bike"),
+    ("buying", "Ann bought a bike"),
+    ("child", "three children sing"),
+    ("children", "three children sing"),
+    ("who sang", "three children sing"),
+])
+def test_irregular_words_are_found_in_every_form(tmp_path: Path, query: str, expected: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "Ann bought a bike", "three children sing", "a boy by the bay")
+
+    assert found(store, query) == [expected]
+    assert found(store, "buy child", language="none") == found(store, "sang", language="dutch") == []
+
+
+def test_a_word_as_it_is_asked_for_counts_more_than_its_irregular_forms(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "prices rise again", "she has a rose here", "prices rise a lot")
+
+    assert found(store, "rose")[0] == "she has a rose here"
+    assert found(store, "rising") == ["prices rise again", "prices rise a lot", "she has a rose here"]
+
+
+def test_what_kind_of_thing_asks_for_the_thing(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "a kind man said so", "apple pie", "the type of man that I mean")
+
+    assert found(store, "What kind of pie is it?") == found(store, "which types of pie") == ["apple pie"]
+    assert found(store, "kind")[0] == "a kind man said so"
+    assert len(found(store, "kind of")) == 2   # where nothing else is asked for
+
+
 def test_a_title_that_a_question_quotes_need_not_be_there(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "I read nothing but the impossible", "a book on tea", "I read Nothing is Impossible")

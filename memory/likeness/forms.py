@@ -1,0 +1,29 @@
+"""The irregular words of English, and what each of their forms is a form of: went of go, children of child."""
+from typing import NamedTuple
+
+from memory.likeness.lists import lines
+
+
+class Forms(NamedTuple):
+    """Irregular words."""
+
+    base: dict[str, str]      # of each form
+    past: frozenset[str]      # forms that are of the past, or a participle
+    finite: frozenset[str]    # of the past, and no participle
+    timeless: frozenset[str]  # verbs whose past is as their present
+    participles: frozenset[str]
+    verbs: dict[str, list[str]]   # of each verb its past, and its participle where that differs
+
+
+def _irregular() -> Forms:
+    rows = [line.split() for line in lines("irregular")]
+    verbs = [row for row in rows if row[0] != "+" and len(row) > 1]
+    base = {form: row[0] for row in verbs for form in row[1:]}
+    base |= {form: row[1] for row in rows if row[0] == "+" for form in row[2:]}
+    timeless = frozenset(row[0] for row in verbs if row[1] == row[0])
+    past = frozenset(row[1] for row in verbs) - timeless
+    finite = frozenset(row[1] for row in verbs if len(row) > 2 and row[2] != row[1])
+    return Forms(base, past, finite, timeless, frozenset(row[-1] for row in verbs), {row[0]: row[1:] for row in verbs})
+
+
+FORMS = _irregular()
