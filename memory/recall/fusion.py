@@ -1,12 +1,15 @@
 """Fusion: one score of what the arms say, absolute and from 0 to 1 as theirs are."""
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.scene import Floats, Found
+from memory.recall.text_arm import SPEAKER
 from memory.recall.vector_arm import VectorFound
 
 TEXT, VECTOR = 0.65, 0.35   # shares; 0.25 to 0.4 for the vectors is one plateau (docs/recall.md)
-
+BESIDE_WORDS = 1.05   # of a vector's least score, where a record is found for its meaning and words were looked for too
 TIMELY = 1.2   # how much more a record counts of a day or a month that the question names
 
 
@@ -18,14 +21,21 @@ def fused(text: Found, vector: VectorFound) -> Floats:
     return scores
 
 
-def by_themselves(text: Found, vector: VectorFound | None) -> Floats:
+def beside_words(vector: VectorFound) -> VectorFound:
+    """The vectors' arm where words are looked for too: what these do not find must mean a little more to be found."""
+    return replace(vector, least=BESIDE_WORDS * vector.least)
+
+
+def by_themselves(text: Found, vector: VectorFound | None, spoken: NDArray[np.bool_] | None) -> Floats:
     """What each record is worth without its neighbours: the meaning of it alone, and the shares the other way round.
 
+    `spoken` are the turns of the one speaker whom the query names: their meaning counts more too, as their words do.
     Measured (docs/recall.md): where words have found ten records, the threads that are left share few with the question.
     """
     if vector is None:
         return text.score
-    together = np.float32(VECTOR) * text.score + np.float32(TEXT) * vector.alone
+    alone = vector.alone if spoken is None else np.where(spoken, np.float32(SPEAKER) * vector.alone, vector.alone)
+    together = np.float32(VECTOR) * text.score + np.float32(TEXT) * alone
     scores: Floats = np.where(vector.known, together, text.score)
     return scores
 

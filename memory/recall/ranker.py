@@ -14,7 +14,7 @@ from memory.recall.boosting import boosted
 from memory.recall.explaining import explained
 from memory.recall.explaining_match import explained_match
 from memory.recall.filters import Filters
-from memory.recall.fusion import by_meaning, by_themselves, fused, timely
+from memory.recall.fusion import beside_words, by_meaning, by_themselves, fused, timely
 from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout
 from memory.recall.meaning import Meaning
@@ -89,13 +89,13 @@ class Ranker:
         vector: VectorFound | None = None
         on_time = self._filters.on_days(times.patterns, layout)
         try:
-            vector = self._vectors.search(scene, asked, floor=floor)
+            vector = beside_words(self._vectors.search(scene, asked, floor=floor))
         except EmbeddingFault as fault:   # what has no vectors is still found by its words
             base, without = text.score, str(fault)
         else:
             base, arms, without = fused(text, vector), (text, vector), ""
         ranked = _ranked(timely(base, on_time), scene, limit, arms, without=without, base=base if times.patterns else None)
-        return ranked, lambda: timely(by_themselves(text, vector), on_time)
+        return ranked, lambda: timely(by_themselves(text, vector, text.spoken(layout)), on_time)
 
     def explain(self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
         """How a search of this transaction came to what it `found`."""

@@ -1,4 +1,4 @@
-"""Spreads a ranked search over threads: from the eleventh place on, threads that are not there yet come first.
+"""Spreads a ranked search over threads: from the tenth place on, threads that are not there yet come first.
 
 Neighbours raise each other, so that ten records are of three threads or four; what else the store knows lies in others.
 """
@@ -12,20 +12,23 @@ from memory.recall.layout import Places
 from memory.recall.ranked import Ranked, best, candidates
 from memory.recall.scene import Floats
 
-FIRST = 10   # records that stand where their scores put them, and threads that are there before any comes again
+FIRST = 9      # records that stand where their scores put them
+THREADS = 10   # that are there before any comes again
 
 
 def spread(ranked: Ranked, limit: int, by_themselves: Callable[[], Floats]) -> Ranked:
-    """The same records, but that threads which the first ten lack follow these, each with its best by itself, until ten are
-    there. A record without a thread counts as one, and keeps its place among its like.
+    """The same records, but that threads which the first nine lack follow these, each with its best by itself, until ten are
+    there. A record without a thread counts as one, and keeps its place among its like, the tenth too.
 
     `by_themselves` are scores by place, made where they are needed alone.
     """
-    if limit <= FIRST or len(ranked.places) <= FIRST or not ranked.scene.layout.threaded:
+    layout = ranked.scene.layout
+    if len(ranked.places) <= FIRST or not layout.threaded:
         return ranked
-    first, others = ranked.places[:FIRST], ranked.places[FIRST:]
-    there = np.unique(ranked.scene.layout.thread[first])
-    if len(there) >= FIRST:
+    kept = FIRST + int(layout.source[ranked.places[FIRST]] < 0)
+    first, others = ranked.places[:kept], ranked.places[kept:]
+    there = np.unique(layout.thread[first])
+    if len(there) >= THREADS or not len(others):
         return ranked
     scores = by_themselves()
     raised = _raised(ranked, scores, there)
@@ -36,7 +39,7 @@ def spread(ranked: Ranked, limit: int, by_themselves: Callable[[], Floats]) -> R
 
 def _raised(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
     """The best turn of each of the best threads that are not `there`, best first."""
-    scene, most = ranked.scene, FIRST - len(there)
+    scene, most = ranked.scene, THREADS - len(there)
     thread = scene.layout.thread
     turns = candidates(ranked.scores, scene)
     turns = turns[scene.layout.source[turns] >= 0]

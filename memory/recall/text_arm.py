@@ -7,10 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.query import Query
 from memory.recall.bm25 import Scores, idf
-from memory.recall.layout import Places
+from memory.recall.layout import Layout, Places
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.stems import Stems
 from memory.recall.terms import Term, terms_of
@@ -34,6 +35,10 @@ class TextFound(Found):
     named: tuple[int, ...]                   # speakers whom the query names
     least: float                             # coverage below which nothing is looked for
     asked: tuple[Term, ...]                  # all that the query has
+
+    def spoken(self, layout: Layout) -> NDArray[np.bool_] | None:
+        """By place: which are turns of the speaker whom the query names; None where it names nobody, or several."""
+        return layout.source == self.named[0] if len(self.named) == 1 else None
 
 
 def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside: Collection[str] = (),

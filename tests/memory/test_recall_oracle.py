@@ -82,18 +82,16 @@ def segment(one: Known, records: list[Known]) -> tuple[tuple[str, int], str]:
     return (one.thread, mine), " ".join(other.content for other, number in zip(turns, numbers, strict=True) if number == mine)
 
 
-def check_order(found: list[tuple[str, float]], threads: set[str]) -> None:
-    """By score, but that threads which the first ten lack stand after these, each with its best, until ten are there."""
-    first, others, there = found[:10], found[10:], {thread for thread, _ in found[:10]}
-    lacking = {thread for thread, _ in others} & threads - there
-    most = min(len(lacking), 10 - len(there))
-    raised, rest = others[:most], others[most:]
-    assert {thread for thread, _ in raised} <= lacking and len({thread for thread, _ in raised}) == len(raised)
-    for part in (first, raised, rest):
-        assert [score for _, score in part] == sorted((score for _, score in part), reverse=True)
-    for thread, score in raised:
-        assert score == max(its for name, its in others if name == thread)
-    assert min((score for _, score in first), default=1) >= max((score for _, score in others), default=0)
+def spread(by_score: list[Known]) -> list[Known]:
+    """From the tenth place on, threads that are not there yet come first, each with its best, until ten are there."""
+    kept = 9 + (len(by_score) > 9 and not by_score[9].thread)
+    first, raised = by_score[:kept], []
+    there = {one.thread or one.guid for one in first}
+    for one in by_score[kept:]:
+        if one.thread and one.thread not in there and len(there) < 10:
+            there.add(one.thread)
+            raised.append(one)
+    return first + raised + [one for one in by_score[kept:] if one not in raised]
 
 
 @dataclass
@@ -144,8 +142,9 @@ class World:
             if raw > 0 and kind in ("", one.kind):
                 expected[one.guid] = raw / (raw + 8)
         assert {one.guid: one.score for one in found} == pytest.approx(expected, abs=1e-4)
-        threads = {one.guid: one.thread or one.guid for one in self.records}
-        check_order([(threads[one.guid], one.score) for one in found], {one.thread for one in self.records})
+        scores = {one.guid: one.score for one in found}
+        by_score = sorted((one for one in self.records if one.guid in scores), key=lambda one: (-scores[one.guid], one.row))
+        assert [one.guid for one in found] == [one.guid for one in spread(by_score)]
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)

@@ -11,7 +11,7 @@ from memory.embedding.questions import Questions
 from memory.errors import EmbeddingFault, Refused, VectorAwaited
 from memory.memory_id import path_of
 from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_search import Mode, SearchInput, search
+from memory.operations.records_search import Mode, SearchInput, search, search_explained
 from memory.recall.meaning import Meaning
 from memory.recall.pool import Pool
 from memory.sqlite.store import Store
@@ -83,6 +83,20 @@ def test_hybrid_finds_by_either_arm_and_scores_from_0_to_1(store: Store, lazy: L
     assert by_word[0].content == "invoice XK-1138 is unpaid"
     assert by_meaning[0].content == SAID[0]
     assert all(0 < record.score <= 1 for record in by_word + by_meaning)
+
+
+@pytest.mark.parametrize(("mode", "least"), [("semantic", 0.4), ("hybrid", 0.42)])
+def test_beside_words_a_record_that_has_none_of_them_must_mean_a_little_more(
+    store: Store, lazy: LazyEmbedder, mode: Mode, least: float
+) -> None:
+    write_all(store, *SAID)
+    embed(store, lazy)
+
+    with store.transaction() as tx:
+        records, told = search_explained(tx, SearchInput("kittens nap", 1 << 20, mode=mode))
+
+    assert told.least_cosine == pytest.approx(least)
+    assert all(arm.score >= least for hit in told.hits for arm in hit.arms if arm.arm == "vector") and records
 
 
 def test_filters_hold_before_anything_is_compared(store: Store, lazy: LazyEmbedder) -> None:

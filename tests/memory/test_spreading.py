@@ -1,4 +1,5 @@
-"""mode hybrid over threads: the first ten by score, then threads that these lack, then the rest by score."""
+"""mode hybrid over threads: the first nine by score, then threads that these lack, then the rest by score."""
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +43,19 @@ def talk(store: Store) -> None:
         say(store, name, f"{name} green" + " leaf" * number, f"{name} other")
 
 
-def test_threads_that_the_first_ten_lack_come_next_until_ten_are_there() -> None:
+def test_threads_that_the_first_nine_lack_come_next_until_ten_are_there() -> None:
     with fresh_store() as store:
         talk(store)
 
         found = threads(store, "green tea", limit=60)
 
-        assert found[:10] == ["a"] * 10
-        assert found[10:19] == list("bcdefghij")   # the eleventh and twelfth thread wait
-        assert found[19:39] == ["a"] * 20
+        assert found[:9] == ["a"] * 9
+        assert found[9:18] == list("bcdefghij")   # the eleventh and twelfth thread wait
+        assert found[18:39] == ["a"] * 21
         assert len(found) == 54 and sorted(found[39:]) == sorted("bcdefghij" + "kkllmm")
 
 
-@pytest.mark.parametrize("limit", [1, 10, 11, 15, 19, 20, 45])
+@pytest.mark.parametrize("limit", [1, 9, 10, 11, 15, 18, 20, 45])
 def test_fewer_that_are_asked_for_are_the_first_of_more(limit: int) -> None:
     with fresh_store() as store:
         talk(store)
@@ -86,6 +87,16 @@ def test_records_without_a_thread_keep_their_order_and_count_as_threads() -> Non
         assert mixed[:15] == alone and mixed[15].startswith("b tea")   # ten were there: its score alone counts
 
 
+def test_a_tenth_record_without_a_thread_stays_the_tenth() -> None:
+    with fresh_store() as store:
+        say(store, "a", *["a tea"] * 9)
+        say(store, "", "tea")
+        say(store, "b", "b tea" + " leaf" * 500)
+        say(store, "", "tea cup")
+
+        assert contents(find(store, "tea", limit=12))[9:] == ["tea", "b tea" + " leaf" * 500, "tea cup"]
+
+
 def test_filters_and_exclusions_hold_for_what_is_raised() -> None:
     with fresh_store() as store:
         talk(store)
@@ -112,22 +123,49 @@ def test_an_explanation_tells_who_was_raised_and_by_what() -> None:
             found, told = search_explained(tx, SearchInput("green tea", PLENTY, mode="hybrid", limit=60))
 
         raised = [hit for hit in told.hits if hit.raised is not None]
-        assert [hit.rank for hit in raised] == list(range(11, 20))
-        assert [hit.raised for hit in raised] == pytest.approx([one.score for one in found[10:19]])   # words alone
+        assert [hit.rank for hit in raised] == list(range(10, 19))
+        assert [hit.raised for hit in raised] == pytest.approx([one.score for one in found[9:18]])   # words alone
 
 
-def test_with_vectors_a_thread_is_raised_for_what_a_record_of_it_means_by_itself(tmp_path: Path) -> None:
-    lazy = LazyEmbedder(EmbeddingOptions("local"))
-    store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(1 << 20)))
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Makes vectors of what is said in it where `embed` is called."""
+    made = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(LAZY), Pool(1 << 20)))
+    yield made
+    made.close()
+
+
+LAZY = LazyEmbedder(EmbeddingOptions("local"))
+
+
+def embed(store: Store) -> None:
+    while (task := next_task(store, LAZY.get(), True, 100)) is not None:
+        if task.one is not None:
+            keep(store, task.one, make(LAZY.get(), task.texts))
+
+
+def test_with_vectors_a_thread_is_raised_for_what_a_record_of_it_means_by_itself(store: Store) -> None:
     say(store, "a", *[f"a my cat {letter}" for letter in "bcdefghijkl"])
     say(store, "b", "b he drove to the stadium", "b my", "b he drove home")
     say(store, "c", "c he drove to the stadium", "c kittens and cats like naps", "c he drove home")
-    while (task := next_task(store, lazy.get(), True, 100)) is not None:
-        if task.one is not None:
-            keep(store, task.one, make(lazy.get(), task.texts))
+    embed(store)
 
     found = contents(find(store, "my cat sleeps", limit=12))
 
-    assert [one[0] for one in found[:10]] == ["a"] * 10
-    assert found[10] == "c kittens and cats like naps"
-    store.close()
+    assert [one[0] for one in found[:9]] == ["a"] * 9
+    assert found[9] == "c kittens and cats like naps"
+
+
+def test_with_vectors_the_meaning_of_what_was_said_by_whom_the_question_names_counts_more(store: Store) -> None:
+    say(store, "a", *[f"a my cat sleeps {letter}" for letter in "bcdefghijkl"], source="Ann")
+    say(store, "b", "b dinner at six, sleep at nine", source="Ann")
+    say(store, "c", "c dinner at six, sleep at nine", source="Bob")
+    embed(store)
+
+    with store.transaction() as tx:
+        _, told = search_explained(tx, SearchInput("does the cat of Bob sleep", PLENTY, mode="hybrid", limit=20))
+
+    raised = {hit.speaker: (hit.raised, *(arm.score for arm in hit.arms)) for hit in told.hits if hit.raised is not None}
+    for bob, more in ((True, 1.3), (False, 1)):
+        by_itself, words, meaning = raised[bob]   # of a thread of one turn the window is the turn
+        assert by_itself == pytest.approx(0.35 * words + 0.65 * more * meaning, rel=1e-3)
