@@ -46,8 +46,7 @@ _TEXT = {
 STOP_WORDS = {language: frozenset(text.split()) for language, text in _TEXT.items()}   # of other languages none are known
 
 # Words that say nothing before another: `what kind of pie`.
-BEFORE = {language: {(kind, "of") for kind in ("kind", "kinds", "sort", "sorts", "type", "types")}
-          for language in ("english", "porter")}
+BEFORE = {"english": {(word, "of") for word in ("kind", "kinds", "sort", "sorts", "type", "types")}}
 
 
 def without_stop_words(words: tuple[str, ...], language: str, *, others: bool = False) -> tuple[str, ...]:
