@@ -10,6 +10,7 @@ from memory.faults import Faults, Place
 MOST_BYTES = 1 << 16   # as JSON
 MOST_DEPTH = 16        # of objects and lists in each other
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+NUL = "\0"   # ends a key for SQLite's JSON functions, which would take it for another
 TOO_LONG = "an integer has 64 bits; keep a longer one as text"
 
 
@@ -64,8 +65,8 @@ def _check(value: Any, place: Place, faults: Faults) -> None:
 
 def _check_inside(value: dict[str, Any] | list[Any], place: Place, faults: Faults) -> None:
     for step, held in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(value, dict) and (not isinstance(step, str) or text_fault(step)):
-            faults.add(place, "its keys must be texts of Unicode", None)
+        if isinstance(value, dict) and (not isinstance(step, str) or text_fault(step) or NUL in step):
+            faults.add(place, "its keys must be texts of Unicode, without the character NUL", None)
         else:
             _check(held, (*place, step), faults)
 

@@ -19,4 +19,4 @@ def steps_of(field: str) -> tuple[str, ...] | None:
         "".join(found).encode()
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    return found if len(found) <= MOST_STEPS else None
+    return found if len(found) <= MOST_STEPS and "\0" not in "".join(found) else None

@@ -113,6 +113,7 @@ def test_data_comes_back_as_it_was_given(data: dict[str, Any]) -> None:
     ({"a": {"b": [1, 2**63]}}, ("data", "a", "b", 1), "64 bits"), ({"a": -(2**63) - 1}, ("data", "a"), "64 bits"),
     ({"a": float("inf")}, ("data", "a"), "no such number"), ({"a": {"x": float("nan")}}, ("data", "a", "x"), "no such number"),
     ({"a": "\ud800"}, ("data", "a"), "surrogate"), ({"a": {"\ud800": 1}}, ("data", "a"), "texts of Unicode"),
+    ({"a\0b": 1}, ("data",), "without the character NUL"),
     ({"a": {1: 2}}, ("data", "a"), "texts of Unicode"), ({"a": {1, 2}}, ("data", "a"), "what JSON knows"),
     ({"a": "x" * MOST_BYTES}, ("data",), f"more than {MOST_BYTES} bytes"), ([1], ("data",), "dictionary"),
 ])
