@@ -17,7 +17,20 @@ def difference(one: Reading, other: Reading, match: Match) -> str:
 def _numbers(one: Reading, other: Reading, match: Match) -> bool:
     """Also what is counted, and the unit."""
     return any(word.number for word in (*match.left, *match.right)) or (
-        any(word.counted for word in match.left) and any(word.counted for word in match.right))
+        any(word.counted for word in match.left) and any(word.counted for word in match.right)) or (
+        _counts_moved(one, other, match))
+
+
+def _counts_moved(one: Reading, other: Reading, match: Match) -> bool:
+    """Whether a number counts another word that both have: two sons and a daughter, two daughters and a son."""
+    partner = dict(match.pairs)
+    moved = [(a + 1, b + 1) for a, b in match.pairs if one.words[a].number and partner.get(a + 1, b + 1) != b + 1]
+    return any(_counted(one.words[a]) and b in partner.values() and _counted(other.words[b]) for a, b in moved)
+
+
+def _counted(word: Word) -> bool:
+    """Whether there are so many of it; twice a week is of no weeks."""
+    return word.counted and not word.text.startswith("p:")
 
 
 def _names(one: Reading, other: Reading, match: Match) -> bool:
@@ -26,6 +39,10 @@ def _names(one: Reading, other: Reading, match: Match) -> bool:
 
 def _negations(one: Reading, other: Reading, match: Match) -> bool:
     """A word that is turned round makes up for a negation."""
+    if one.joins and other.joins:
+        denied = [(one.words[a].denied, other.words[b].denied) for a, b in match.pairs]
+        if (True, False) in denied and (False, True) in denied:   # not with Ann but with Bob
+            return True
     return one.negations != other.negations if not match.turned else abs(one.negations - other.negations) != match.turned
 
 

@@ -13,7 +13,8 @@ _OPPOSED = [set(two) for two in (
     ("from", "to"), ("from", "into"), ("from", "for"), ("from", "at"), ("for", "by"), ("to", "by"), ("for", "against"),
     ("over", "under"), ("above", "below"), ("above", "under"), ("before", "after"), ("before", "behind"), ("with", "without"),
     ("on", "under"), ("in", "near"), ("at", "near"), ("in", "outside"), ("on", "near"), ("for", "without"), ("from", "since"),
-    ("in", "behind"), ("in", "beside"), ("at", "beside"), ("behind", "beside"), ("against", "with"), ("to", "through"))]
+    ("in", "behind"), ("in", "beside"), ("at", "beside"), ("behind", "beside"), ("against", "with"), ("to", "through"),
+    ("to", "via"), ("about", "to"), ("about", "from"))]
 
 _SYMMETRIC = stems_of(grammar.SYMMETRIC)   # who is it to someone, to whom that one is it, too
 WISHES = stems_of(grammar.WISHES)
@@ -22,6 +23,9 @@ _SECOND = ("over", "than", "to")   # tea over coffee, rather tea than coffee, pr
 
 _YEAR = 5   # characters of one; in 2020 and 2020 are one, in 10 minutes and 10 minutes are not
 _ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]   # but not of numbers
+_CHANGES = stems_of(("rise", "raise", "grow", "increase", "climb", "jump", "fall", "drop", "decrease", "reduce", "sink",
+                     "lower", "cut", "up", "down"))   # by 200, which may go unsaid, or to 200
+_SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]   # in 5 minutes
 _UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
 _SEVERAL = 4   # pairs of words: who is it to whom, and more
 _STRONG = {"behind": "behind", "near": "near", "beside": "near", "outside": "outside", "against": "against", "under": "under",
@@ -36,7 +40,7 @@ def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
     A passive (`by`) changes places without changing roles, and changes roles without changing places.
     """
     pairs = sorted(match.pairs)
-    if any(_opposed(one.words[a], other.words[b]) for a, b in pairs):
+    if any(_opposed(one.words[a], other.words[b]) or _changed_to(one, other, a, b) for a, b in pairs):
         return True
     turned = [(b, a) for a, b in pairs]
     if _told_or_ordered(one, other, pairs) or _told_or_ordered(other, one, turned):
@@ -74,9 +78,16 @@ def _opposed(word: Word, other: Word) -> bool:
     if word.known.stem in _UNITS:
         return markers == {"in", ""}
     if word.number:
-        span = markers in ({"in", ""}, {"in", "at"}) and word.text[1:].isdecimal() and len(word.text) < _YEAR
-        return span or (markers in _OPPOSED and "at" not in markers)
+        span = markers in _SPANS and word.text[1:].isdecimal() and len(word.text) < _YEAR
+        return span or (word.marker == "every") != (other.marker == "every") or (markers in _OPPOSED and "at" not in markers)
     return markers in _OPPOSED or markers in _ELSEWHERE or _STRONG.get(word.marker) != _STRONG.get(other.marker)
+
+
+def _changed_to(one: Reading, other: Reading, a: int, b: int) -> bool:
+    """Whether something changes by a number in one text, and to that number in the other."""
+    if not (a and b and one.words[a].number and {one.words[a].marker, other.words[b].marker} == {"to", ""}):
+        return False
+    return {one.words[a - 1].known.stem, other.words[b - 1].known.stem} <= _CHANGES
 
 
 def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:
@@ -98,5 +109,10 @@ def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: 
 
 
 def _markers(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """With the `not` before any of them: with Ann, not with Bob."""
     (a, first), (b, second) = two
-    return (one.words[a].marker, one.words[b].marker), (other.words[first].marker, other.words[second].marker)
+    return (_marker(one.words[a]), _marker(one.words[b])), (_marker(other.words[first]), _marker(other.words[second]))
+
+
+def _marker(word: Word) -> str:
+    return f"not {word.marker}" if word.denied and word.marker not in ("", "not") else word.marker

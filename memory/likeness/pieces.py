@@ -16,7 +16,7 @@ class Piece(NamedTuple):
     owner: bool = False   # with an 's
 
 
-_PIECE = re.compile(r"(?<!\w)-\d[\w.,:/-]*|\w[\w.,@:/+#'&-]*|!(?=\w)"
+_PIECE = re.compile(r"(?<!\w)-\d[\w.,:/-]*|(?<![\w.])-?\.\d\w*|\w[\w.,@:/+#'&-]*|!(?=\w)"
                     r"|[^\w\s\"'()\[\]{}.,;:!?*~`#@/\\|\u2022\u2026\u3001\u3002-]")
 _PARTED = re.compile(r"[^\W\d_]+(?:[-/,:&][^\W\d_]+)+")
 _LETTERS_WITH_DOTS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
@@ -38,7 +38,9 @@ def pieces_of(text: str) -> list[Piece]:
     for match in _PIECE.finditer(text):
         word = match[0].rstrip(".,:/&-") or match[0]
         first = not found or (found[-1].text not in _TITLES and _ENDS_SENTENCE.search(text, end, match.start()) is not None)
-        if not (word.isascii() and word.isalpha()):
+        if word.startswith((".", "-.")):   # .5 is 0.5
+            found.append(Piece(word.replace(".", "0.").lower()))
+        elif not (word.isascii() and word.isalpha()):
             found += _apart(word, first)
         elif word.isupper() and not shouted and _is_code(word, first):
             found.append(Piece(f"#{word}"))

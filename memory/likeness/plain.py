@@ -20,7 +20,8 @@ def one_form(text: str) -> str:
 
 
 def _operators(text: str) -> str:
-    """!= and <= as one sign each."""
+    """!=, <= and -> as one sign each."""
+    text = text.replace("->", "\u2192") if ">" in text else text
     return text.replace("!=", "\u2260").replace("<=", "\u2264").replace(">=", "\u2265") if "=" in text else text
 
 

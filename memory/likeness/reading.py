@@ -29,6 +29,7 @@ class Word(NamedTuple):
     past: bool        # a verb in the past
     being: bool       # after a form of be
     counted: bool     # after a number: its unit, or what there are so many of
+    denied: bool      # the first after a negation: not with Bob
 
     @property
     def number(self) -> bool:
@@ -105,7 +106,7 @@ class _Reader:
         self._small = frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
         self.words: list[Word] = []
         self._marker, self._filled = "", False   # the marker in force; whether a word stands after it already
-        self._negations, self._participle, self._order = 0, False, -1
+        self._negations, self._participle, self._order, self._denied = 0, False, -1, False
         self._said: set[str] = set()
         self._tenses: set[str] = set()
 
@@ -133,6 +134,9 @@ class _Reader:
         if small is None and text not in self._small:
             return False
         after = self._after(at)
+        if after[:1] == "#" and text in _EVERY:
+            self._marker, self._filled = "every", False
+            return True
         if after[:1] == "#" and text in _BEFORE_NUMBERS:
             self._said |= {"signal:above"} if text in ("over", "above") else {"signal:below"} if text == "under" else set()
             return True
@@ -140,6 +144,7 @@ class _Reader:
             self._said.update(small.said)
             self._tenses.update(small.tenses if text not in HAVING else [self._having(text, at)])
             self._negations += small.denies
+            self._denied |= small.denies
         if small is not None and small.marker and (text != "a" or self._language != "english"):   # it means to elsewhere
             self._marker, self._filled = self._told(small.marker, after), False
         elif self._filled and text not in grammar.AND:
@@ -175,8 +180,8 @@ class _Reader:
                                                                                 passive=self._beside_be(at))
         counted = self._before(at)[:1] == "#" and text[0] != "#"
         self.words.append(Word(text, what, marker, piece.name, piece.head, light, unsaid, self._past(text, at),
-                               self._beside_be(at, _PASSIVE), counted))
-        self._filled = True
+                               self._beside_be(at, _PASSIVE), counted, self._denied))
+        self._filled, self._denied = True, False
 
     def _past(self, text: str, at: int) -> bool:
         """Whether it is a verb in the past, and no participle."""
@@ -211,6 +216,7 @@ def _singular(text: str, before: str) -> str:
 
 _DROPPED = ("a", "an", "the")
 _BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
+_EVERY = ("every", "each")
 _LIGHT = stems_of(grammar.LIGHT)
 _BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
     ("be", "been", "get", "gets", "got", "getting"))

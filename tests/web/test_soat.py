@@ -145,6 +145,7 @@ def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_of
     ("POST", f"{MEMORIES}/MEM/entries", {"content": 1}, "content "),
     ("POST", f"{MEMORIES}/MEM/entries", {"content": "x", "duplicate_threshold": -1}, "duplicate_threshold "),
     ("POST", "/api/v1/knowledge/search", {"limit": 3}, "At least one of query"),
+    ("POST", "/api/v1/knowledge/search", {"query": " \n"}, "At least one of query"),
     ("POST", MEMORIES, {"project_id": "UID", "name": "x", "tags": ["t"] * 65}, "tags must have at most 64 items, not 65"),
     ("POST", MEMORIES, {"project_id": "UID", "name": "x" * 257}, "name must have at most 256 characters"),
     ("POST", MEMORIES, {"project_id": 5, "name": "x"}, "Invalid project ID"),

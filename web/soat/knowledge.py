@@ -30,6 +30,8 @@ async def search(request: web.Request) -> web.Response:
     for name in LISTS:
         if isinstance(given.get(name), str):
             given[name] = [given[name]]
+    if isinstance(given.get("query"), str) and not given["query"].strip():
+        del given["query"]
     if not any(given.get(name) for name in ("query", *LISTS)):
         raise BadRequest(NEEDED)
     project = given.pop("project_id", "")

@@ -132,6 +132,32 @@ def test_nor_does_another_construction_hide_what_differs(new: str, old: str) -> 
     assert max(alike(one, other, 0.99, LOCAL).score for one, other in ((new, old), (old, new))) < 0.95
 
 
+@pytest.mark.parametrize(("new", "old"), [
+    ("The user has two sons and a daughter", "The user has a son and two daughters"),
+    ("A pizza and three salads were ordered", "Three pizzas and a salad were ordered"),
+    ("The rent went up by 200 euros", "The rent went up to 200 euros"), ("The price fell 20%", "The price fell to 20%"),
+    ("The backup runs every 3 hours", "The backup runs for 3 hours"), ("Run it for 5 minutes", "Run it in 5 minutes"),
+    ("The user takes .5 mg", "The user takes 5 mg"), ("Pay -.5", "Pay .5"), ("deploy -> release", "release -> deploy")])
+def test_a_number_is_of_what_it_stands_with(new: str, old: str) -> None:
+    assert max(alike(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
+
+
+@pytest.mark.parametrize(("new", "old"), [
+    ("The user can code in Rust but not in Go", "The user can code in Go but not in Rust"),
+    ("The user works with Ann but not with Bob", "The user does not work with Ann but with Bob"),
+    ("Deploy to staging, never to production", "Deploy to production, never to staging"),
+    ("Send mail for billing but not for offers", "Send mail for offers but not for billing"),
+    ("The bug is in the parser and not in the lexer", "The bug is in the lexer and not in the parser")])
+def test_a_negation_is_of_what_it_stands_before(new: str, old: str) -> None:
+    assert max(alike(one, other, 0.99, LOCAL).score for one, other in ((new, old), (old, new))) < 0.95
+
+
+def test_what_is_denied_may_be_said_first() -> None:
+    score, _ = alike("Rust is not for scripts but for servers", "Rust is for servers but not for scripts", 0.95, LOCAL)
+
+    assert score >= 0.95
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n", "...", "the", "\U0001f600", "&", "n't", "-", "#", "'s", "-5", "%",
                                   "\u00b2", "#1 # 2"])
 def test_a_text_without_words_is_like_no_other(text: str) -> None:
