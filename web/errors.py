@@ -176,6 +176,16 @@ class TooLate(Problem):
     status, title = 504, "Nobody answered in time"
 
 
+class NotAnswered(TooLate):
+    """Nor was an operation, which may be called again."""
+
+    def as_response(self) -> web.Response:
+        """The answer, with when to come again."""
+        response = super().as_response()
+        response.headers[hdrs.RETRY_AFTER] = str(RETRY_AFTER_S)
+        return response
+
+
 def no_pipeline(uid: str) -> NotFound:
     """The same whether there is none, or the caller may not know of it."""
     return NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")

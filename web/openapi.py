@@ -31,7 +31,8 @@ NAMES = {"uid": "The pipeline's uid.", "guid": "The record's guid.", "id": "The 
          "ident": "The dead letter's id.", "token": "The agent's token.", "trigger": "The agent's block.", "name": "The file."}
 REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
 CALLED = {404: "no such pipeline or record", 422: "the input is wrong, or refused",
-          503: "no worker serves the pipeline, or too much waits: nothing was done", 504: "no answer in time"}
+          503: "no worker serves the pipeline, or too much waits: nothing was done",
+          504: "no answer in time; Retry-After says when to come again"}
 # What any route may answer, what one that changes something may, and what one with a name in its path may.
 ANYWHERE = {400: "the request cannot be understood", 421: "the header Host names another server",
             429: "more requests than one caller may make; Retry-After says when there is room", 500: "a fault of the server's",

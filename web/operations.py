@@ -10,7 +10,7 @@ from memory.errors import NotThere, VersionDiffers
 from memory.operation import Operation, all_operations
 from web.access import caller_of, needs
 from web.answers import json_response
-from web.errors import KeyReused, NotFound, PreconditionFailed, Problem, TooLate, Unavailable, Unprocessable
+from web.errors import KeyReused, NotAnswered, NotFound, PreconditionFailed, Problem, Unavailable, Unprocessable
 from web.messages import producer_id
 from web.operation_input import read_input
 from web.operation_routes import IN_PATH, STORE, place_of
@@ -46,13 +46,13 @@ def handler_of(operation: Operation) -> Handler:
 
 
 async def answer_to(request: web.Request, call: NewCall) -> Any:
-    """What the operation gives. Raises what its refusal is over HTTP, TooLate, and a fault of the bus."""
+    """What the operation gives. Raises what its refusal is over HTTP, NotAnswered, and a fault of the bus."""
     parts = parts_of(request)
     try:
         answer = await parts.requester.call(call, parts.options.call_timeout_s)
     except NoAnswer as error:
         kept = "; it may still be done: with the same Idempotency-Key you get its answer" if call.mutates else ""
-        raise TooLate(f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{kept}") from error
+        raise NotAnswered(f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{kept}") from error
     except CallFailed as error:
         raise Problem(str(error)) from error
     if "error" in answer:
