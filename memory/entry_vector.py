@@ -6,18 +6,21 @@ from memory.sqlite.vectors import Made, VectorSet
 
 
 def known_vector(tx: Transaction, text: str) -> Question | None:
-    """The vector, if it was made before, by the embedder of this store's vectors."""
+    """The vector, if it was made before, by the embedder of this store's vectors. None where that found nothing in the text."""
     fingerprint = _fingerprint(tx)
-    return tx.meaning.questions.known(text, fingerprint) if tx.meaning is not None and fingerprint else None
+    return _telling(tx.meaning.questions.known(text, fingerprint) if tx.meaning is not None and fingerprint else None)
 
 
 def asked_vector(tx: Transaction, text: str) -> Question | None:
-    """The vector; None where there is no embedder, or it is away. Raises VectorAwaited: the same again shortly will find it."""
+    """The vector; None where there is no embedder, it is away, or it found nothing in the text.
+
+    Raises VectorAwaited: the same again shortly will find it.
+    """
     fingerprint = _fingerprint(tx)
     if tx.meaning is None or not fingerprint:
         return None
     try:
-        return tx.meaning.questions.ask(text, fingerprint)
+        return _telling(tx.meaning.questions.ask(text, fingerprint))
     except EmbeddingFault:
         return None
 
@@ -25,6 +28,10 @@ def asked_vector(tx: Transaction, text: str) -> Question | None:
 def keep_vector(tx: Transaction, row: int, text: str, question: Question) -> None:
     """Keeps it for the record that was made of the text just now."""
     tx.vectors.put_new(_serving(tx, question), Made(row, text, question.vector.astype("<f2").tobytes()))
+
+
+def _telling(question: Question | None) -> Question | None:
+    return question if question is not None and question.vector.any() else None
 
 
 def _serving(tx: Transaction, question: Question) -> VectorSet:

@@ -79,7 +79,7 @@ def remake(store: Store, embedder: Embedder) -> None:
 
 
 def make(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
-    """Vectors of (row, text); a text that the embedder does not take gets none. Raises EmbeddingFault."""
+    """Vectors of (row, text); a text that the embedder does not take, or finds nothing in, gets none. Raises EmbeddingFault."""
     try:
         matrix = embedder.embed([text for _, text in texts]).astype("<f2")
     except TextRefused:
@@ -87,4 +87,5 @@ def make(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
             return [Made(*texts[0], b"")]
         half = len(texts) // 2
         return make(embedder, texts[:half]) + make(embedder, texts[half:])
-    return [Made(row, text, vector.tobytes()) for (row, text), vector in zip(texts, matrix, strict=True)]
+    return [Made(row, text, vector.tobytes() if vector.any() else b"")
+            for (row, text), vector in zip(texts, matrix, strict=True)]

@@ -36,11 +36,15 @@ class LocalEmbedder:
         self._session = onnxruntime.InferenceSession(_weights(), _session_options(threads), providers=["CPUExecutionProvider"])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As Embedder has it; the vector of a text does not depend on what it is embedded with."""
+        """As Embedder has it; the vector of a text does not depend on what it is embedded with.
+
+        What is in a script that the vocabulary lacks has nothing to embed: all of it would have the one vector of the unknown.
+        """
         pieces = [self._pieces.encode(text, MOST_TOKENS) for text in texts]
         matrix = np.empty((len(texts), DIMENSION), np.float32)
         for chosen in _batches([len(one) for one in pieces]):
             matrix[chosen] = self._run([pieces[one] for one in chosen])
+        matrix[[self._pieces.strange(text) for text in texts]] = 0
         return unit_rows(matrix)
 
     def _run(self, pieces: Sequence[Sequence[int]]) -> NDArray[np.float32]:

@@ -73,6 +73,12 @@ class WordPiece:
         pieces = chain.from_iterable(map(self._pieces, words(text)))
         return [self._begin, *islice(pieces, most - 2), self._end]
 
+    def strange(self, text: str) -> bool:
+        """Whether most of a text, by characters, is words that are unknown as a whole, so that nothing tells it from others."""
+        found = words(text)
+        unknown = sum(len(word) for word in found if self._pieces(word) == (self._unknown,))
+        return unknown * 2 > sum(map(len, found))
+
     def _split(self, word: str) -> tuple[int, ...]:
         """The longest piece that the word begins with, then of the rest, to its end; or unknown as a whole."""
         if len(word) > LONGEST_WORD:

@@ -26,6 +26,14 @@ def test_the_four_writes_of_the_document(soat: Soat) -> None:
     assert again.json["confirmations"] == 1 and first.json["source"] == first.json["source_type"] == "manual"
 
 
+def test_facts_in_a_script_that_the_embedder_does_not_know_are_told_apart(soat: Soat) -> None:
+    memory = soat.make()
+
+    written = [soat.write(memory, text).json for text in ("ฉันชอบชา", "แมวของฉันชื่อมีมี", "ฉันชอบชา ")]
+
+    assert [one["action"] for one in written] == ["created", "created", "skipped"], written
+
+
 def test_256_identical_writes_at_once_make_one_entry(soat: Soat) -> None:
     memory = soat.make()
 

@@ -32,6 +32,14 @@ def test_the_vectors_are_those_of_the_model() -> None:
     assert second @ third == pytest.approx(0.1411, abs=0.02)
 
 
+def test_what_is_in_a_script_that_the_model_does_not_know_is_near_to_nothing() -> None:
+    """Its words would all have the vector of the unknown one, so that any two such texts were the same."""
+    rows = load(EmbeddingOptions("local")).embed(
+        ["ฉันชอบชา", "ประชุมวันจันทร์ เวลา 15:00 ห้อง 3", "a" * 300, "Done \u2705", "a ชา, please"])
+
+    assert rows.any(axis=1).tolist() == [False, False, False, True, True]
+
+
 def test_nothing_heavy_is_loaded_before_it_is_wanted() -> None:
     program = ("import sys, memory.embedding.loading, cli.services, memory.operation; memory.operation.all_operations()\n"
                f"print(sorted({HEAVY!r} & set(sys.modules)))")
