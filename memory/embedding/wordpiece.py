@@ -74,7 +74,7 @@ class WordPiece:
         return [self._begin, *islice(pieces, most - 2), self._end]
 
     def strange(self, text: str) -> bool:
-        """Whether most of a text, by characters, is words that are unknown as a whole, so that nothing tells it from others."""
+        """Whether most of a text, by characters, is words that are unknown as a whole, so that little tells it from others."""
         found = words(text)
         unknown = sum(len(word) for word in found if self._pieces(word) == (self._unknown,))
         return unknown * 2 > sum(map(len, found))

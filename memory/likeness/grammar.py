@@ -28,7 +28,7 @@ class Small(NamedTuple):
     marker: str                # for the words after it; "" for none
     denies: bool
     said: tuple[str, ...]      # `kind:value`
-    tenses: tuple[str, ...]    # past, perfect, now, will
+    tenses: tuple[str, ...]    # past, perfect, now, doing, will
 
 
 def _small(word: str) -> Small:
@@ -38,6 +38,7 @@ def _small(word: str) -> Small:
     return Small("not" if denies else word if word in MARKERS else "", denies, said, () if tense == "-" else (tense,))
 
 
+NAMES = frozenset(("max", "min", "will", "can"))   # small words that are names too, where a capital says so
 _NAMES_TOO = frozenset(("ben", "dan", "mia", "wil", "al", "des", "son"))   # small words abroad
 
 SMALL = {word: _small(word) for kind in ("negation", *_SAID, "auxiliary", "marker", "article", "and", "but", "dropped")

@@ -72,13 +72,17 @@ def _signals(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _tenses(one: Reading, other: Reading, match: Match) -> bool:
-    """One is past, and the other neither that nor perfect; or one is to come, and the other is, was or has been."""
+    """One is past, and the other neither that nor perfect; or one is to come, and the other is, was or has been; or one does
+    what the other has.
+    """
     words = [(one.words[a], other.words[b]) for a, b in match.pairs]
     if _by_a_doer(words) or begun(one, other, match):
         return False
     a = one.tenses | _past(match.left, words, other)
     b = other.tenses | _past(match.right, [(word, near) for near, word in words], one)
     if ("past" in a) != ("past" in b) and "perfect" not in (a | b):
+        return True
+    if ("doing" in a) != ("doing" in b) and "has" in a | b:
         return True
     if ("perfect" in a) != ("perfect" in b) and any((word if "perfect" in b else near).going for word, near in words):
         return True

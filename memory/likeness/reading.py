@@ -58,7 +58,7 @@ class Reading(NamedTuple):
     words: tuple[Word, ...]
     negations: int
     said: frozenset[str]      # modes, persons and signals, each as `kind:value`
-    tenses: frozenset[str]    # of its auxiliaries: past, perfect, now, will
+    tenses: frozenset[str]    # of its auxiliaries: past, perfect, now, doing, will
     joins: int                # how often it says and, or, but
     passive: bool             # `by` after a participle
     order: int                # the place of the verb with which it orders something; -1 for none
@@ -116,7 +116,8 @@ class _Reader:
             if at == order and piece.text in grammar.ORDERS and all(one.text not in _FINITE for one in self._pieces[at:]):
                 self._said.add("mode:please")
                 self._order = len(self.words)
-            if (piece.name and self._language != "english") or not self._small_word(piece.text, at):
+            is_name = piece.name and (self._language != "english" or piece.text in grammar.NAMES)
+            if is_name or not self._small_word(piece.text, at):
                 self._word(piece, at)
 
     def reading(self) -> Reading:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from memory.filter.given import Filter
 from memory.named_ids import ALIAS
-from memory.named_view import Globs
+from memory.named_view import Globs, Ident
 from memory.operation import Context, operation
 from memory.operations.knowledge_search import MemoryIds, MemoryTags, SearchKnowledge, find_knowledge
 from memory.sqlite.store import Transaction
@@ -43,6 +43,8 @@ class ContextWanted:
     """How many at most."""
     token_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
     """How long the text may be, in tokens of three bytes."""
+    write_memory_id: Ident | None = None
+    """Where the agent's tool `write_memory` writes, which a `knowledge_config` says too; nothing is done with it here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,6 +299,7 @@ def test_a_context_is_fenced_and_within_its_budget(tx: Store) -> None:
     assert told.text.lower().count("</knowledge>") == 1 and told.text.endswith("</knowledge>")
     assert told.text.count("\n[Memory: ") == 1 and f"[Memory: Notes) (Memory: system ({entry.id})] tea" in told.text
     assert perform(tx, "knowledge.context", query="coffee").text == perform(tx, "knowledge.context", query=" ").text == ""
+    assert perform(tx, "knowledge.context", query="tea", memory_ids=[memory], token_budget=150, write_memory_id=memory) == told
 
 
 def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text(tmp_path: Path) -> None:
