@@ -147,7 +147,7 @@ class Batch:
     def _run(self, one: Work) -> Outcome:
         """One input, or what the inbox holds of it."""
         try:
-            work = self._as_input(one)
+            work = from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
         except MessageTooLong as error:
             cut = one.cut() if isinstance(one, Entry) else one
             return self._done_before(one) or _given_up(cut, f"{error}; only its beginning is kept")
@@ -214,8 +214,8 @@ class Batch:
 
         What it says itself is not in the row where its entry says it in the same words.
         """
-        inbox = self._begun(outcome.store).inbox
-        bundle = work.plan.hash
+        store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
+        inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
             now_ms = time_of(work.entry or work.id)

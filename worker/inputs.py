@@ -109,11 +109,12 @@ def as_entry(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
 
 def from_entry(entry: Entry, max_bytes: int) -> Input:
     """The input in an entry; raises MalformedMessage."""
-    fields, plan, key = entry.fields, entry.plan, entry.key
+    fields, plan = entry.fields, entry.plan
     if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":   # as most come
         swarm = plan.private_names.get(fields[1])
         if swarm is not None:
-            return Input(key, entry.id, plan, swarm, decode(fields[3], max_bytes))
+            ident = entry.id
+            return Input(f"{plan.uid}/{ident}", ident, plan, swarm, decode(fields[3], max_bytes))
     _check_names(entry)
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
