@@ -4,7 +4,6 @@ from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
 from blocks.registry import block
 from bus.message import JSON, Message
 from memory.operations.records_write import WriteInput, write
-from memory.record import DEFAULT_KIND
 
 
 class WriteArgs(NewRecordArgs):
@@ -14,12 +13,13 @@ class WriteArgs(NewRecordArgs):
 @block("memory_write", WriteArgs)
 def memory_write(call: Call, args: WriteArgs) -> Message:
     """Answers {"guid": ...}."""
-    text = call.text
-    if not args.memory_id:
+    text = call.message.text
+    scope, kind, source, tags, ttl_ms = args.every
+    if not scope:
         return call.error(NO_MEMORY_ID)
     if not text:
         return call.error("no content")
-    guid = write(call.tx, WriteInput(
-        call.new_guid(), args.scope or args.memory_id, args.kind or DEFAULT_KIND, text, args.source or call.agent.name,
-        args.tags, call.now_ms, expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s))
+    now_ms = call.now_ms
+    guid = write(call.tx, WriteInput(call.new_guid(), scope, kind, text, source or call.agent.name, tags, now_ms,
+                                     expires_at=now_ms + ttl_ms if ttl_ms else None))
     return call.reply(f'{{"guid":"{guid}"}}', JSON)

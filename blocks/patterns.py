@@ -127,7 +127,7 @@ class PatternSet:
         """The places of the patterns that match, ascending."""
         opening = _OPENING(text)
         found: Sequence[int] = () if opening is None else self._commands.get(opening[0], ())
-        if not self._uncertain.isdisjoint(found):
+        if self._uncertain and not self._uncertain.isdisjoint(found):
             found = [at for at in found if at not in self._uncertain or self._matches(at, text)]
         if not self._others:
             return found

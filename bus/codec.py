@@ -1,4 +1,5 @@
 """Bytes to a `Message` and back, with the digest by which our own live copies are known."""
+from binascii import hexlify
 from zlib import crc32
 
 import msgspec
@@ -6,11 +7,20 @@ import msgspec
 from bus.errors import MalformedMessage, MessageTooLong
 from bus.message import PLAIN, Message, to_part
 
-# The `mid` of a message: the id of the input that led to it, its place among all that it led to, a digest of the envelope.
+# The `mid` of a message, `<id>.<number>~<digest>`: the id of the input that led to it, its place among all that it led to, and
+# a digest of the envelope.
 # The digest tells our own copy from a message that carries our mid on with other words. It guards against accident, not
 # against malice (the bus is trusted, and whoever forges it only keeps its own message from being read), so a CRC-32 does,
 # at a third of a hash's cost.
-MID = b"%s.%d~%08x"
+DIGEST_SIZE = 8
+
+
+def place_of(number: int) -> bytes:
+    """What stands between the id and the digest."""
+    return b".%d~" % number
+
+
+PLACES = [place_of(number) for number in range(64)]   # to format one costs as much as the rest of a mid
 COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'   # a live copy: head, mid, joint, the envelope without its "{"
 LONGEST_MID = 256
 SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
@@ -52,7 +62,12 @@ def encode(message: Message) -> bytes:
 
 def mid_of(ident: str, number: int, data: bytes) -> str:
     """The `mid` of what was said as number `number` of all that the input `ident` led to."""
-    return (MID % (ident.encode(), number, crc32(data))).decode()
+    return (b"%s.%d~%s" % (ident.encode(), number, digest(data))).decode()
+
+
+def digest(data: bytes) -> bytes:
+    """The digest of an envelope: 8 digits."""
+    return hexlify(crc32(data).to_bytes(4))
 
 
 def is_own_copy(payload: bytes) -> bool:

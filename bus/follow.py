@@ -1,10 +1,9 @@
 """Following swarms' logs live: one reading of each log, however many listen, without a gap when the server was away."""
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Self
-
-import structlog
 
 from bus.address import Address
 from bus.blocking import BlockingReads
@@ -14,7 +13,7 @@ from bus.line import Line
 from bus.log import Said, as_said
 from bus.wire import swarm_key
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 Deliver = Callable[[list[Said]], None]
 BLOCK_MS = 1000
 COUNT = 500      # messages of one log in one reading
@@ -75,7 +74,7 @@ class Follower:
             try:
                 await self._read()
             except BusError as error:
-                log.warning("following_paused", reason=str(error), pause_s=PAUSE_S)
+                log.warning("following_paused", extra={"reason": str(error), "pause_s": PAUSE_S})
                 await asyncio.sleep(PAUSE_S)
 
     async def _read(self) -> None:

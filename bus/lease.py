@@ -4,11 +4,11 @@ Three things stand for it on the bus: what it said last, which expires (the leas
 deletes, and which every MULTI of its own watches; and its name in the hash of each pipeline that it owns. A lease that ran out
 while nobody took it for dead comes back by itself.
 """
+import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import orjson
-import structlog
 
 from bus.connection import Connection
 from bus.errors import BusRefused, Fenced
@@ -16,7 +16,7 @@ from bus.resp import pack
 from bus.script import NOW, run_script
 from bus.wire import ROLL, fence_key, owner_key, roll_key
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 FORGET_MS = 86_400_000   # how long it is known when a worker that vanished was heard last
 
 # KEYS: fence, what it says, roll. ARGV: its words, how long they hold in ms, its name, FORGET_MS.
@@ -134,7 +134,8 @@ class Lease:
                 if client.get(b"name") in names:
                     await self._control.send(pack("CLIENT", "KILL", "ID", client[b"id"]))
         except BusRefused as error:
-            log.warning("connections_left_open", reason=str(error), remedy="let this user call CLIENT LIST and CLIENT KILL")
+            log.warning("connections_left_open", extra={
+                "reason": str(error), "remedy": "let this user call CLIENT LIST and CLIENT KILL"})
 
 
 def _fields(line: bytes) -> dict[bytes, bytes]:

@@ -11,9 +11,9 @@ from bus.address import Address, parse
 from bus.embedded.errors import EmbeddedServerError
 from bus.embedded.socket_path import socket_of
 from bus.errors import BusError
-from cli.logs import configure_logging
-from cli.output import escaped
-from cli.settings import LogFormat, Settings, SettingsError, load_settings
+from cli.escaping import escaped
+from cli.logs import LogFormat, configure_logging
+from cli.settings import Settings, SettingsError, load_settings
 from memory.catalog import Catalog, Deployed
 from memory.errors import MemoryFault
 from worker.errors import first_of

@@ -1,43 +1,74 @@
-"""The logs: one event a line on stderr, for people or for machines."""
+"""The logs: one event a line on stderr, for people or for machines.
 
+Whoever logs does so as the standard library has it: the name of an event, which is static, and its data in `extra`.
+"""
+import json
 import logging
 import sys
-from io import StringIO
-from typing import TextIO
+from datetime import UTC, datetime
+from typing import Any, Literal
 
-import structlog
-from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
+from cli.escaping import escaped
 
-from cli.output import escaped
-from cli.settings import LogFormat, LogLevel
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+LogFormat = Literal["console", "json"]
+
+EVERY_RECORDS = vars(logging.makeLogRecord({})).keys() | {"message", "asctime"}   # attributes; the rest is an event's data
+QUOTED = frozenset(" \t=\r\n\"'")   # what a value cannot hold and stand in a line of others as it is
+DIM, BOLD, KEY, VALUE = "2", "1", "36", "35"   # of a terminal (ECMA-48, SGR)
+COLOURS = {"debug": "32", "info": "32", "warning": "33", "error": "31", "critical": "31"}
 
 
 def configure_logging(level: LogLevel, format: LogFormat) -> None:
-    """Sends every structlog logger of the process to stderr; to be called once, before the first event."""
-    # Plain tracebacks in both: the pretty ones print local variables, and those hold messages and secrets.
-    render: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    if format == "console":
-        render = [_escape, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_indented)]
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *render,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
+    """Sends every event of the process to stderr, what libraries log too; to be called once, before the first event."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_ForMachines() if format == "json" else _ForPeople(coloured=sys.stderr.isatty()))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
-def _escape(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """What callers sent stands on its event's line and does nothing to the terminal. In JSON it never could."""
-    return {name: escaped(value) if isinstance(value, str) else value for name, value in event.items()}
+class _ForMachines(logging.Formatter):
+    """An object each."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = {"timestamp": _time(record), "level": record.levelname.lower(), "event": record.getMessage(), **_data(record)}
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=repr)
 
 
-def _indented(output: TextIO, exc_info: ExcInfo) -> None:
-    """A traceback, of which no line can be taken for an event: an error's text may have lines of its own."""
-    told = StringIO()
-    structlog.dev.plain_traceback(told, exc_info)
-    output.write("\n".join(f"    {escaped(line)}" for line in told.getvalue().splitlines()))
+class _ForPeople(logging.Formatter):
+    """What callers sent stands on its event's line and does nothing to the terminal."""
+
+    def __init__(self, coloured: bool) -> None:
+        """`coloured` where it goes to a terminal."""
+        super().__init__()
+        self._coloured = coloured
+
+    def format(self, record: logging.LogRecord) -> str:
+        level, event = record.levelname.lower(), escaped(record.getMessage())
+        words = [self._painted(DIM, _time(record)), f"[{self._painted(COLOURS.get(level, BOLD), f'{level:9}')}]",
+                 self._painted(BOLD, f"{event:30}")]
+        words += [f"{self._painted(KEY, name)}={self._painted(VALUE, _shown(value))}"
+                  for name, value in sorted(_data(record).items())]
+        return "\n".join([" ".join(words).rstrip(), *self._trace(record)])
+
+    def _painted(self, colour: str, text: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._coloured else text
+
+    def _trace(self, record: logging.LogRecord) -> list[str]:
+        """A traceback, of which no line can be taken for an event: an error's text may have lines of its own."""
+        told = self.formatException(record.exc_info) if record.exc_info else ""
+        return [f"    {escaped(line)}" for line in told.splitlines()]
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _data(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in EVERY_RECORDS}
+
+
+def _shown(value: Any) -> str:
+    told = escaped(value if isinstance(value, str) else repr(value))
+    return repr(told) if isinstance(value, str) and QUOTED.intersection(told) else told

@@ -1,7 +1,10 @@
-"""A process that serves: the embedded bus, a worker, the web server, or all of them, until a signal ends them in order."""
+"""A process that serves: the embedded bus, a worker, the web server, or all of them, until a signal ends them in order.
+
+What it serves it is handed, so that each process loads its own part alone: a web server would take 15 MB of a worker's 70.
+"""
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from bus.address import Address
 from bus.connection import connect
@@ -9,13 +12,11 @@ from bus.embedded.launcher import EmbeddedServer
 from bus.errors import BusError
 from cli.composition import NoBus, bus_address, run, settled
 from cli.handles import raise_handle_limit
-from cli.services import make_web, make_worker
-from cli.settings import LogFormat, Settings
+from cli.logs import LogFormat
+from cli.settings import Settings
 from cli.signals import told_to_end
-from web.service import WebServer
 from worker.footprint import settle_down
 
-Role = Literal["bus", "worker", "web"]
 BUS_COMES_WITHIN_S = 30.0   # when all processes of a Procfile start at once
 SERVER_GRACE_S = 1.5        # what our server may take; killed, it loses nothing that it acknowledged
 LEAVE_WITHIN_S = 4.0        # what those who use the bus may take to end; process managers kill after 5
@@ -34,16 +35,21 @@ class Service(Protocol):
         """Asks it to end."""
 
 
-Prepare = Callable[[Settings, str], Awaitable[None]]   # gets the web server's url
+Make = Callable[[Settings, Address], Service]
+Prepare = Callable[[Settings, Sequence[Service]], Awaitable[None]]
 
 
-def serve(*roles: Role, prepare: Prepare | None = None, as_json: bool = False) -> None:
-    """Serves until SIGTERM or SIGINT. `prepare` runs as soon as everything is ready. `as_json` is how the log is written."""
+def serve(*make: Make, with_bus: bool = False, prepare: Prepare | None = None, as_json: bool = False) -> None:
+    """Serves until SIGTERM or SIGINT, and ends the services in the order in which they are given.
+
+    `with_bus` starts the embedded server, unless another is configured. `prepare` runs as soon as everything is ready.
+    `as_json` is how the log is written.
+    """
     log_format: LogFormat | None = "json" if as_json else None
     raise_handle_limit()
-    server = settled(_start_server, log_format) if "bus" in roles else None
+    server = settled(_start_server, log_format) if with_bus else None
     try:
-        run(lambda settings: _serve(settings, server, roles, prepare), log_format)
+        run(lambda settings: _serve(settings, server, make, prepare), log_format)
     finally:
         if server is not None:
             server.stop(SERVER_GRACE_S)
@@ -58,12 +64,10 @@ def _start_server(settings: Settings) -> EmbeddedServer | None:
     return server
 
 
-async def _serve(settings: Settings, server: EmbeddedServer | None, roles: tuple[Role, ...], prepare: Prepare | None) -> None:
+async def _serve(settings: Settings, server: EmbeddedServer | None, make: Sequence[Make], prepare: Prepare | None) -> None:
     told_to_stop = told_to_end()
     address = await _bus(settings, told_to_stop)
-    # In this order they end: what still waits for an answer over HTTP gets it from the worker.
-    services: list[Service] = [make(settings, address) for role, make in (("web", make_web), ("worker", make_worker))
-                               if role in roles]
+    services = [make_one(settings, address) for make_one in make]
     settle_down()
     async with asyncio.TaskGroup() as tasks:
         running = [(service, tasks.create_task(service.run())) for service in services]
@@ -80,10 +84,10 @@ async def _serve(settings: Settings, server: EmbeddedServer | None, roles: tuple
             task.cancel()
 
 
-async def _prepare(settings: Settings, services: list[Service], prepare: Prepare) -> None:
+async def _prepare(settings: Settings, services: Sequence[Service], prepare: Prepare) -> None:
     for service in services:
         await service.ready.wait()
-    await prepare(settings, next((service.url for service in services if isinstance(service, WebServer)), ""))
+    await prepare(settings, services)
 
 
 async def _bus(settings: Settings, told_to_stop: asyncio.Event) -> Address:

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from pydantic_core import ErrorDetails
 
 from bus import address
+from cli.logs import LogFormat, LogLevel
 from memory.reaping import HISTORY_DAYS
 from memory.suggestions import closest
 
@@ -23,8 +24,6 @@ CONFIG_VARIABLE = "MEMRELAY_CONFIG"
 CHECKOUT_FILE = Path(__file__).resolve().parent.parent / "config.yaml"
 
 EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]
-LogLevel = Literal["debug", "info", "warning", "error", "critical"]
-LogFormat = Literal["console", "json"]
 
 
 class SettingsError(Exception):

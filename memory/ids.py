@@ -4,6 +4,7 @@ from hashlib import blake2b
 
 SEQ_BITS = 24
 SEQ_MASK = (1 << SEQ_BITS) - 1
+SHORT = 8   # digits of a number that may be above that
 NOISE_BITS = 50
 NOISE_MASK = (1 << NOISE_BITS) - 1
 VARIANT = 0b10 << 14   # of the fourth part
@@ -17,17 +18,31 @@ def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
     50 bits, tells apart what different agents and pipelines make of inputs with the same number.
     """
     ms, _, rest = input_id.partition("-")
-    seq, _, way = rest.partition(".")   # a continuation's id goes on after the entry's
-    count = int(seq)
-    if count > SEQ_MASK:
-        way, count = f"{count >> SEQ_BITS}.{way}", count & SEQ_MASK
+    seq, way = (rest, "") if len(rest) < SHORT and "." not in rest else _parted(rest)
     high, low = _salt(uid, agent, way, index)
-    return f"{_time(ms)}-7{count >> 12:03x}-{VARIANT | (count & 0xFFF) << 2 | high:04x}-{low}"
+    return f"{_time(ms)}-{_count(seq, high)}-{low}"
 
 
 def time_of(input_id: str) -> int:
     """When the input entered the bus, Unix ms by the server's clock."""
-    return int(input_id.partition("-")[0])
+    return _ms(input_id[:input_id.find("-")])
+
+
+_ms = lru_cache(64)(int)   # of a burst they are all the same, and to read or write a number costs more than to look it up
+
+
+def _parted(rest: str) -> tuple[str, str]:
+    """(number within the millisecond, what comes after). A continuation's id goes on after the entry's."""
+    seq, _, way = rest.partition(".")
+    count = int(seq)
+    return (seq, way) if count <= SEQ_MASK else (str(count & SEQ_MASK), f"{count >> SEQ_BITS}.{way}")
+
+
+@lru_cache(1024)
+def _count(seq: str, high: int) -> str:
+    """The third and the fourth part of a uuid7."""
+    count = int(seq)
+    return f"7{count >> 12:03x}-{VARIANT | (count & 0xFFF) << 2 | high:04x}"
 
 
 @lru_cache(64)

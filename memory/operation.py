@@ -9,6 +9,7 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
@@ -78,6 +79,14 @@ def operation(name: str, *, access: Access, mutates: bool, home: str = "", embed
                                      (run.__doc__ or "").partition("\n")[0], TypeAdapter(taken), home, embeds)
         return run
     return declare
+
+
+def find_operation(name: str) -> Operation | None:
+    """The operation of that name, for which its file alone is loaded; None where there is none."""
+    module = name.replace(".", "_", 1)
+    if name not in OPERATIONS and module.isidentifier() and find_spec(f"memory.operations.{module}") is not None:
+        importlib.import_module(f"memory.operations.{module}")
+    return OPERATIONS.get(name)
 
 
 @cache

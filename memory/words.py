@@ -41,6 +41,12 @@ def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
 
 
 _ASCII_PLACES = _places("A-Z", "[a-z]", "[A-Za-z]")
+# Whether there are any, found in half the time: of each character only its kind, where one byte is searched for.
+_KINDS = bytes(ord("0A a"[2 if not chr(code).isalnum() else 0 if chr(code).isdecimal() else 1 if chr(code).isupper() else 3])
+               for code in range(128)) + bytes(128)
+_0, _A = b"0A"   # as numbers, which are searched for in a tenth of the time
+_CAPITAL = re.compile(rb"A(?:(?<=aA)|(?<=AA)(?=a))").search
+_NUMBER = re.compile(rb"0(?:(?<=[aA]0)|(?=[aA]))").search
 
 
 @cache
@@ -69,12 +75,21 @@ def tokens(text: str) -> list[str]:
 
 def parts_of(content: str) -> str | None:
     """What is indexed of a content beside itself; None where there is nothing to take apart, as in most."""
-    if in_letters(content):
+    if content.isascii():
+        if not _has_ascii_places(content):
+            return None
+    elif _LETTER.search(content) is not None:
         return _apart(content)   # all of it, so that phrases are found whatever scripts they mix
-    if (_ASCII_PLACES if content.isascii() else _places_beyond_ascii()).search(content) is None:
+    elif _places_beyond_ascii().search(content) is None:
         return None
     words = [word for near in _marked(content).split() if _HUMP in near or _DIGIT in near for word in _BETWEEN.split(near)]
     return f" {BREAK} ".join(apart for word in words if " " in (apart := _spaced(word))) or None
+
+
+def _has_ascii_places(content: str) -> bool:
+    """The same as whether `_ASCII_PLACES` finds any."""
+    kinds = content.encode().translate(_KINDS)
+    return (_A in kinds and _CAPITAL(kinds) is not None) or (_0 in kinds and _NUMBER(kinds) is not None)
 
 
 def taken_apart(text: str) -> str | None:

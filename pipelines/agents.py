@@ -5,7 +5,7 @@ import re
 from pydantic import ConfigDict
 
 from blocks.contract import Agent, Block, BlockArgs
-from blocks.registry import all_blocks
+from blocks.registry import all_blocks, find_block
 from pipelines.args import parse_args, read_args
 from pipelines.bundle import CLASSES, AgentSpec
 from pipelines.checked import CheckedAgent
@@ -83,7 +83,7 @@ def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
     """A chat's or a viewer's block is its class; None after telling what is wrong."""
     at = (*place, "agent_class")
     if spec.agent_class in ("chat_agent", "viewer_agent"):
-        return all_blocks()[spec.agent_class]
+        return find_block(spec.agent_class)
     if spec.agent_class == "wf_agent":
         return _named_block(spec, (*place, "wf_diagram_webhook"), report)
     if spec.agent_class == "ai_agent":
@@ -97,10 +97,11 @@ def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
 
 def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     name = spec.wf_diagram_webhook
-    callable_blocks = {known: block for known, block in all_blocks().items() if block.handle is not None}
-    if name in callable_blocks:
-        return callable_blocks[name]
+    block = find_block(name)
+    if block is not None and block.handle is not None:
+        return block
     if name:
+        callable_blocks = [known for known, block in all_blocks().items() if block.handle is not None]
         report.unknown(at, f"there is no block {quoted(name)}", name, callable_blocks)
     elif spec.wf_call_webhook is False:
         return NO_BLOCK

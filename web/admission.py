@@ -3,9 +3,9 @@
 Who is not let in hears the same whatever pipeline or agent was named: what is there is told to nobody who may not know it.
 """
 import hmac
+import logging
 import time
 
-import structlog
 from aiohttp import web
 
 from pipelines.check import CheckedAgent
@@ -14,7 +14,7 @@ from web.errors import Unauthorised
 from web.parts import Parts, parts_of
 from web.signature import SIGNATURE, TIMESTAMP, BadSignature, key_of, verify
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 HOW = ("this webhook takes only who sends its token (Authorization: Bearer TOKEN), a signature by its secret (Standard "
        "Webhooks), or a key with the scope publish")
 
@@ -65,5 +65,5 @@ def _keys(parts: Parts, reference: str) -> list[bytes]:
         for secret in parts.secret(reference).split():
             found.append(key_of(secret))
     except (LookupError, ValueError) as error:
-        log.warning("webhook_secret_unusable", reference=reference, reason=str(error))
+        log.warning("webhook_secret_unusable", extra={"reference": reference, "reason": str(error)})
     return found

@@ -23,7 +23,6 @@ from math import ceil
 from typing import Any, ClassVar
 
 import orjson
-import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
@@ -31,7 +30,7 @@ from bus.errors import BusBusy, BusError, BusRefused, NoOwner
 from memory.errors import StoreBroken, StoreBusy
 from web.request_id import id_of
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 RETRY_AFTER_S = 1
 
 
@@ -213,7 +212,8 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
     except (BusError, StoreBusy, StoreBroken) as fault:
         return from_fault(fault).as_response()
     except Exception as fault:
-        log.error("request_failed", method=request.method, path=request.path, request_id=id_of(request), exc_info=fault)
+        log.error("request_failed", extra={
+            "method": request.method, "path": request.path, "request_id": id_of(request)}, exc_info=fault)
         return problem(500, Problem.title, "the server's log says more", {})
 
 
@@ -244,7 +244,7 @@ def _from_aiohttp(fault: web.HTTPException) -> web.StreamResponse:
 def _tell_malformed(record: logging.LogRecord) -> bool:
     """aiohttp logs what is no HTTP with a traceback that repeats what was sent; it becomes an event that does not."""
     error = record.exc_info[1] if record.exc_info else None
-    log.info("request_malformed", reason=type(error).__name__)
+    log.info("request_malformed", extra={"reason": type(error).__name__})
     return False
 
 

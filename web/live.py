@@ -4,11 +4,11 @@ Each listener has a bounded queue of its own. One that does not keep up is told 
 """
 import asyncio
 import gc
+import logging
 from collections import deque
 from contextlib import suppress
 from socket import SO_SNDBUF, SOL_SOCKET
 
-import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from bus.errors import BusError
@@ -19,7 +19,7 @@ from web.errors import BadRequest
 from web.parts import Parts, parts_of
 from web.traffic import Traffic
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 PAGE = 500                   # messages of the log that are read at once
 BACKLOG_BYTES = 16 << 20     # of the messages that may wait for one listener
 SEND_BYTES = 256 << 10       # of them that the system may hold beside those
@@ -178,8 +178,8 @@ class _Listener:
     async def _drop(self) -> None:
         """Whoever has stopped reading gets the reason when it goes on, if it does so soon."""
         self._parts.traffic.dropped_listeners += 1
-        log.warning("listener_dropped", reason="too slow", backlog=len(self._queue), pipeline=self._place[0],
-                    cursor=self._cursor)
+        log.warning("listener_dropped", extra={
+            "reason": "too slow", "backlog": len(self._queue), "pipeline": self._place[0], "cursor": self._cursor})
         await self._farewell(f"too slow: more than {self._most} messages behind; come again with ?after={self._cursor}")
 
     async def _farewell(self, reason: str) -> None:

@@ -1,10 +1,10 @@
 """The web server: opens what it needs, listens, and ends in order."""
 import asyncio
+import logging
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-import structlog
 from aiohttp import web
 
 from bus.address import Address
@@ -22,7 +22,7 @@ from web.malformed import TellingHandler
 from web.parts import Parts, Secret, WebOptions
 from web.traffic import Traffic
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 NO_KEYS = "every program on this machine, and only on loopback: no key was ever made"
 GRACE_S = 5.0   # how long requests under way may take when the server ends
 KEPT_S = 75.0   # how long a connection is kept between two requests: longer than proxies keep theirs
@@ -64,7 +64,7 @@ class WebServer:
             stack.callback((await self._listen(keeper, bool(keys))).close)
             stack.callback(asyncio.create_task(keeper.sweep()).cancel)
             self.ready.set()
-            log.info("web_ready", url=self.url, who_may_call="who has a key" if keys else NO_KEYS)
+            log.info("web_ready", extra={"url": self.url, "who_may_call": "who has a key" if keys else NO_KEYS})
             await self._stopping.wait()
         self.ready.clear()
 

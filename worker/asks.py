@@ -1,17 +1,16 @@
 """Asks: calls that change nothing, answered by the owner between batches, each within bounds of its own."""
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import structlog
-
 from bus.call import BROKEN, BUSY, LEAVING, UNAVAILABLE, Question, error_answer, read_question, told_answer
 from bus.errors import MalformedMessage
 from memory.errors import Refused, StoreBroken, StoreBusy, VectorAwaited
-from memory.operation import Context, Operation, all_operations
+from memory.operation import Context, Operation, all_operations, find_operation
 from memory.recall.languages import DEFAULT_LANGUAGE
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
@@ -20,7 +19,7 @@ from worker.calls import RESULT_SHARE, perform, store_of
 from worker.errors import told
 from worker.upkeep import guarded
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 MOST_WAITING = 1000
 TOGETHER = 16   # that share a hand-over to the database thread
 GOES = LEAVING, "the owner lets the pipeline go; ask again in a second"
@@ -66,7 +65,7 @@ class Asks:
         try:
             question = read_question(payload, plan.uid)
         except MalformedMessage as error:
-            log.warning("question_malformed", pipeline=plan.uid, reason=str(error)[:200])
+            log.warning("question_malformed", extra={"pipeline": plan.uid, "reason": str(error)[:200]})
             return
         if self._over or len(self._waiting) >= MOST_WAITING:
             code, reason = (LEAVING, "the owner ends") if self._over else (BUSY, f"{MOST_WAITING} calls wait for the owner")
@@ -112,7 +111,7 @@ class Asks:
             return [None]
         if isinstance(answers, StoreBusy | StoreBroken):
             return [error_answer(UNAVAILABLE, str(answers))]
-        log.error("call_failed", operation=asked[0].operation.name, exc_info=answers)
+        log.error("call_failed", extra={"operation": asked[0].operation.name}, exc_info=answers)
         return [error_answer(BROKEN, f"{asked[0].operation.name} failed: {type(answers).__name__}: {told(answers)}")]
 
     def _again(self, one: _Asked) -> None:
@@ -129,7 +128,7 @@ class Asks:
 
 def _operation(name: str) -> Operation:
     """One that changes nothing. Raises Refused."""
-    operation = all_operations().get(name)
+    operation = find_operation(name)
     if operation is None or operation.mutates:
         known = ", ".join(name for name, one in all_operations().items() if not one.mutates)
         raise Refused(f"no operation {name[:100]!r} can be asked for on this channel; those that can are {known}")

@@ -1,10 +1,9 @@
 """A batch: many inputs, one transaction for each store that they touch, one fsync. One callable for a database thread."""
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-
-import structlog
 
 from blocks.contract import Transient
 from bus.codec import encode
@@ -26,7 +25,7 @@ from worker.outcome import Letter, Outcome, outcome_of
 from worker.repeats import digest_of, kept_id, known_by_id, refusal
 from worker.retries import PUT_OFF, PutOff, Retries, put_off
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 DAY_MS = 86_400_000
 Checkpoint = Callable[[str], None]   # called at each step that a crash may fall between; tests end the process there
 
@@ -104,7 +103,7 @@ class Batch:
             self._result.outcomes.append(_given_up(one, reason, attempts))
         if reason and not isinstance(fault, CascadeFault | Transient) and not self._told:
             self._told = True   # one of a batch is enough to find the fault by; a traceback holds no message
-            log.error("block_failed", pipeline=one.plan.uid, message_id=one.id, exc_info=fault)
+            log.error("block_failed", extra={"pipeline": one.plan.uid, "message_id": one.id}, exc_info=fault)
 
     def _together(self, count: int) -> tuple[int, Exception | SystemExit | None]:
         """(how many of the rest ran, what the next one raised). Commits what ran, unless one raised: then nothing changes."""
@@ -148,7 +147,7 @@ class Batch:
     def _run(self, one: Work) -> Outcome:
         """One input, or what the inbox holds of it."""
         try:
-            work = self._as_input(one)
+            work = from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
         except MessageTooLong as error:
             cut = one.cut() if isinstance(one, Entry) else one
             return self._done_before(one) or _given_up(cut, f"{error}; only its beginning is kept")
@@ -159,7 +158,7 @@ class Batch:
             self._result.duplicates[one.plan.uid] += 1
             return known
         if work.entry and work.key in self._gone:
-            log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
+            log.warning("replay_without_letter", extra={"pipeline": work.plan.uid, "message_id": work.id})
             return outcome_of(work)
         most = self._limits.attempts
         if self._journal and self._attempts(work) > most:
@@ -215,8 +214,8 @@ class Batch:
 
         What it says itself is not in the row where its entry says it in the same words.
         """
-        inbox = self._begun(outcome.store).inbox
-        bundle = work.plan.hash
+        store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
+        inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
             now_ms = time_of(work.entry or work.id)

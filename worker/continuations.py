@@ -2,12 +2,11 @@
 
 A store keeps each of them until what it led to is on the bus.
 """
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-
-import structlog
 
 from memory.sqlite.pending import Pending
 from worker.agenda import Agenda
@@ -20,7 +19,7 @@ from worker.settlement import Settlements
 from worker.surroundings import Surroundings
 from worker.upkeep import forget_continuations, kept_continuations
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 class Continuations:
@@ -57,8 +56,9 @@ class Continuations:
         if put_off:
             self._shared.tally.count_retried(one.pending.pipeline for one in put_off)
             first = put_off[0]
-            log.warning("messages_put_off", count=len(put_off), pipeline=first.pending.pipeline, message_id=first.pending.root,
-                        attempts=first.pending.attempts, reason=first.reason[:200])
+            log.warning("messages_put_off", extra={
+                "count": len(put_off), "pipeline": first.pending.pipeline, "message_id": first.pending.root,
+                "attempts": first.pending.attempts, "reason": first.reason[:200]})
 
     async def forget(self, outcomes: Iterable[Outcome]) -> None:
         """What these led to is on the bus: the stores that kept them may forget them, before the stores that ran them do."""
@@ -83,7 +83,7 @@ class Continuations:
         limits = self._shared.limits
         plan = await self._patience.attempt(partial(self._shared.shelf.version, pending.pipeline, pending.bundle))
         if plan is None:
-            log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
+            log.warning("continuation_without_bundle", extra={"message_id": pending.id, "bundle": pending.bundle})
             return None
         self.may_say_in_public = self.may_say_in_public or bool(plan.public)
         self.origins[pending.id] = memory_id

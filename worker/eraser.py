@@ -4,12 +4,11 @@ A store says what is still to be done, so that it is done after a crash too, who
 twice.
 """
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
-
-import structlog
 
 from bus.codec import encode
 from bus.connection import Connection
@@ -26,7 +25,7 @@ from worker.outcome import silenced
 from worker.surroundings import Surroundings
 from worker.waiting import wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 AGAIN_S = 1.0   # after a fault
 MOST_PASSES = 10
 
@@ -64,7 +63,7 @@ class Eraser:
                 self._wanted.clear()
                 await wait(self._wanted, await self._round(control))
         except StoreFenced:
-            log.warning("erasing_left", stores=self._stores)
+            log.warning("erasing_left", extra={"stores": self._stores})
 
     async def _round(self, control: Connection) -> float | None:
         """All that is to be done. After how many seconds it is to be tried again."""
@@ -74,7 +73,7 @@ class Eraser:
                 if (task := await self._in_thread(_open_task, name)) is not None:
                     await self._finish(control, name, task)
             except (StoreBusy, StoreBroken, BusError) as error:
-                log.warning("erasing_put_off", memory_id=name, reason=str(error)[:200])
+                log.warning("erasing_put_off", extra={"memory_id": name, "reason": str(error)[:200]})
                 again = AGAIN_S
         return again
 
@@ -89,7 +88,7 @@ class Eraser:
         left_over = await rewrite_file(control)
         await self._in_thread(partial(_end, task=task, left_over=left_over), name)
         self._shared.checkpoint("erased")
-        log.info("erased", memory_id=name, left_over=left_over)
+        log.info("erased", extra={"memory_id": name, "left_over": left_over})
 
     async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
         """Until nothing is found any more: what is under way meanwhile may be put off, or said, once more."""

@@ -3,19 +3,19 @@
 Such calls wait beside the others and lose their place to them, for a bounded time: without a vector they run too.
 """
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Sequence
 
 import orjson
-import structlog
 
 from memory.embedding.questions import Questions
 from memory.entry_text import MOST_CHARACTERS
 from memory.errors import EmbeddingFault
-from memory.operation import all_operations
+from memory.operation import find_operation
 from worker.inputs import Entry
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 MOST_S = 5.0        # that a call waits for its vector
 PAUSE_S = 10.0      # for which no vector is asked for after one did not come
 TOGETHER = 32       # texts at once, so that the first need not wait for the last
@@ -75,7 +75,8 @@ class Foresight:
                 await asyncio.wrap_future(self._questions.prepare(texts))
         except (EmbeddingFault, TimeoutError) as fault:
             self._again_at = time.monotonic() + PAUSE_S
-            log.warning("calls_without_vectors", count=len(texts), reason=str(fault) or f"no answer within {MOST_S:g} s")
+            log.warning("calls_without_vectors", extra={
+                "count": len(texts), "reason": str(fault) or f"no answer within {MOST_S:g} s"})
 
     def _unknown(self, entry: Entry) -> str:
         """The text that a call wants a vector of, and that has none yet; "" where nothing is to be waited for."""
@@ -90,7 +91,7 @@ class Foresight:
 
 def _text_of(entry: Entry) -> str:
     """What an operation declares that is to be embedded; "" for what it will refuse."""
-    operation = all_operations().get(entry.text(b"op"))
+    operation = find_operation(entry.text(b"op"))
     if operation is None or not operation.embeds:
         return ""
     try:

@@ -1,12 +1,11 @@
 """A group: pipelines that share stores, and the one task that does their work in order, a batch at a time."""
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
-
-import structlog
 
 from memory.errors import StoreBroken, StoreBusy
 from memory.threads import DatabaseThread
@@ -33,7 +32,7 @@ from worker.upkeep import close_stores
 from worker.vectors import VectorMaker
 from worker.waiting import beside, wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 class Group:
@@ -83,7 +82,7 @@ class Group:
         except (StoreBusy, StoreBroken) as error:
             if not self._patience.over:
                 raise
-            log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
+            log.warning("stopped_with_work_pending", extra={"pipelines": list(self.slots), "reason": str(error)})
         finally:
             self._asks.end()
             self._foresight.close()
@@ -176,8 +175,9 @@ class Group:
         self._shared.checkpoint("buried")
         if buried:
             self._shared.tally.count_dead([dead.pipeline for dead in buried])
-            log.warning("messages_dead_lettered", count=len(buried), pipeline=buried[0].pipeline, message_id=buried[0].id,
-                        reason=buried[0].error[:200])
+            log.warning("messages_dead_lettered", extra={
+                "count": len(buried), "pipeline": buried[0].pipeline, "message_id": buried[0].id,
+                "reason": buried[0].error[:200]})
 
     def _send(self, outcomes: list[Outcome], marks: list[bytes], appends: list[bytes], erased: bool) -> None:
         self._shared.checkpoint("before sending")

@@ -11,7 +11,7 @@ from bus.public import in_public, swarm_and_hop
 from bus.resp import Said
 from bus.wire import reply_channel
 from memory.ids import time_of
-from memory.operation import Operation, all_operations
+from memory.operation import Operation, all_operations, find_operation
 from memory.sqlite.pending import Pending
 from pipelines.plan import Plan
 
@@ -109,11 +109,12 @@ def as_entry(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
 
 def from_entry(entry: Entry, max_bytes: int) -> Input:
     """The input in an entry; raises MalformedMessage."""
-    fields, plan, key = entry.fields, entry.plan, entry.key
+    fields, plan = entry.fields, entry.plan
     if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":   # as most come
         swarm = plan.private_names.get(fields[1])
         if swarm is not None:
-            return Input(key, entry.id, plan, swarm, decode(fields[3], max_bytes))
+            ident = entry.id
+            return Input(f"{plan.uid}/{ident}", ident, plan, swarm, decode(fields[3], max_bytes))
     _check_names(entry)
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
@@ -186,7 +187,7 @@ def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
 def _to_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
     """An operation. The keys that callers give are kept apart from the ids of messages."""
     name, ident = entry.text(b"op"), entry.text(b"id")
-    operation = all_operations().get(name)
+    operation = find_operation(name)
     if operation is None or not operation.mutates:
         known = ", ".join(name for name, one in all_operations().items() if one.mutates)
         raise MalformedMessage(f"no operation {name[:100]!r} can be an entry of the input; those that can are {known}")

@@ -1,9 +1,9 @@
 """Listens on the swarms' channels and appends to the inputs what others publish there."""
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
 from hiredis import ReplyError
 
 from bus.codec import is_own_copy
@@ -17,7 +17,7 @@ from pipelines.plan import Plan
 from worker.channels import Channel, channels_of
 from worker.limits import WorkerLimits
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 Ask = Callable[[bytes], None]   # gets one question
 CHANNEL_OF_CHANGES = CHANGES.encode()
 
@@ -58,7 +58,7 @@ class Listener:
         error = future.exception()
         for fault in [error] if error is not None else future.result():
             if isinstance(fault, BusError | ReplyError):
-                log.error("published_message_lost", reason=str(fault))
+                log.error("published_message_lost", extra={"reason": str(fault)})
 
     async def serve(self, subscribed: Connection, plans: list[Plan], asks: Mapping[str, Ask]) -> None:
         """From now on the swarms of these pipelines, and no others; `asks` answer what is asked of each, by its uid."""

@@ -1,8 +1,7 @@
 """Membership: keeps the list of who listens to which public swarm in step with the pipelines that this worker owns."""
 import asyncio
+import logging
 from collections.abc import Collection, Iterable, Sequence
-
-import structlog
 
 from bus.connection import Connection
 from bus.errors import BusRefused
@@ -13,7 +12,7 @@ from memory.errors import StoreBusy
 from pipelines.plan import Plan
 from worker.refusals import tell_refusals
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 AGAIN_S = 2.0   # the members are put back this often, in case the server has lost them
 
 
@@ -57,7 +56,7 @@ class Membership:
         try:
             tell_refusals(await self._writer.send(commands, len(commands)), uids)
         except BusRefused as error:   # as one does that is out of memory
-            log.warning("public_swarms_not_entered", pipelines=uids, reason=str(error))
+            log.warning("public_swarms_not_entered", extra={"pipelines": uids, "reason": str(error)})
 
 
 def members_of(plan: Plan) -> Iterable[Member]:

@@ -1,10 +1,9 @@
 """Patience: a group's work in its database thread, again and again while a store or the catalogue is busy."""
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import TypeVar
-
-import structlog
 
 from memory.errors import StoreBroken, StoreBusy
 from memory.stores import OpenStores
@@ -13,7 +12,7 @@ from worker.tally import Tally
 from worker.upkeep import guarded
 from worker.waiting import wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0   # before a batch is tried again whose store was busy
 
@@ -46,12 +45,12 @@ class Patience:
             try:
                 result = await attempt()
                 if self._tally.resume(self._uids):
-                    log.info("pipeline_resumed", pipelines=self._uids)
+                    log.info("pipeline_resumed", extra={"pipelines": self._uids})
                 return result
             except (StoreBusy, StoreBroken) as error:
                 if self.over:
                     raise
                 if self._tally.pause(self._uids, str(error)):
-                    log.warning("pipeline_paused", pipelines=self._uids, reason=str(error))
+                    log.warning("pipeline_paused", extra={"pipelines": self._uids, "reason": str(error)})
             await wait(self._over, pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

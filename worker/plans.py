@@ -1,14 +1,13 @@
 """The plans of the deployed bundles, and of older versions that continuations still run under."""
+import logging
 from collections.abc import Sequence
-
-import structlog
 
 from memory.catalog import Catalog
 from pipelines.check import check
 from pipelines.faults import Fault
 from pipelines.plan import Plan
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 class PlanShelf:
@@ -42,5 +41,6 @@ class PlanShelf:
         if known not in self._refused:
             self._refused.add(known)
             reason = "; ".join(fault.as_line() for fault in faults[:3]) or "its bundle is gone"
-            log.error("pipeline_not_served", pipeline=known[0], reason=reason,
-                      remedy="start the worker again if a block was added meanwhile, else correct the bundle and deploy it")
+            log.error("pipeline_not_served", extra={
+                "pipeline": known[0], "reason": reason,
+                "remedy": "start the worker again if a block was added meanwhile, else correct the bundle and deploy it"})

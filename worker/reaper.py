@@ -1,10 +1,9 @@
 """Deletes what has had its time in a group's stores, in the background: a few at a time, between two batches."""
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from functools import partial
-
-import structlog
 
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.reaping import Reaped, reap
@@ -13,7 +12,7 @@ from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from worker.waiting import wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 GATHER_S = 5.0       # between two looks while much is written, and after a fault
 PAUSE_S = 0.02       # between two steps, for the group's own work
 LONGEST_S = 3600.0   # a clock may be set
@@ -40,7 +39,7 @@ class Reaper:
                 await wait(self._written, await self._round())
                 await asyncio.sleep(GATHER_S)
         except StoreFenced:
-            log.warning("reaping_left", stores=self._stores)
+            log.warning("reaping_left", extra={"stores": self._stores})
 
     async def _round(self) -> float | None:
         """A step for each store, and further ones where there is more. How many seconds to wait at most."""
@@ -57,7 +56,7 @@ class Reaper:
         except (StoreBusy, StoreBroken):
             return time.time()
         if total:
-            log.info("expired_deleted", memory_id=name, count=total)
+            log.info("expired_deleted", extra={"memory_id": name, "count": total})
         return None if reaped.next_ms is None else reaped.next_ms / 1000
 
 

@@ -1,15 +1,15 @@
 """Commands that the server refused inside a MULTI, as on a key of another type: the rest of it was done all the same."""
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import hiredis
-import structlog
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 def tell_refusals(replies: Iterable[Any], pipelines: Sequence[str]) -> None:
     """Tells of the first, and how many there were."""
     refused = [str(reply) for reply in replies if isinstance(reply, hiredis.ReplyError)]
     if refused:
-        log.error("server_refused_commands", pipelines=pipelines, count=len(refused), reason=refused[0])
+        log.error("server_refused_commands", extra={"pipelines": pipelines, "count": len(refused), "reason": refused[0]})

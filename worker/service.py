@@ -1,11 +1,10 @@
 """The worker: opens what it needs, serves the deployed pipelines, comes back after every loss of the bus, and ends in order."""
 import asyncio
+import logging
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import structlog
 
 from bus.address import Address
 from bus.errors import BusError, Fenced
@@ -30,7 +29,7 @@ from worker.tally import Tally
 from worker.waiting import wait
 from worker.watch import Watch
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 2.0                      # the catalogue and the roll are read this often even if no change is announced
 OVER_S = 0.5                            # for the rest, when the grace time is over
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0   # between two tries to reach the bus
@@ -93,9 +92,10 @@ class Worker:
                     await self._attend(session, shared)
             except* (Fenced, StoreFenced) as errors:
                 memory.served.clear()
-                log.warning("taken_for_dead", reason=str(first_of(errors)), pause_s=pause_s)
+                log.warning("taken_for_dead", extra={"reason": str(first_of(errors)), "pause_s": pause_s})
             except* BusError as errors:
-                log.warning("bus_lost", reason=str(first_of(errors)), address=str(self._options.address), pause_s=pause_s)
+                log.warning("bus_lost", extra={
+                    "reason": str(first_of(errors)), "address": str(self._options.address), "pause_s": pause_s})
             self.ready.clear()
             for thread in threads:   # waits for what is under way there; the next session may give a store to another thread
                 await thread.run(OpenStores.close_all)
@@ -133,6 +133,6 @@ class Worker:
             try:
                 return await shared.shelf.active()
             except StoreBusy as error:
-                log.warning("catalogue_busy", reason=str(error))
+                log.warning("catalogue_busy", extra={"reason": str(error)})
             await wait(self._stopping, LONGEST_PAUSE_S)
         return []

@@ -1,12 +1,11 @@
 """A session: the life of the connections to the bus, and of a lease. When one breaks all end, and the next one begins anew."""
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
-
-import structlog
 
 from bus.address import Address
 from bus.connection import Connection, Push, Skip, connect
@@ -34,7 +33,7 @@ from worker.tenure import Tenure
 from worker.timers import Timers
 from worker.waiting import wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 STARTED_AT = time.time_ns() // 1_000_000   # Unix ms
 REMAKE_S = 1.0   # between two looks whether vectors are to be made anew
 LOOK_S = 0.25   # between two looks whether another worker of this host has ended
@@ -133,7 +132,8 @@ class Session:
                 await self._end(ending)
                 await self._let_go([uid for group in ending for uid in group.slots])
         except TimeoutError:
-            log.warning("stopped_with_work_pending", pipelines=[uid for group in self._groups for uid in group.slots])
+            log.warning("stopped_with_work_pending", extra={
+                "pipelines": [uid for group in self._groups for uid in group.slots]})
             for task in self._groups.values():
                 task.cancel()
         self._stopped.set()
@@ -219,8 +219,9 @@ class Session:
             if not tenure.after_crash:   # they were there when this worker served them last
                 self._shared.tally.recreated += made
             self._groups[group] = self._tasks.create_task(group.run(tenure))
-            log.info("pipelines_served", pipelines=list(group.slots), epoch=tenure.epoch,
-                     stores=[name for plan in tenure.plans for name in plan.stores])
+            log.info("pipelines_served", extra={
+                "pipelines": list(group.slots), "epoch": tenure.epoch,
+                "stores": [name for plan in tenure.plans for name in plan.stores]})
         self._applied.set()
         await self._reader.serve(slot for group in self._groups for slot in group.slots.values())
 

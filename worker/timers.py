@@ -1,9 +1,8 @@
 """Timers: calls the agents that want it at each interval (`wf_interval_secs`), by entries in their pipelines' inputs."""
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
-
-import structlog
 
 from bus.codec import encode
 from bus.connection import Connection
@@ -13,7 +12,7 @@ from bus.timer import tick
 from pipelines.plan import Plan, Timer
 from worker.waiting import wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 AGAIN_S = 5.0    # after the server refused a tick, as one does that is out of memory
 SHORTLY_S = 0.001   # after an interval's end, so that it is over by the server's clock too
 
@@ -51,6 +50,6 @@ class Timers:
         try:
             left_ms = await tick(self._connection, uid, timer.agent.alias, timer.interval_ms, data)
         except BusRefused as error:
-            log.warning("timer_refused", pipeline=uid, agent=timer.agent.alias, reason=str(error))
+            log.warning("timer_refused", extra={"pipeline": uid, "agent": timer.agent.alias, "reason": str(error)})
             return min(AGAIN_S, timer.interval_ms / 1000)
         return left_ms / 1000 + SHORTLY_S

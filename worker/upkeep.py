@@ -1,15 +1,14 @@
 """What a group does to its stores beside batches. Each runs in the database thread, in transactions of its own."""
+import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
-
-import structlog
 
 from memory.errors import StoreBroken, StoreDamaged
 from memory.sqlite.connection import translated
 from memory.sqlite.pending import Pending
 from memory.stores import OpenStores
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
@@ -26,7 +25,7 @@ def take_over_former(stores: OpenStores, names: Sequence[str], epoch: int) -> tu
         try:
             stores.take_over(name, epoch)
         except StoreBroken as error:
-            log.warning("former_store_left_out", memory_id=name, reason=str(error))
+            log.warning("former_store_left_out", extra={"memory_id": name, "reason": str(error)})
             continue
         found.append(name)
     return tuple(found)

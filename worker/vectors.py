@@ -1,11 +1,10 @@
 """Makes the vectors of a group's stores, in the background: writes never wait for it, nor it for more than a few of them."""
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
-
-import structlog
 
 from memory.embedding.embedder import Embedder
 from memory.embedding.loading import other_model
@@ -18,7 +17,7 @@ from memory.vectoring import NOTHING, Look, Task, keep, look, make, next_task, r
 from pipelines.plan import Plan
 from worker.surroundings import Surroundings
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 GATHER_S = 0.25                         # for what is written meanwhile: fewer commits, and it is found soon enough
 FEWEST, MOST = 8, 512                   # texts at once
@@ -72,7 +71,7 @@ class VectorMaker:
                 await self._woken.wait()
                 await asyncio.sleep(GATHER_S)
         except StoreFenced:
-            log.warning("vectors_left", stores=self._stores)
+            log.warning("vectors_left", extra={"stores": self._stores})
 
     @property
     def _concerned(self) -> bool:
@@ -144,7 +143,7 @@ class VectorMaker:
 
     def _tell(self, fault: str) -> None:
         if fault and fault != self.fault:
-            log.warning("vectors_wait", reason=fault, stores=self._stores)
+            log.warning("vectors_wait", extra={"reason": fault, "stores": self._stores})
         self.fault = fault
 
 

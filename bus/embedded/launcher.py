@@ -5,6 +5,7 @@ holds the lock for as long as it lives, so a free lock means that there is no se
 """
 
 import asyncio
+import logging
 import subprocess
 import threading
 import time
@@ -12,8 +13,6 @@ from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
-
-import structlog
 
 from bus.embedded.backoff import Backoff
 from bus.embedded.binary import find_binary
@@ -28,7 +27,7 @@ __all__ = ["EmbeddedServer", "socket_of"]
 RETRY_S = 0.02  # between two looks while a server comes up
 WATCH_S = 0.1  # between two looks at a server that is up
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 # Something that waits: it yields seconds, which start() sleeps and supervise() awaits.
 Steps = Generator[float, None, None]
@@ -116,7 +115,8 @@ class EmbeddedServer:
                 continue
             delay_s = self._backoff.delay_s(self._take_life_s())
             exit_code = self._process.returncode if self._process else None
-            log.warning("embedded_server_gone", launched=self.launched, exit_code=exit_code, retry_in_s=delay_s)
+            log.warning("embedded_server_gone", extra={
+                "launched": self.launched, "exit_code": exit_code, "retry_in_s": delay_s})
             await asyncio.sleep(delay_s)
             if not self._stopping:
                 await self._join_again()
@@ -130,14 +130,14 @@ class EmbeddedServer:
         process, self._process = self._process, None
         if process is not None:
             end(process, grace_s)
-            log.info("embedded_server_stopped", pid=process.pid, exit_code=process.returncode)
+            log.info("embedded_server_stopped", extra={"pid": process.pid, "exit_code": process.returncode})
 
     async def _join_again(self) -> None:
         try:
             with closing(self._join()) as steps:
                 await self._walk(steps)
         except EmbeddedServerError as error:
-            log.error("embedded_server_not_back", error=type(error).__name__, reason=str(error))
+            log.error("embedded_server_not_back", extra={"error": type(error).__name__, "reason": str(error)})
 
     async def _walk(self, steps: Steps) -> None:
         for pause_s in steps:
@@ -188,7 +188,8 @@ class EmbeddedServer:
             self._log_start = size_of(self._log_path)
             command = [str(self._binary), *options(self._folder, self._socket)]
             process = spawn(command, self._log_path, keep=lock.descriptor, with_parent=self._with_parent)
-        log.info("embedded_server_launched", pid=process.pid, binary=str(self._binary), folder=str(self._folder))
+        log.info("embedded_server_launched", extra={
+            "pid": process.pid, "binary": str(self._binary), "folder": str(self._folder)})
         return process
 
     def _until_ready(self, process: subprocess.Popen[bytes]) -> Steps:
@@ -213,7 +214,7 @@ class EmbeddedServer:
 
     def _note_ready(self, path: Path | None, pid: int | None) -> None:
         self._socket, self._pid, self._ready_at = path, pid, time.monotonic()
-        log.info("embedded_server_ready", launched=self.launched, pid=pid, socket=str(path))
+        log.info("embedded_server_ready", extra={"launched": self.launched, "pid": pid, "socket": str(path)})
 
     def _is_gone(self) -> bool:
         """Whether there is no server that we joined. The lock tells of another's, for it dies with it."""

@@ -11,7 +11,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from cli.chat.seen import Seen
-from cli.output import escaped
+from cli.escaping import escaped
 from cli.readable import short
 
 QUIT = "/quit"

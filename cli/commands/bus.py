@@ -8,4 +8,4 @@ def bus(*, as_json: JsonLog = False) -> None:
     """Run the embedded bus alone."""
     if settled(lambda settings: settings.bus.url):
         fail("another bus is configured (bus.url), so there is none to run; start `memrelay worker` and `memrelay web`")
-    serve("bus", as_json=as_json)
+    serve(with_bus=True, as_json=as_json)

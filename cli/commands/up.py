@@ -1,4 +1,5 @@
 """`memrelay up`: everything in one process, with the sample pipeline to try."""
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -10,9 +11,12 @@ from cli.composition import bus_name
 from cli.deployment import deploy, read_bundle
 from cli.options import JsonLog
 from cli.output import print_json
-from cli.process import serve
+from cli.process import Service, serve
 from cli.settings import Settings
+from cli.web_servers import make_web
+from cli.workers import make_worker
 from memory.catalog import Catalog
+from web.service import WebServer
 
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "pipelines" / "memory_test.json"
 
@@ -36,10 +40,12 @@ Ctrl-C ends it; what was said and stored is kept.
 
 def up(*, as_json: JsonLog = False) -> None:
     """Start the embedded bus, a worker and the web server, deploy the sample pipeline, and say what to try."""
-    serve("bus", "worker", "web", prepare=partial(_deploy_sample, as_json=as_json), as_json=as_json)
+    # In this order they end: what still waits for an answer over HTTP gets it from the worker.
+    serve(make_web, make_worker, with_bus=True, prepare=partial(_deploy_sample, as_json=as_json), as_json=as_json)
 
 
-async def _deploy_sample(settings: Settings, url: str, *, as_json: bool) -> None:
+async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_json: bool) -> None:
+    url = next(service.url for service in services if isinstance(service, WebServer))
     async with Catalog(settings.memory.root) as catalog:
         there = [one for one in await catalog.active() if one.name == "memory_test"]
     # One that is in service stays as it is: it may have been edited.

@@ -1,8 +1,9 @@
 """`memrelay web`: webhooks, the API and the page, on the configured bus or the embedded one that runs."""
 from cli.options import JsonLog
 from cli.process import serve
+from cli.web_servers import make_web
 
 
 def web(*, as_json: JsonLog = False) -> None:
     """Serve HTTP: webhooks, the API and the page at /."""
-    serve("web", as_json=as_json)
+    serve(make_web, as_json=as_json)

@@ -1,8 +1,9 @@
 """`memrelay worker`: serves the deployed pipelines, on the configured bus or the embedded one that runs."""
 from cli.options import JsonLog
 from cli.process import serve
+from cli.workers import make_worker
 
 
 def worker(*, as_json: JsonLog = False) -> None:
     """Serve the deployed pipelines until it is told to end (SIGTERM, Ctrl-C)."""
-    serve("worker", as_json=as_json)
+    serve(make_worker, as_json=as_json)

@@ -1,15 +1,14 @@
 """The one way in for new records, under blocks and operations. They are never deduplicated here; they accumulate (seed 000)."""
-from typing import NamedTuple
-
 import orjson
+from msgspec import Struct
 
 from memory.record import PLAIN, Further
 from memory.sqlite.store import Transaction
 from memory.sqlite.versions import State
 
 
-class WriteInput(NamedTuple):
-    """A record to be. `now_ms` is Unix ms. A named tuple, for the reason that Message is one."""
+class WriteInput(Struct, frozen=True, gc=False):
+    """A record to be. `now_ms` is Unix ms. A struct, for the reason that Message is one."""
 
     guid: str
     scope: str

@@ -1,6 +1,8 @@
 """The registry: every file that declares a block is found, and a name is used once."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 import blocks
 from blocks.contract import Block, BlockArgs
-from blocks.registry import all_blocks, block, register
+from blocks.registry import all_blocks, block, find_block, register
 
 FOLDER = Path(blocks.__path__[0])
 NAMED = {"regex_match", "regex_filter", "chat_agent", "viewer_agent", "add_1"}
@@ -30,6 +32,24 @@ def test_every_file_that_declares_a_block_is_found() -> None:
 
     assert all_blocks().keys() >= {name for _, name in found} >= NAMED | MEMORY
     assert all(file == name for file, name in found)
+
+
+def test_a_block_is_found_by_its_name_alone() -> None:
+    assert all(find_block(name) is found for name, found in all_blocks().items())
+    for unknown in ("", "nonsense", "contract", "memory.write", "../memory_write", "memory_write\n", "a" * 100_000):
+        assert find_block(unknown) is None
+
+
+def test_a_bundle_loads_the_blocks_that_it_names_and_no_others() -> None:
+    program = ("import sys; from pathlib import Path; from pipelines.check import check\n"
+               "assert check(Path('pipelines/memory_test.json').read_bytes()).bundle; print(*sys.modules)")
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER.parent, capture_output=True, text=True, check=True,
+                          timeout=120)
+
+    loaded = {name.removeprefix("blocks.") for name in done.stdout.split() if name.startswith("blocks.")}
+    assert loaded >= MEMORY
+    assert not loaded & {"add_1", "memory_entry_write", "knowledge_search"}
 
 
 def test_the_documented_blocks_are_there() -> None:

@@ -14,8 +14,8 @@ from cli.main import COMMANDS, NAME, make_app
 from tests.cli.terminal import Terminal
 from tests.support.program import COMMAND, Program
 
-HEAVY = {"pydantic", "yaml", "aiohttp", "apsw", "aiosqlite", "asyncio", "uvloop", "prompt_toolkit", "rich", "structlog", "re2",
-         "jinja2", "msgspec", "orjson", "hiredis"}
+HEAVY = {"pydantic", "yaml", "aiohttp", "apsw", "aiosqlite", "asyncio", "uvloop", "prompt_toolkit", "rich", "re2", "jinja2",
+         "msgspec", "orjson", "hiredis"}
 LOADED = """
 import sys
 from cli.main import main

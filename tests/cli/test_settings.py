@@ -179,17 +179,17 @@ def test_settings_cannot_be_changed() -> None:
 
 
 LOG_PROGRAM = """
-import structlog
+import logging
 from cli.logs import configure_logging
 from cli.settings import Settings
 log = Settings.model_validate({"log": {"level": "warning", "format": "FORMAT"}}).log
 configure_logging(log.level, log.format)
-structlog.get_logger().info("too_quiet")
+logging.getLogger().info("too_quiet")
 try:
     secret = "s3cret"
     raise OSError("disk full")
 except OSError:
-    structlog.get_logger().exception("write_failed", guid="g1")
+    logging.getLogger().exception("write_failed", extra={"guid": "g1"})
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 import memory.operations
-from memory.operation import Access, Context, Operation, all_operations, operation
+from memory.operation import Access, Context, Operation, all_operations, find_operation, operation
 from memory.operations.records_get import GetRecord
 
 BENEATH = {"records_write", "records_read", "entries_write"}   # what operations and blocks call, and no face by its name
@@ -30,6 +30,12 @@ def test_every_file_of_operations_declares_the_operation_of_its_name() -> None:
     names = {module.name for module in pkgutil.iter_modules(memory.operations.__path__)}
 
     assert {name.replace("_", ".", 1) for name in names - BENEATH} == all_operations().keys()
+
+
+def test_an_operation_is_found_by_its_name_alone() -> None:
+    assert all(find_operation(declared.name) is declared for declared in EVERY)
+    for unknown in ("", "records", "records.nonsense", "records_write", "records.write", "records.get.get", "a" * 100_000):
+        assert find_operation(unknown) is None
 
 
 @pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)

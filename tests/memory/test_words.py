@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.words import BREAK, in_letters, parts_of, taken_apart, tokens
+from memory.words import _ASCII_PLACES, BREAK, _has_ascii_places, in_letters, parts_of, taken_apart, tokens
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 WORDY = st.text("aBé日のไ้가9_-. ﾊﾞ", max_size=30)
@@ -20,6 +20,11 @@ def test_words_are_those_of_the_index(text: str) -> None:
     index.execute("INSERT INTO t(x) VALUES (?)", (text,))
 
     assert tokens(text) == [term for term, in index.execute("SELECT term FROM v ORDER BY offset")]
+
+
+@given(st.text("aBC09_. -\x00\x7f", max_size=12) | st.text(st.characters(max_codepoint=127)))
+def test_the_kinds_of_characters_tell_whether_a_word_is_taken_apart(text: str) -> None:
+    assert _has_ascii_places(text) == (_ASCII_PLACES.search(text) is not None)
 
 
 def test_every_character_is_a_part_of_the_same_words_as_in_the_index() -> None:
