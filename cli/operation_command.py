@@ -41,7 +41,7 @@ def command_for(operation: Operation) -> Callable[..., None]:
         call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, idempotency_key)
         run(lambda settings: _perform(settings, pipeline, call, wait, as_json=as_json))
 
-    fields = sorted(schema["properties"].items(), key=lambda field: field[0] not in required)
+    fields = sorted(schema["properties"].items(), key=lambda field: (field[0] not in required, field[0] != "query"))
     parameters = [_parameter("pipeline", Pipeline),
                   *[_field(name, told, is_required=name in required) for name, told in fields],
                   _parameter("store", Store, ""), *[_parameter("idempotency_key", Key, "")] * operation.mutates,
@@ -55,9 +55,9 @@ def command_for(operation: Operation) -> Callable[..., None]:
 def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
     """An argument, or an option that says nothing where it is not given."""
     kind = TYPES.get(json_type(told), str)
-    if is_required:
+    if is_required or name == "query":   # what is looked for needs no flag, where one may also look for nothing
         argument = typer.Argument(metavar=name.upper(), help=told["description"], show_default=False)
-        return _parameter(name, Annotated[kind, argument])
+        return _parameter(name, Annotated[kind, argument], *[None] * (not is_required))
     text = told["description"] + " Several times for several." * (kind == list[str])
     flag = f"--{name.replace('_', '-')}"
     if kind is bool:

@@ -114,6 +114,9 @@ def bound_input(operation: Operation, given: tuple[Any, ...], named: dict[str, A
     return values
 
 
+SAME_VERB = {"write": "create"}   # said of records and entries by the blocks, and by those who read of them
+
+
 class Noun(Generic[Bound]):
     """The operations on one noun as methods: `noun.create(...)`. A face for Python gives what each of them is."""
 
@@ -124,7 +127,7 @@ class Noun(Generic[Bound]):
 
     def __getattr__(self, verb: str) -> Bound:
         """Raises AttributeError with the verbs that there are; `import_` is import, which is a word of Python's."""
-        verb = verb.removesuffix("_")
+        verb = SAME_VERB.get(verb, verb.removesuffix("_"))
         if verb.startswith("_") or verb not in self._bound:
             raise AttributeError(f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}")
         return self._bound[verb]

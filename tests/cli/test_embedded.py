@@ -34,6 +34,13 @@ def test_the_life_of_a_record(tmp_path: Path) -> None:
     assert_sound(file)
 
 
+def test_to_write_a_record_is_to_create_it(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db") as store:
+        made = store.records.write("tea", tags=["a"])
+
+        assert store.records.list().items == (made,)
+
+
 def test_a_history_is_kept_and_what_is_over_is_deleted_when_the_file_is_opened(tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     with open_store(file, actor="ada") as store:

@@ -79,5 +79,15 @@ def test_every_operation_is_a_command_with_each_of_its_fields(program: Program, 
     schema = operation.adapter.json_schema()
 
     for name in schema["properties"]:
-        assert (f" {name.upper()} " if name in schema.get("required", []) else f"--{name.replace('_', '-')}") in told
+        is_argument = name == "query" or name in schema.get("required", [])
+        assert (f" {name.upper()} " if is_argument else f"--{name.replace('_', '-')}") in told
     assert ("--idempotency-key" in told) is operation.mutates
+
+
+def test_knowledge_is_looked_for_with_a_query_and_without(program: Program) -> None:
+    (memory,) = program.run("memories", "create", "memory_test", "customer").lines
+    (entry,) = program.run("entries", "create", "memory_test", memory["id"], "Ada likes tea").lines
+
+    for words in (["tea"], []):
+        (found,) = program.run("knowledge", "search", "memory_test", *words, "--memory-ids", memory["id"]).lines
+        assert [one["entry_id"] for one in found["results"]] == [entry["id"]]
