@@ -12,6 +12,7 @@ class Forms(NamedTuple):
     finite: frozenset[str]    # of the past, and no participle
     timeless: frozenset[str]  # verbs whose past is as their present
     participles: frozenset[str]
+    plurals: frozenset[str]   # of nouns
     verbs: dict[str, list[str]]   # of each verb its past, and its participle where that differs
 
 
@@ -20,10 +21,11 @@ def _irregular() -> Forms:
     verbs = [row for row in rows if row[0] != "+" and len(row) > 1]
     base = {form: row[0] for row in verbs for form in row[1:]}
     base |= {form: row[1] for row in rows if row[0] == "+" for form in row[2:]}
+    plurals = frozenset(form for row in rows if row[0] == "+" for form in row[2:])
     timeless = frozenset(row[0] for row in verbs if row[1] == row[0])
     past = frozenset(row[1] for row in verbs) - timeless
     finite = frozenset(row[1] for row in verbs if len(row) > 2 and row[2] != row[1])
-    return Forms(base, past, finite, timeless, frozenset(row[-1] for row in verbs), {row[0]: row[1:] for row in verbs})
+    return Forms(base, past, finite, timeless, frozenset(row[-1] for row in verbs), plurals, {row[0]: row[1:] for row in verbs})
 
 
 FORMS = _irregular()

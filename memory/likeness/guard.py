@@ -2,6 +2,8 @@
 from collections.abc import Callable
 
 from memory.likeness import grammar
+from memory.likeness.forms import FORMS
+from memory.likeness.inflection import with_s
 from memory.likeness.lexicon import stems_of
 from memory.likeness.matching import Match
 from memory.likeness.order import WISHES, roles_differ
@@ -18,7 +20,14 @@ def _numbers(one: Reading, other: Reading, match: Match) -> bool:
     """Also what is counted, and the unit."""
     return any(word.number for word in (*match.left, *match.right)) or (
         any(word.counted for word in match.left) and any(word.counted for word in match.right)) or (
-        _counts_moved(one, other, match))
+        _counts_moved(one, other, match)) or any(
+        one.words[a].single != other.words[b].single and _several(one.words[a], other.words[b]) for a, b in match.pairs)
+
+
+def _several(word: Word, other: Word) -> bool:
+    """Whether there is one of it in one text, and several in the other: a cat, cats."""
+    one, more = (word.text, other.text) if word.single else (other.text, word.text)
+    return more in FORMS.plurals or more == with_s(one)
 
 
 def _counts_moved(one: Reading, other: Reading, match: Match) -> bool:
@@ -39,8 +48,11 @@ def _names(one: Reading, other: Reading, match: Match) -> bool:
 
 def _negations(one: Reading, other: Reading, match: Match) -> bool:
     """A word that is turned round makes up for a negation."""
+    pairs = [(one.words[a], other.words[b]) for a, b in match.pairs] if one.negations or other.negations else []
+    if any(word.denied != near.denied and word.known.stem in _SAYING for word, near in pairs):   # who did not say that it is so
+        return True
     if one.joins and other.joins:
-        denied = [(one.words[a].denied, other.words[b].denied) for a, b in match.pairs]
+        denied = [(word.denied, near.denied) for word, near in pairs]
         if (True, False) in denied and (False, True) in denied:   # not with Ann but with Bob
             return True
     return one.negations != other.negations if not match.turned else abs(one.negations - other.negations) != match.turned
@@ -150,6 +162,7 @@ def _heavy(words: tuple[Word, ...], needs: frozenset[str]) -> list[Word]:
 _BOUNDS = {"signal:at-most", "signal:at-least"}   # what is bounded must be within
 _PERMITTING = {"mode:must", "mode:may", "mode:can", "mode:should"}
 _SPANS = stems_of(("timeout", "expire"))
+_SAYING = stems_of(grammar.SAYING)
 _ASKING = stems_of(("user", "customer", "client"))
 _ANSWERING, _ANSWERS = stems_of(grammar.ANSWERING), stems_of(grammar.ANSWERS)
 _DOERS = frozenset(("founder", "cofounder", "author", "creator", "inventor", "writer", "designer", "composer", "architect"))

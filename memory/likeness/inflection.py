@@ -14,10 +14,11 @@ def forms_of(verb: str, irregular: Mapping[str, Sequence[str]]) -> Forms:
     if verb in ("be", "have"):
         return BE if verb == "be" else HAVE
     past = list(irregular.get(verb, ())) or [_past(verb)]
-    return (verb,), (_third(verb),), (past[0],), (past[-1],), (_continuous(verb),)
+    return (verb,), (with_s(verb),), (past[0],), (past[-1],), (_continuous(verb),)
 
 
-def _third(verb: str) -> str:
+def with_s(verb: str) -> str:
+    """The third person of a verb, or the plural of a noun: tries, boxes."""
     if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
         return verb + "es"
     return verb[:-1] + "ies" if verb[-1] == "y" and verb[-2:-1] not in _VOWELS else verb + "s"

@@ -30,4 +30,9 @@ def plain(text: str) -> str:
 
     Nothing within a word goes, nor a sign before a number, a symbol or a question mark: 1.5 is not 15, -3 not 3, < not >.
     """
-    return " ".join(_LOOSE.sub(" ", one_form(text).casefold()).split())
+    return " ".join(map(_lower, _LOOSE.sub(" ", one_form(text)).split()))
+
+
+def _lower(word: str) -> str:
+    """Without case, but for an option of one letter: -v and -V are two."""
+    return word if word[0] == "-" and len(word) == 2 else word.casefold()

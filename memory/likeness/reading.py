@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memory.likeness import grammar
-from memory.likeness.figures import with_numbers
+from memory.likeness.figures import WEAK, with_numbers
 from memory.likeness.forms import FORMS
 from memory.likeness.lexicon import PHRASES, Known, known, stems_of
 from memory.likeness.phrases import HAVING
@@ -28,6 +28,7 @@ class Word(NamedTuple):
     unsaid: str       # verb, deed, noun or class, where it may be left out beside an `is` or a `has`; or ""
     past: bool        # a verb in the past
     being: bool       # after a form of be
+    single: bool      # after `a` or `one`: a cat is no cats
     counted: bool     # after a number: its unit, or what there are so many of
     denied: bool      # the first after a negation: not with Bob
 
@@ -181,7 +182,7 @@ class _Reader:
                                                                                 passive=self._beside_be(at))
         counted = self._before(at)[:1] == "#" and text[0] != "#"
         self.words.append(Word(text, what, marker, piece.name, piece.head, light, unsaid, self._past(text, at),
-                               self._beside_be(at, _PASSIVE), counted, self._denied))
+                               self._beside_be(at, _PASSIVE), self._single(at), counted, self._denied))
         self._filled, self._denied = True, False
 
     def _past(self, text: str, at: int) -> bool:
@@ -194,6 +195,11 @@ class _Reader:
         if at and self._pieces[at - 1].owner:   # her preferred channel
             return False
         return bool(before) and self._after(at) != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
+
+    def _single(self, at: int) -> bool:
+        """Whether there is one of it: a cat, a black cat; and not the first word of a cat food."""
+        article = self._before(at) if self._before(at) in _ONE or at < 2 else self._pieces[at - 2].text
+        return article in _ONE and (self._after(at) in grammar.SMALL or not self._after(at))
 
     def _before(self, at: int) -> str:
         return self._pieces[at - 1].text if at else ""
@@ -216,6 +222,7 @@ def _singular(text: str, before: str) -> str:
 
 
 _DROPPED = ("a", "an", "the")
+_ONE = ("a", "an", WEAK)
 _BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
 _EVERY = ("every", "each")
 _LIGHT = stems_of(grammar.LIGHT)
