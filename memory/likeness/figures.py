@@ -21,6 +21,7 @@ _SAYING = frozenset((*_WORDS["ordinal"], *_NUMBERS, *_SCALES, *_MONTHS, *_DAYS, 
                      *_CURRENCIES, *_SPANS, "second", "one", "noon", "midday", "midnight", "am", "pm"))
 _BEFORE_SECOND = frozenset(("the", "his", "her", "our", "my", "their", "its"))
 _BEFORE_TIME = ("at", "from", "until", "till", "by", "is", "for", "before", "after", "around", "about", "to", "of")
+_BEFORE_HOUR = ("at", "from", "until", "till")
 _HALVES = {"am": 0, "pm": 12, "morning": 0, "afternoon": 12, "evening": 12}
 _ROUND = frozenset(str(number) for number in range(20, 100, 10))
 _SMALL = frozenset(map(str, range(1, 10)))
@@ -162,13 +163,24 @@ def _clock(pieces: list[Piece]) -> list[Piece]:
         time = before if before[:2] == "#t" else f"#t{int(before[1:]):02}:00" if _is_hour(before) and clock else ""
         if time and clock:
             found[-1] = Piece(_shifted(time, half))
-        elif half is not None and len(found) > 2 and found[-3].text[:2] == "#t" and (before, found[-2].text) == ("the", "in"):
-            found[-3:] = [Piece(_shifted(found[-3].text, half))]
+        elif half is not None and (hour := _hour_before_half(found)):
+            found[-3:] = [Piece(_shifted(hour, half))]
         elif piece.text in ("noon", "midday", "midnight") and at and pieces[at - 1].text in _BEFORE_TIME:
             found.append(Piece("#t00:00" if piece.text == "midnight" else "#t12:00"))
         else:
             found.append(piece)
     return found
+
+
+def _hour_before_half(found: list[Piece]) -> str:
+    """The time before `in the` at the end: 7:30, at nine; "" for none."""
+    texts = ["", "", "", "", *(piece.text for piece in found)]
+    before, hour = texts[-4], texts[-3]
+    if texts[-2:] != ["in", "the"]:
+        return ""
+    if hour[:2] == "#t":
+        return hour
+    return f"#t{int(hour[1:]):02}:00" if before in _BEFORE_HOUR and _is_hour(hour) else ""
 
 
 def _is_hour(text: str) -> bool:

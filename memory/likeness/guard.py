@@ -98,6 +98,8 @@ def _tenses(one: Reading, other: Reading, match: Match) -> bool:
         return True
     if ("perfect" in a) != ("perfect" in b) and any((word if "perfect" in b else near).going for word, near in words):
         return True
+    if one.negations and other.negations and ("perfect" in a) != ("perfect" in b) and "has" not in a | b:
+        return not any(word.done and near.done for word, near in words)   # who does not smoke may have smoked
     if ("will" in a) == ("will" in b) or any(word.coming and near.coming for word, near in words):
         return False
     return bool((b if "will" in a else a) & {"past", "perfect", "now"})

@@ -145,7 +145,14 @@ def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: 
     numbers = one.words[a[0]].number + one.words[b[0]].number
     if here[0] != here[1] or here != there or numbers == 1:
         return False
-    return numbers == 2 or any(a[0] < near[0] < b[0] and b[1] < near[1] < a[1] for near in pairs)
+    is_so = one.tenses == other.tenses == {"now"}
+    return numbers == 2 or any(a[0] < near[0] < b[0] and b[1] < near[1] < a[1] and not (is_so and _owns(one, other, near))
+                               for near in pairs)
+
+
+def _owns(one: Reading, other: Reading, near: Pair) -> bool:
+    """Whether it owns something in both texts, and so stands beside that: the CEO of Acme is Lena, Lena is Acme's CEO."""
+    return one.words[near[0]].marker == other.words[near[1]].marker == "of"
 
 
 def _markers(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Words that say something together, and what is read instead: `is fluent in` is speaks, `took place` is happened.
 
 A line of words/phrases.txt holds for each form of the verb that is marked in it with a ~, and its other side has the same form;
-one with a # at its end holds before a number.
+one with a # at its end holds before a number, one with *ing before a word that ends so.
 """
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -20,19 +20,23 @@ class Phrase(NamedTuple):
     instead: list[str]
     never_after: frozenset[str]          # words before it that make it say something else
     only_after: frozenset[str] = frozenset()   # of which one must stand before it; empty for any
-    before_number: bool = False
+    before: str = ""                     # `#` where it holds before a number, `ing` before a word that ends so
 
     def stands(self, texts: Sequence[str], at: int) -> bool:
         """Whether it does at that place."""
         end = at + len(self.words)
-        if texts[at:end] != self.words or (self.before_number and not (end < len(texts) and texts[end][0] in _FIGURES)):
+        if texts[at:end] != self.words or (self.before and not (end < len(texts) and self._follows(texts[end]))):
             return False
         before = texts[at - 1] if at else ""
         return before not in self.never_after and (not self.only_after or before in self.only_after)
 
+    def _follows(self, text: str) -> bool:
+        return text[0] in _FIGURES if self.before == "#" else text.endswith(self.before)
+
 
 Phrases = dict[str, list[Phrase]]   # by their first two words, or the one, the longest first
 _FIGURES = frozenset("0123456789$\u20ac\u00a3")
+_BEFORE = ("#", "*ing")
 _PAST, _PARTICIPLE = 2, 3   # places among the forms
 
 
@@ -51,7 +55,8 @@ def _forms(words: list[str], instead: list[str],
     """In each form of the verb. `reported` is a past, behind `has` a participle, and behind `is` no `was managed`."""
     verb = next((word[1:] for word in words if word[0] == "~"), "")
     if not verb:
-        yield Phrase([word for word in words if word != "#"], instead, frozenset(), before_number=words[-1] == "#")
+        before = words[-1].removeprefix("*") if words[-1] in _BEFORE else ""
+        yield Phrase(words[:-1] if before else words, instead, frozenset(), before=before)
         return
     other = next((word[1:] for word in instead if word[0] == "~"), "")
     others = forms_of(other, irregular) if other else ((),) * 5

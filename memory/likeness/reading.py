@@ -197,9 +197,10 @@ class _Reader:
         return bool(before) and self._after(at) != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
 
     def _single(self, at: int) -> bool:
-        """Whether there is one of it: a cat, a black cat; and not the first word of a cat food."""
+        """Whether there is one of it: a cat, a black cat; a cat called Rex; and not the first word of a cat food."""
         article = self._before(at) if self._before(at) in _ONE or at < 2 else self._pieces[at - 2].text
-        return article in _ONE and (self._after(at) in grammar.SMALL or not self._after(at))
+        return article in _ONE and (
+            self._after(at) in grammar.SMALL or not self._after(at) or _is_participle(self._after(at)))
 
     def _before(self, at: int) -> str:
         return self._pieces[at - 1].text if at else ""

@@ -9,6 +9,7 @@ from memory.likeness.reading import Reading, Word
 Pairs = Sequence[tuple[int, int]]   # the places of a word in the two texts
 
 _DOER = ("er", "or", "boss", "lead", "head", "chief", "coach")   # how nouns end that say who does it
+_NAMED = ("named", "called")
 _DONE_TO = stems_of(grammar.DONE_TO)
 
 
@@ -43,7 +44,8 @@ def doer_named_differs(named: Reading, told: Reading, pairs: Pairs) -> bool:
 def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pairs) -> bool:
     """Whether it is so with that verb."""
     done, does = passive.words[verb[0]], active.words[verb[1]]
-    if does.being or verb[1] == 0 or (active.tenses and does.text == done.text):   # has a dog named Rex
+    named = does.text == done.text or (does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].single)
+    if does.being or verb[1] == 0 or (active.tenses and named):   # has a dog named Rex
         return False
     back = {there: here for here, there in pairs}
     subject = back.get(verb[1] - 1)

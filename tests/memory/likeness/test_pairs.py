@@ -64,7 +64,7 @@ def test_of_a_readers_everyday_pairs_none_that_differ_are_skipped_and_recall_is_
     figures = measure(EVERYDAY, judge)
 
     assert figures.wrong == 0
-    assert figures.recall >= 0.81
+    assert figures.recall >= 0.85
 
 
 def test_the_coarser_embedder_is_as_precise() -> None:
