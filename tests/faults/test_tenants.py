@@ -44,6 +44,7 @@ MOMENT = re.compile(rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z|(?<=X-Request-Id: )\
 BODIES = (b"", b"/read", b'{"text": "/read"}', b'{"text": "/search name"}', b'{"text": "/write tea"}', b"{",
           b'{"content": "tea"}', b'{"query": "name"}', b"key=mr_x&next=/")
 AT_ONCE = 32
+AGAIN = 5   # times that two answers are asked for once more
 SEED = 24
 
 
@@ -162,8 +163,17 @@ def make_calls(world: World, count: int) -> set[int]:
             statuses |= {answer.status for pair, answer in zip(pairs, answers, strict=True)
                          if not pair.target.startswith("/ready")}   # 503 for a pipeline that is not seen
             for request, answer, ghost in zip(asked, answers[::2], answers[1::2], strict=True):
-                look_at(request, answer, ghost)
+                look_at(request, *asked_again(connection, request, answer, ghost))
     return statuses
+
+
+def asked_again(connection: Pipelining, request: Request, answer: Response, ghost: Response) -> tuple[Response, Response]:
+    """Both, which may differ since the caller's own pipeline is at work and a page tells it; a leak is there each time."""
+    for _ in range(AGAIN if request.method in ("GET", "HEAD") else 0):
+        if steady(answer) == steady(ghost):
+            break
+        answer, ghost = connection.ask([request, twin_of(request)])
+    return answer, ghost
 
 
 def look_at(request: Request, answer: Response, ghost: Response) -> None:
