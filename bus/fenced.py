@@ -6,7 +6,6 @@ together: no round trip is added, and many groups share one.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from bus.connection import Connection
@@ -67,7 +66,10 @@ class FencedWriter:
         while self._waiting and (size := size + self._waiting[0].size) <= MOST_BYTES:
             pieces.append(self._waiting.popleft())
         self._under_way, self._busy, count = pieces, True, sum(piece.replies for piece in pieces)
-        payload = b"".join((MULTI, *chain.from_iterable(piece.commands for piece in pieces), EXEC, self._watch))
+        commands = [MULTI]
+        for piece in pieces:
+            commands += piece.commands
+        payload = b"".join([*commands, EXEC, self._watch])
         done, watched = self._connection.send_together(payload, ((count + 2, count), (2, 0)))
         done.add_done_callback(self._done)
         watched.add_done_callback(self._watched)

@@ -1,12 +1,14 @@
 """What leaves for the bus: results, live copies, reports, acknowledgement and deletion of a batch, together and fenced."""
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 from bus.echo import Echo
 from bus.fenced import FencedWriter
-from bus.resp import PUBLISH, SwarmPen, head, pack
+from bus.resp import CRLF, PUBLISH, SwarmPen, head, pack
 from bus.wire import GROUP, input_key
 from worker.fanout import FanOut
 from worker.inputs import HEARD
@@ -63,13 +65,14 @@ class _Parcel:
         self.logged: list[bytes] = []
         self.live: list[bytes] = []   # what follows each PUBLISH
         self.reports: list[bytes] = []
-        self.entries: dict[str, list[bytes]] = {}
+        self.entries: defaultdict[str, list[bytes]] = defaultdict(list)
         self.size = 0   # bytes of the envelopes, a half of all
 
     def add(self, outcome: Outcome, report: dict[str, Any] | None) -> None:
         """What an input led to, who awaits it, and the end of its entry."""
         ident = outcome.id.encode()
-        logged, live = self._pen_of(outcome.uid).write(outcome.said_by.encode() or ident, outcome.said)
+        by = outcome.said_by.encode() if outcome.said_by else ident
+        logged, live = self._pen_of(outcome.uid).write(by, outcome.said)
         if outcome.heard:
             logged, live = logged[outcome.heard > HEARD:], live[outcome.heard >= HEARD:]
         self.logged += logged
@@ -78,7 +81,7 @@ class _Parcel:
         if report is not None:
             self.reports.append(publish(outcome.reply, report))
         if not outcome.origin:
-            self.entries.setdefault(outcome.uid, []).append(outcome.entry.encode() if outcome.entry else ident)
+            self.entries[outcome.uid].append(outcome.entry.encode() if outcome.entry else ident)
 
     def close(self) -> tuple[list[bytes], int]:
         """(the commands in pieces, how many they are). Who sends joins them, once: a batch's are half a megabyte."""
@@ -86,6 +89,15 @@ class _Parcel:
         pieces[1::2] = self.live
         pieces += self.reports
         for uid, idents in self.entries.items():
-            key, words = input_key(uid), b"".join([b"$%d\r\n%s\r\n" % (len(ident), ident) for ident in idents])
+            key, words = input_key(uid), _bulks(idents)
             pieces += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
         return self.logged + pieces, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
+
+
+def _bulks(words: Iterable[bytes]) -> bytes:
+    """Words of a command in any order: those of one length together, since to format a length costs ten times a join's share."""
+    packed = []
+    for size, alike in groupby(sorted(words, key=len), len):
+        before = b"$%d\r\n" % size
+        packed.append(before + (CRLF + before).join(alike) + CRLF)
+    return b"".join(packed)
