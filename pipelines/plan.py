@@ -1,11 +1,10 @@
 """A checked bundle, compiled for routing: who hears what is said on a swarm."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from blocks.contract import Agent, BlockArgs, Handle
 from blocks.patterns import PatternSet
-from bus.message import Message
 from pipelines.check import CheckedAgent, CheckedBundle
 from pipelines.senders import accepts
 
@@ -47,7 +46,10 @@ class Timer:
 
 
 class Audience:
-    """The stations on one swarm that accept one sender. Their patterns are matched together."""
+    """The stations on one swarm that accept one sender. Their patterns are matched together.
+
+    Where nobody is `choosy` all `stations` hear, else those that `of` tells.
+    """
 
     def __init__(self, stations: Sequence[Station]) -> None:
         """`stations` in the order of the bundle, which is the order in which they hear."""
@@ -73,6 +75,36 @@ class Audience:
 NOBODY = Audience([])
 
 
+class Audiences(dict[tuple[str, str], Audience]):
+    """By swarm and sender: who hears what that sender says there. Each is made when it is asked for first."""
+
+    def __init__(self, bundle: CheckedBundle, listening: Sequence[CheckedAgent], stations: Mapping[str, Station]) -> None:
+        """`listening` are the agents with a station, and `stations` theirs, by alias."""
+        names = [name.removeprefix("!") for agent in listening for name in agent.accepts]
+        self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
+        self._swarms, self._listening, self._stations = bundle.swarms, listening, stations
+
+    def __missing__(self, asked: tuple[str, str]) -> Audience:
+        """One that nobody asked for yet, or of a sender whom nobody names: these are all alike, and without number."""
+        swarm, sender = asked
+        known = (swarm, sender if sender in self._named else "")
+        audience = self.get(known)
+        if audience is None:
+            if swarm not in self._swarms:
+                return NOBODY
+            audience = self[known] = self._audience(swarm, sender)
+        return audience
+
+    def _audience(self, swarm: str, sender: str) -> Audience:
+        return Audience(
+            [
+                self._stations[agent.agent.alias]
+                for agent in self._listening
+                if agent.rec_swarm == swarm and accepts(agent.accepts, sender)
+            ]
+        )
+
+
 class Plan:
     """One version of one pipeline."""
 
@@ -88,10 +120,8 @@ class Plan:
         )
         self._voices = {agent.agent.alias: Voice(agent.agent, agent.send_swarm) for agent in bundle.agents if agent.is_voice}
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._stations]
-        names = [name.removeprefix("!") for agent in self._listening for name in agent.accepts]
-        self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
-        self._audiences: dict[tuple[str, str], Audience] = {}
         self.swarms = bundle.swarms
+        self.audiences = Audiences(bundle, self._listening, self._stations)
         self.private_names = {swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public}
         self.hears_public = self.public & {agent.rec_swarm for agent in self._listening}
         stores = dict.fromkeys(station.store for station in self._stations.values() if station.store)
@@ -112,30 +142,6 @@ class Plan:
     def hears(self, alias: str) -> str:
         """The swarm that an agent with a station listens to; "" for none."""
         return next(agent.rec_swarm for agent in self._listening if agent.agent.alias == alias)
-
-    def listeners(self, swarm: str, message: Message) -> Sequence[Station]:
-        """Who hears this, in the order of the bundle."""
-        audience = self._audiences.get((swarm, message.sender)) or self._other_audience(swarm, message.sender)
-        return audience.of(message.text) if audience.choosy else audience.stations
-
-    def _other_audience(self, swarm: str, sender: str) -> Audience:
-        """One that nobody asked for yet, or of a sender whom nobody names: these are all alike, and without number."""
-        known = (swarm, sender if sender in self._named else "")
-        audience = self._audiences.get(known)
-        if audience is None:
-            if swarm not in self.swarms:
-                return NOBODY
-            audience = self._audiences[known] = self._audience(swarm, sender)
-        return audience
-
-    def _audience(self, swarm: str, sender: str) -> Audience:
-        return Audience(
-            [
-                self._stations[agent.agent.alias]
-                for agent in self._listening
-                if agent.rec_swarm == swarm and accepts(agent.accepts, sender)
-            ]
-        )
 
 
 def _station(agent: CheckedAgent, public: Collection[str]) -> Station | None:

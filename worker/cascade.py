@@ -1,6 +1,6 @@
 """The cascade of one input: relays in memory, memory blocks inside one store's transaction, what leads further kept."""
 from blocks.contract import Call, Limits
-from bus.codec import encode
+from bus.codec import Envelope, encode, to_json
 from bus.message import Message
 from bus.public import in_public
 from memory.errors import Refused
@@ -39,9 +39,10 @@ class Cascade:
         else:
             self._say(work.swarm, work.message, work.hop)
             outcome.heard = work.heard
-        listeners, deliver = work.plan.listeners, self._deliver
+        audiences, deliver = work.plan.audiences, self._deliver
         for at, (swarm, message, hop) in enumerate(queue):
-            stations = listeners(swarm, message)
+            audience = audiences[swarm, message.sender]
+            stations = audience.of(message.text) if audience.choosy else audience.stations
             for station in stations:
                 deliver(station, swarm, message, hop)
             if not stations and (at or work.only):
@@ -82,7 +83,7 @@ class Cascade:
         said = outcome.said
         if hop > self._max_hops or len(said) > self._most:
             raise self._too_far(message, hop)
-        data = encode(message)
+        data = to_json(Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]   # as `encode` does
         outcome.size += len(data)
         said.append((swarm, data))
         self._queue.append((swarm, message, hop))

@@ -95,7 +95,7 @@ class _Parcel:
 
 
 def _bulks(words: Iterable[bytes]) -> bytes:
-    """Words of a command in any order: those of one length together, since to format a length costs ten times a join's share."""
+    """Words of a command in any order: those of one length together, since to format a length costs more than to join."""
     packed = []
     for size, alike in groupby(sorted(words, key=len), len):
         before = b"$%d\r\n" % size
