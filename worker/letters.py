@@ -4,11 +4,14 @@ A letter is what allows its replay. The owner, who alone runs it, takes it away 
 replay that comes back after a crash is known by its inbox row, and one that was asked for twice finds no letter any more.
 """
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from memory.dead_letters import DeadLetter, DeadLetters
 from worker.inputs import Work
 from worker.outcome import Outcome
+
+_entry = attrgetter("entry")
 
 
 class Lettered(NamedTuple):
@@ -20,7 +23,7 @@ class Lettered(NamedTuple):
 
 def once_each(work: Sequence[Work]) -> tuple[Sequence[Work], list[Work]]:
     """(what may run together, replays of an input that is among them: they come next, when its outcome is known)."""
-    if not any(one.entry for one in work):
+    if not any(map(_entry, work)):
         return work, []
     seen: set[tuple[str, str]] = set()
     together: list[Work] = []

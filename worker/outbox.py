@@ -17,7 +17,7 @@ from worker.outcome import Outcome, publish
 MOST_BYTES = 256 << 10   # of one parcel: a batch that says more leaves in several, each with its own acknowledgements.
 # Four buffers of twice that size are filled for each, and used again while they are small (`footprint.LARGE_BYTES`).
 
-Report = Callable[[Outcome], dict[str, Any] | None]
+Report = dict[str, Any] | None   # what the caller is told who awaits the end of a cascade; None while it goes on
 
 
 class Outbox:
@@ -32,16 +32,16 @@ class Outbox:
         self._writer, self._echo = writer, echo
         self._pen_of = cache(lambda uid: SwarmPen(uid, log_length))
 
-    def send(self, outcomes: Iterable[Outcome], report: Report, beside: Sequence[bytes] = (),
+    def send(self, outcomes: Sequence[Outcome], reports: Sequence[Report], beside: Sequence[bytes] = (),
              before: Iterable[bytes] = ()) -> list[asyncio.Future[Any]]:
         """Sends; returns what to await: till then the server may not have it.
 
-        The commands `before` lead the first MULTI, and those `beside` are in the last.
+        `reports` has one for each outcome. The commands `before` lead the first MULTI, and those `beside` are in the last.
         """
         sent, parcel = [], _Parcel(self._pen_of)
         parcel.logged += before
-        for outcome in outcomes:
-            parcel.add(outcome, report(outcome))
+        for outcome, report in zip(outcomes, reports, strict=True):
+            parcel.add(outcome, report)
             if parcel.size > MOST_BYTES:
                 sent.append(self._send(parcel))
                 parcel = _Parcel(self._pen_of)
@@ -68,7 +68,7 @@ class _Parcel:
         self.entries: defaultdict[str, list[bytes]] = defaultdict(list)
         self.size = 0   # bytes of the envelopes, a half of all
 
-    def add(self, outcome: Outcome, report: dict[str, Any] | None) -> None:
+    def add(self, outcome: Outcome, report: Report) -> None:
         """What an input led to, who awaits it, and the end of its entry."""
         ident = outcome.id.encode()
         by = outcome.said_by.encode() if outcome.said_by else ident

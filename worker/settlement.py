@@ -1,4 +1,5 @@
 """Cascades that go on in continuations: how far they have spread, who awaits their end, and what it is told."""
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +29,15 @@ class Settlements:
         unfinished.open.add(key)
         return unfinished.total
 
-    def settle(self, outcome: Outcome) -> dict[str, Any] | None:
-        """The whole report when the cascade has ended with this outcome; None while it goes on."""
+    def settle(self, outcomes: Sequence[Outcome]) -> list[dict[str, Any] | None]:
+        """Of each outcome the whole report, where the cascade has ended with it and somebody awaits that."""
+        unfinished, settled = self._unfinished, self._settled
+        return [settled(outcome) if outcome.reply or unfinished else None for outcome in outcomes]
+
+    def _settled(self, outcome: Outcome) -> dict[str, Any] | None:
         if outcome.put_off:
             return None
-        waiting = self._unfinished.get(f"{outcome.uid}/{outcome.root}") if self._unfinished else None
+        waiting = self._unfinished.get(f"{outcome.uid}/{outcome.root}")
         if waiting is None:
             return {"id": outcome.root, "settled": True, **outcome.report()} if outcome.reply else None
         waiting.open.discard(outcome.key)
