@@ -3,6 +3,8 @@ import re
 
 import orjson
 
+from memory.data import NUL
+
 MOST_STEPS = 16
 MOST_CHARACTERS = 1024
 _STEP = r'"(?:[^"\\]|\\.)*"|[^."]+'
@@ -19,4 +21,4 @@ def steps_of(field: str) -> tuple[str, ...] | None:
         "".join(found).encode()
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    return found if len(found) <= MOST_STEPS and "\0" not in "".join(found) else None
+    return found if len(found) <= MOST_STEPS and NUL not in "".join(found) else None

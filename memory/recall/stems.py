@@ -1,4 +1,5 @@
 """Stems: words of one stem are found for each other. Made when a query is read: the index has the words as they are."""
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import Stemmer
@@ -48,13 +49,12 @@ class Stems:
             found[word] = count
         return found
 
-    def kin(self, word: str, vocabulary: "Vocabulary") -> dict[str, int]:
-        """The store's words that are forms of the same irregular word and have another stem, as `bought` is to `buying`, each
-        with the number of its records.
+    def kin(self, word: str, same: Container[str], vocabulary: "Vocabulary") -> dict[str, int]:
+        """The store's words that are forms of the same irregular word and not among the `same`, which are the spellings of
+        `word`, as `bought` is to `buying`: each with the number of its records.
         """
         base, *forms = self._families.get(self.root(word)) or [word]
         if not forms:
             return {}
         found = self.spellings(base, vocabulary) | {form: count for form in forms if (count := vocabulary.count(form))}
-        same = self.spellings(word, vocabulary)
         return {one: count for one, count in found.items() if one not in same}

@@ -51,8 +51,9 @@ def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) 
     for word in words[:MOST_TERMS - len(expressions)]:
         root = stems.root(word)
         if root not in found:
-            kin = stems.kin(word, vocabulary)
-            spellings = stems.spellings(word, vocabulary) | kin
+            same = stems.spellings(word, vocabulary)
+            kin = stems.kin(word, same, vocabulary)
+            spellings = same | kin
             found[root] = Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
     return list(found.values())
 
