@@ -3,6 +3,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from blocks.contract import Transient
@@ -22,6 +23,7 @@ from worker.errors import CascadeFault, told
 from worker.inputs import Call, Entry, Input, Work, as_it_was, from_entry
 from worker.limits import WorkerLimits
 from worker.outcome import Letter, Outcome, outcome_of
+from worker.quarantine import Quarantine
 from worker.repeats import digest_of, kept_id, known_by_id, refusal
 from worker.retries import PUT_OFF, PutOff, Retries, put_off
 
@@ -48,7 +50,7 @@ class Batch:
     """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again around it."""
 
     def __init__(self, work: Sequence[Work], limits: WorkerLimits, retries: Retries, *, settled: dict[str, list[str]],
-                 gone: Collection[str] = (), journal: bool = False, former: tuple[str, ...] = (),
+                 quarantine: Quarantine, gone: Collection[str] = (), journal: bool = False, former: tuple[str, ...] = (),
                  checkpoint: Checkpoint = lambda step: None) -> None:
         """`settled` are inputs per store that cannot come back, `gone` replays whose letter is there no more.
 
@@ -56,7 +58,7 @@ class Batch:
         comes back.
         """
         self._rest, self._limits, self._retries, self._settled, self._gone = work, limits, retries, settled, gone
-        self._journal, self._former, self._checkpoint = journal, former, checkpoint
+        self._quarantine, self._journal, self._former, self._checkpoint = quarantine, journal, former, checkpoint
         self._journaled: set[str] = set()   # an attempt is one, though a busy store may begin it several times
         self._result = BatchResult()
         self._told = False
@@ -109,7 +111,7 @@ class Batch:
         """(how many of the rest ran, what the next one raised). Commits what ran, unless one raised: then nothing changes."""
         outcomes: list[Outcome] = []
         try:
-            with translated("a store"):
+            with translated("a store"), self._company():
                 size = self._run_all(self._rest[:count], outcomes)
                 self._commit()
         except (StoreBusy, StoreBroken, StoreFenced):
@@ -132,6 +134,12 @@ class Batch:
 
     def _as_input(self, one: Work) -> Input:
         return from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+
+    def _company(self) -> AbstractContextManager[None]:
+        """Beside whom it runs: after a crash an input that was tried before is alone."""
+        one = self._rest[0]
+        suspect = self._journal and self._stores.get(one.plan.stores[0]).inbox.was_tried(one.key)
+        return self._quarantine.alone() if suspect else self._quarantine.beside()
 
     def _run_all(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
         """Runs inputs until one raises or enough is said; returns how many bytes were."""

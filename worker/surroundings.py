@@ -1,5 +1,5 @@
 """What the groups of a worker share."""
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memory.catalog import Catalog
 from memory.embedding.questions import Questions
@@ -7,6 +7,7 @@ from worker.batch import Checkpoint
 from worker.embedding import EmbeddingThread
 from worker.limits import WorkerLimits
 from worker.plans import PlanShelf
+from worker.quarantine import Quarantine
 from worker.tally import Tally
 from worker.watch import Watch
 
@@ -23,3 +24,4 @@ class Surroundings:
     watch: Watch
     embedding: EmbeddingThread
     questions: Questions
+    quarantine: Quarantine = field(default_factory=Quarantine)

@@ -75,6 +75,10 @@ class Inbox:
             "INSERT INTO attempts VALUES (?, 1) ON CONFLICT(id) DO UPDATE SET started = started + 1", (ident,))
         return int(self._connection.execute("SELECT started FROM attempts WHERE id = ?", (ident,)).get)
 
+    def was_tried(self, ident: str) -> bool:
+        """Whether an attempt of an input is journaled."""
+        return self._connection.execute("SELECT 1 FROM attempts WHERE id = ?", (ident,)).get is not None
+
     def clear_attempts(self) -> None:
         """Whatever was in flight has an outcome now."""
         self._connection.execute("DELETE FROM attempts")

@@ -12,6 +12,7 @@ from tests.support.house import House
 MESSAGES, ONE_IN = 600, 100
 FAILING = make_agent("keeper", "test_fails", {"memory_id": STORE}, hears="User")
 CRASHING = make_agent("keeper", "test_crashes", {"memory_id": STORE}, hears="User")
+SLOW = make_agent("keeper", "test_sleeps", {"memory_id": STORE}, hears="User")
 WITHOUT_MEMORY = make_agent("echo", "test_waits_without_memory", hears="User")
 WAYS = {
     "raises": (MINE, "RuntimeError: stepped on a mine"),
@@ -91,3 +92,22 @@ def test_a_block_that_ends_the_process_is_given_up_after_its_attempts_and_nothin
         assert_unharmed(house, uid, texts)
         assert_unharmed(house, beside, harmless)
         print(f"the worker was started again {restarts} times for {len(bad) + 1} messages that ended it")
+
+
+@pytest.mark.timeout(180)
+def test_what_is_under_way_whenever_another_ends_the_process_is_not_given_up_with_it() -> None:
+    slow, bombs, restarts = make_uid(), [make_uid() for _ in range(3)], 0
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(slow, SLOW), *(make_bundle(uid, CRASHING) for uid in bombs)]).stop()
+        house.client.enter_together(slow, ["1", "2"])
+        bad = [house.client.enter(uid, BOMB) for uid in bombs]
+        worker = house.start_worker(ready=False)
+        while not worker.lives_until(lambda: is_quiet(house, slow, *bombs), 30):
+            restarts += 1
+            assert restarts <= len(bombs) * 3 + 1, "it goes on and on"
+            worker = house.start_worker(ready=False)
+
+        assert [[letter.id for letter in house.dead_letters(uid)] for uid in bombs] == [[ident] for ident in bad]
+        assert not house.dead_letters(slow)
+        assert_unharmed(house, slow, ["1", "2"])
+        print(f"the worker was started again {restarts} times beside two messages that harm nobody")

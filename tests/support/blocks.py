@@ -3,6 +3,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from bus.message import Message
 MINE, BOMB, EXIT, GLUTTON = "mine", "bomb", "exit", "glutton"   # what the texts hold that set them off
 UNTIL = " until "   # TEXT until COUNT FILE: not before FILE<alias> has so many bytes; each try adds one
 PIECE = 32 << 20
+NAP_S = 0.4   # longer than a worker takes from its first attempt to a bomb, shorter than it waits for what hangs
 
 
 class Speechless(Exception):
@@ -44,6 +46,13 @@ def crashes(call: Call, args: NewRecordArgs) -> Message:
     answer = memory_write(call, args)
     if BOMB in call.text:
         os.kill(os.getpid(), signal.SIGKILL)
+    return answer
+
+
+def sleeps(call: Call, args: NewRecordArgs) -> Message:
+    """Writes as memory_write does, and then takes its time."""
+    answer = memory_write(call, args)
+    time.sleep(NAP_S)
     return answer
 
 
@@ -105,6 +114,7 @@ def register_test_blocks() -> None:
     """Only in a worker's own process: here they would stand in the schema and in the documents' tests."""
     block("test_fails", NewRecordArgs)(fails)
     block("test_crashes", NewRecordArgs)(crashes)
+    block("test_sleeps", NewRecordArgs)(sleeps)
     block("test_waits", NewRecordArgs)(waits)
     block("test_waits_then_crashes", NewRecordArgs)(waits_then_crashes)
     block("test_waits_without_memory", BlockArgs)(waits_without_memory)

@@ -16,6 +16,7 @@ from worker.batch import Batch
 from worker.inputs import HEARD, Entry
 from worker.limits import WorkerLimits
 from worker.outcome import Outcome
+from worker.quarantine import Quarantine
 from worker.retries import Retries
 
 DATA = encode(say("User", "me", "/write tea", username="User", now_ms=1_700_000_000_000))
@@ -31,7 +32,7 @@ def make_plan(user: str = "User", *public: str) -> Plan:
 
 
 def make_batch(*entries: Entry, journal: bool = False) -> Batch:
-    return Batch(entries, WorkerLimits(), Retries(WorkerLimits(), {}, 0), settled={}, journal=journal)
+    return Batch(entries, WorkerLimits(), Retries(WorkerLimits(), {}, 0), settled={}, quarantine=Quarantine(), journal=journal)
 
 
 def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") -> Outcome:

@@ -1,0 +1,55 @@
+"""Quarantine: what may have ended the process before runs with nothing beside it, so that nothing else is blamed."""
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PATIENCE_S = 1.0   # for which others are held back by one that runs alone; they are not held up by a block that hangs
+
+
+class Quarantine:
+    """Who runs in a process, for its database threads.
+
+    After a crash what was in flight is tried again, group beside group, and an attempt without an outcome counts against its
+    message. The first may be the fault of any that ran; from the second on a message runs alone, and an end is its own.
+    """
+
+    def __init__(self) -> None:
+        """Nobody runs yet."""
+        self._changed = threading.Condition()
+        self._beside = 0   # batches that run
+        self._alone: object | None = None   # stands for the input that runs alone, or is about to
+        self._until_s = 0.0   # as time.monotonic() counts: when those held back go on in any case
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Runs beside others, when none has to be alone."""
+        with self._changed:
+            self._wait(lambda: self._alone is None)
+            self._beside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._beside -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Runs when no other does, and holds back those that come meanwhile."""
+        mine = object()
+        with self._changed:
+            self._wait(lambda: self._alone is None)
+            self._alone, self._until_s = mine, time.monotonic() + PATIENCE_S
+            self._wait(lambda: not self._beside)
+        try:
+            yield
+        finally:
+            with self._changed:
+                if self._alone is mine:
+                    self._alone = None
+                self._changed.notify_all()
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        """Until it is ready, or whoever runs alone has had its time."""
+        self._changed.wait_for(ready, max(0.0, self._until_s - time.monotonic()))
