@@ -21,7 +21,6 @@ def test_what_runs_alone_has_nothing_beside_it() -> None:
                 running.append(name)
                 time.sleep(0.000_1)   # the others come
                 seen.add(tuple(sorted(running)))
-
                 running.remove(name)
 
     with ThreadPoolExecutor(THREADS) as pool:
