@@ -136,6 +136,6 @@ def within_message(call: Call, said: Message) -> Message:
 
 def as_object(record: Record) -> dict[str, Any]:
     """A record in the shape of the seed's schema."""
-    tags = _NO_TAGS if record.tags == "[]" else orjson.loads(record.tags)
-    return {"guid": record.guid, "scope": record.scope, "kind": record.kind, "content": record.content,
-            "source": record.source, "tags": tags, "created_at": record.created_at, "updated_at": record.updated_at}
+    guid, scope, kind, content, source, tags, created_at, updated_at, _, _ = record   # at once, for there are many
+    return {"guid": guid, "scope": scope, "kind": kind, "content": content, "source": source,
+            "tags": _NO_TAGS if tags == "[]" else orjson.loads(tags), "created_at": created_at, "updated_at": updated_at}

@@ -62,6 +62,7 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
         raise StoreBroken(f"{path} is not a store of Memrelay; move it away for a new one, or `memrelay restore` a backup")
     connection.pragma("synchronous", "FULL")
     connection.pragma("temp_store", "MEMORY")
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)   # else a plan that may depend on a value is made anew for each
     _migrate(connection, path)
 
 

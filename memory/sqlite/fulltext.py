@@ -12,6 +12,7 @@ import apsw
 CONTENTS = "records_fts(records_fts, rowid, content) "
 PARTS = "parts_fts(parts_fts, rowid, content, parts) "
 NEW_CONTENTS = "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE "
+ANY_PARTS = "SELECT 1 FROM parts_fts_docsize LIMIT 1"
 NEW_PARTS = "INSERT INTO parts_fts(rowid, content, parts) SELECT row, content, parts FROM records WHERE parts IS NOT NULL AND "
 
 
@@ -24,12 +25,14 @@ class FullTextIndex:
         self._outdated: dict[int, tuple[str, str | None]] = {}   # row -> the content that is still indexed, and its parts
         self._changed: set[int] = set()       # rows to index again
         self.indexed = 0                      # the highest row that the index has
+        self.has_parts = False                # whether `parts_fts` has anything, or had: else a search need not look there
 
     def reset(self, last_row: int) -> None:
         """In step again, after a commit or a rollback."""
         self._outdated.clear()
         self._changed.clear()
         self.indexed = last_row
+        self.has_parts = self.has_parts or self._connection.execute(ANY_PARTS).get is not None
 
     def changed(self, row: int, old_content: str, old_parts: str | None) -> None:
         """The content of `row` is another now."""
@@ -54,6 +57,8 @@ class FullTextIndex:
 
     def catch_up(self, last_row: int) -> None:
         """Brings the index in step with rows up to `last_row`, which must be in the table."""
+        if last_row == self.indexed and not self._outdated and not self._changed:
+            return
         if self._outdated:
             self._remove()
         if self._changed:

@@ -4,7 +4,7 @@ from typing import Any
 
 import apsw
 
-from memory.record import PLAIN, Further, Record
+from memory.record import PLAIN, Further, Record, record_of
 from memory.sqlite.changes import Changes
 from memory.sqlite.checksum import beginning, checksum, content_checksum, names_of
 from memory.sqlite.expiry import Expiry
@@ -215,14 +215,14 @@ class RecordTable:
         window = " LIMIT ? OFFSET ?" if limit is not None or offset else ""
         if window:
             values += [-1 if limit is None else limit, offset]
-        return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER[order] + window, values))
+        return map(record_of, self._connection.execute(SELECT + where(*clauses) + ORDER[order] + window, values))
 
     def at_rows(self, scores: dict[int, float]) -> Iterator[Record]:
         """The records at these rows, in the order of `scores`, each with its own."""
         self.flush()
         for row, score in scores.items():
             for values in self._connection.execute(AT_ROW, (row,)):
-                yield Record._make((*values, score))
+                yield record_of((*values, score))
 
     def search(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *, scored: bool) -> Iterator[Record]:
         """Records that match an FTS5 expression, as `placed` finds them."""
@@ -241,14 +241,14 @@ class RecordTable:
         for found in self._matches("records_fts", clauses, [match, *values], left, scored):
             left = left if left is None else left - 1
             yield found
-        if left != 0:
+        if left != 0 and self._index.has_parts:
             clauses, values = [WITHOUT.format(index="records_fts"), *clauses], [match, *values]
             yield from self._matches("parts_fts", clauses, [match, *values], left, scored)
 
     def _matches(self, index: str, clauses: list[str], values: list[Any], limit: int | None,
                  scored: bool) -> Iterator[tuple[int, Record]]:
         """What one index finds, best first; the expression is the first of `values`."""
-        return ((row, Record._make(found)) for row, *found in self._connection.execute(
+        return ((row, record_of(found)) for row, *found in self._connection.execute(
             f"{FOUND}{SCORE[scored]} FROM {index} AS f CROSS JOIN records AS r ON r.row = f.rowid"   # the words are found once
             f"{where(f'{index} MATCH ?', *clauses)} ORDER BY f.rank{_window(limit)}", values))
 
@@ -259,7 +259,7 @@ class RecordTable:
         if unwanted:
             clauses = [*clauses, WITHOUT.format(index="records_fts"), WITHOUT.format(index="parts_fts")]
             values = [*values, unwanted, unwanted]
-        return map(Record._make, self._connection.execute(SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values))
+        return map(record_of, self._connection.execute(SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values))
 
     def further(self, guid: str) -> Further:
         """The further fields of a record."""
@@ -287,7 +287,7 @@ class RecordTable:
         if beyond is not None:
             clauses, values = [BEYOND[order], *clauses], [beyond, *values]
         found = self._connection.execute(f"{PAGE}{where(*clauses)}{ORDER[order]} LIMIT {limit:d} OFFSET {offset:d}", values)
-        return ((row[0], Record._make(row[1:WIDTH]), Further._make(row[WIDTH:])) for row in found)
+        return ((row[0], record_of(row[1:WIDTH]), Further._make(row[WIDTH:])) for row in found)
 
     def count(self, conditions: Conditions) -> int:
         """How many records the conditions allow."""

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from memory.errors import MemoryFault, StoreBroken, StoreBusy
 from memory.memory_id import path_of
 from memory.sqlite.connection import APPLICATION_ID, migrations, open_store_file
-from tests.memory.builders import MEMORY_ID, assert_sound, contents, make_store, read_all, write_all
+from tests.memory.builders import MEMORY_ID, assert_sound, contents, find, make_store, read_all, write_all
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -167,6 +169,25 @@ def test_a_store_that_could_not_be_opened_can_be_when_it_is_repaired(tmp_path: P
     path.write_bytes(whole)
 
     assert len(contents(read_all(make_store(tmp_path)))) == 50
+
+
+def test_a_statement_is_planned_once_whatever_its_values_are(tmp_path: Path) -> None:
+    """SQLite would plan it anew for each value that its choice of an index could hang on; that costs as much as ten records."""
+    store, planned = make_store(tmp_path), Counter[str]()
+    write_all(store, "tea", "milk", "honey")
+
+    def note(event: dict[str, Any]) -> None:
+        planned[event["sql"]] += event["stmt_status"]["SQLITE_STMTSTATUS_REPREPARE"]
+
+    store._connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+    with store.transaction() as tx:
+        for kind in ("observation", "fact", "summary"):
+            read_all(tx, filters={"kind": kind}, limit=10)
+            find(tx, "tea", filters={"kind": kind})
+    store.close()
+
+    assert any("FROM records AS r" in sql for sql in planned) and any("records_fts MATCH" in sql for sql in planned)
+    assert not any(planned.values()), planned
 
 
 def test_busy_and_broken_are_faults_of_memory() -> None:

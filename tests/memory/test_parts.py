@@ -5,11 +5,12 @@ import apsw
 import pytest
 
 from memory.memory_id import path_of
+from memory.operations.records_write import write
 from memory.salvage import salvage_store
 from memory.sqlite.connection import APPLICATION_ID, migrations
 from memory.sqlite.copy import inspect
 from memory.sqlite.store import Store
-from tests.memory.builders import MEMORY_ID, assert_sound, contents, find, make_store, write_all
+from tests.memory.builders import MEMORY_ID, append_to, assert_sound, contents, find, make_record, make_store, write_all
 
 CONTENTS = ["plain words", "userName", "日本語"]
 
@@ -90,3 +91,32 @@ def test_a_salvage_of_an_older_file_makes_parts(tmp_path: Path) -> None:
     salvage_store(path, empty=False)
 
     assert found(make_store(tmp_path)) == [[content] for content in CONTENTS]
+
+
+def test_an_identifier_is_found_by_its_parts_from_the_moment_that_the_first_is_there(tmp_path: Path) -> None:
+    """A search looks into the index of parts only where it has some, which has to be known at each of these moments."""
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        write(tx, make_record("plain words"))
+        assert not find(tx, "user")
+        write(tx, make_record("userName"))
+        assert contents(find(tx, "user")) == ["userName"]
+    store.close()
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        assert contents(find(tx, "user")) == ["userName"]
+    store.close()
+
+
+def test_an_identifier_that_was_rolled_back_hides_none_that_comes_later(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    store.begin()
+    write(store, make_record("userName"))
+    assert find(store, "user")
+    store.rollback()
+    (guid,) = write_all(store, "plain words")
+    with store.transaction() as tx:
+        assert not find(tx, "user")
+        append_to(tx, "userName", guid=guid)
+        assert contents(find(tx, "user")) == ["plain words\nuserName"]
+    store.close()
