@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.boosts import Boosts
+from memory.operations.records_append import AppendInput, append
 from memory.operations.records_search import SearchInput, search, search_explained
 from memory.operations.records_write import write
 from memory.recall.asking import LONGEST, closing_question
@@ -119,3 +120,15 @@ def test_nobody_is_lost_for_asking(said: list[tuple[str, str]]) -> None:
 
         assert sum("tea" in one.content.casefold() for one in found) == sum("tea" in text.casefold() for text, _ in said)
         assert all(0 < (one.score or 0) <= 1 for one in found)
+
+
+def test_what_is_not_committed_yet_may_ask_and_may_stop_asking() -> None:
+    with fresh_store() as store, store.transaction() as tx:
+        asks, _ = (write(tx, make_record(text, thread=thread)) for text, thread in (("green tea?", "a"), ("green tea.", "b")))
+        wanted = SearchInput("green tea", PLENTY, mode="hybrid")
+        before = contents(search(tx, wanted))
+        append(tx, AppendInput(make_record("Yes."), asks, {}, " "))
+        after, told = search_explained(tx, wanted)
+
+        assert before == ["green tea.", "green tea?"] and contents(after) == ["green tea.", "green tea? Yes."]
+        assert [hit.factors for hit in told.hits] == [{}, {}]
