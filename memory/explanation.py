@@ -65,7 +65,7 @@ class HitTold:
     rank: int
     score: float
     arms: tuple[ArmTold, ...]
-    factors: dict[str, float]   # time, recency, importance: by what the shares were multiplied
+    factors: dict[str, float]   # time, asks, recency, importance: by what the shares were multiplied
     terms: tuple[Held, ...]
     speaker: bool   # whether the query names who said it, which is in the text arm's raw score
     raised: float | None = None   # its score by itself, for which it comes before others as the first of its thread

@@ -6,6 +6,7 @@ import numpy as np
 
 from memory.explanation import MOST_EXPLAINED, ArmTold, AsRun, Explanation, Held, HitTold, TermTold, filters_told
 from memory.query import Query
+from memory.recall.asking import NAME as ASKS
 from memory.recall.explained_terms import terms_told
 from memory.recall.fusion import TEXT, VECTOR
 from memory.recall.nothing import why_nothing
@@ -87,6 +88,8 @@ def _ranks(arm: Found, scene: Scene, places: list[int]) -> list[int | None]:
 
 def _factors(ranked: Ranked, place: int) -> dict[str, float]:
     factors = {name: float(by_place[place]) for name, by_place in ranked.factors.items()}
+    if factors.get(ASKS) == 1:   # unlike a boost it is not asked for, so it is told where it counts
+        del factors[ASKS]
     if ranked.base is not None:
         time = float(ranked.scores[place]) / (float(ranked.base[place]) * math.prod(factors.values()))
         if not math.isclose(time, 1, rel_tol=1e-5):

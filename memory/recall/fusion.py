@@ -26,14 +26,12 @@ def beside_words(vector: VectorFound) -> VectorFound:
     return replace(vector, least=BESIDE_WORDS * vector.least)
 
 
-def by_themselves(text: Found, vector: VectorFound | None, spoken: NDArray[np.bool_] | None) -> Floats:
+def by_themselves(text: Found, vector: VectorFound, spoken: NDArray[np.bool_] | None) -> Floats:
     """What each record is worth without its neighbours: the meaning of it alone, and the shares the other way round.
 
     `spoken` are the turns of the one speaker whom the query names: their meaning counts more too, as their words do.
     Measured (docs/recall.md): where words have found ten records, the threads that are left share few with the question.
     """
-    if vector is None:
-        return text.score
     alone = vector.alone if spoken is None else np.where(spoken, np.float32(SPEAKER) * vector.alone, vector.alone)
     together = np.float32(VECTOR) * text.score + np.float32(TEXT) * alone
     scores: Floats = np.where(vector.known, together, text.score)

@@ -1,6 +1,7 @@
 """The ranker of one store: its layout, kept in step with what is written, and the arms that search it."""
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import apsw
 import numpy as np
@@ -10,7 +11,9 @@ from memory.boosts import NO_BOOSTS, Boosts
 from memory.errors import EmbeddingFault
 from memory.explanation import AsRun, Explanation
 from memory.query import Query, match_all, match_any
-from memory.recall.boosting import boosted
+from memory.recall.asking import NAME as ASKS
+from memory.recall.asking import asking
+from memory.recall.boosting import boosting
 from memory.recall.explaining import explained
 from memory.recall.explaining_match import explained_match
 from memory.recall.filters import Filters
@@ -24,9 +27,10 @@ from memory.recall.row_lists import RowLists
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.spreading import spread
 from memory.recall.stems import Stems
-from memory.recall.text_arm import text_arm
+from memory.recall.text_arm import TextFound, text_arm
 from memory.recall.times import LANGUAGES, Times, read_times
 from memory.recall.vector_arm import VectorArm, VectorFound
+from memory.recall.weights import Weights, pool
 from memory.record import Record
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
@@ -70,18 +74,27 @@ class Ranker:
         """
         scene = self._scene(query, conditions)
         POOL.used(self)
+        weights = self._weights(scene.layout, boosts, semantic=semantic)
         if semantic:
             vector = self._vectors.search(scene, asked)
-            ranked = _ranked(by_meaning(vector), scene, limit, (vector,))
+            ranked = weights.best(_ranked(by_meaning(vector), scene, pool(limit), (vector,)), limit)
         else:
-            ranked, alone = self._by_both(scene, query, limit, language, asked=asked, floor=floor)
+            ranked, alone = self._by_both(scene, query, pool(limit), language, asked=asked, floor=floor)
+            ranked = weights.best(ranked, limit)
             if not boosts:
-                ranked = spread(ranked, limit, alone)
-        return boosted(self._connection, ranked, boosts, limit) if boosts else ranked
+                ranked = spread(ranked, limit, weights, alone)
+        return weights.applied(ranked)
+
+    def _weights(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> Weights:
+        """What scores are multiplied by: the boosts, and where words are looked for, whether turns ask."""
+        factors = boosting(self._connection, layout, boosts)
+        if layout.threaded and not semantic:
+            factors[ASKS] = partial(asking, self._connection, layout)
+        return Weights(factors, len(layout))
 
     def _by_both(self, scene: Scene, query: Query, limit: int, language: str, *, asked: str,
-                 floor: bool) -> tuple[Ranked, Callable[[], Floats]]:
-        """By the words, and by the vectors where there are any; and what makes the scores of the records by themselves."""
+                 floor: bool) -> tuple[Ranked, Callable[[], Floats] | None]:
+        """By the words, and by the vectors where there are any; and there, what makes the scores of records by themselves."""
         layout = scene.layout
         times = read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
         text = text_arm(scene, query, self._stems_of(language), language, beside=times.words, floor=floor)
@@ -95,7 +108,7 @@ class Ranker:
         else:
             base, arms, without = fused(text, vector), (text, vector), ""
         ranked = _ranked(timely(base, on_time), scene, limit, arms, without=without, base=base if times.patterns else None)
-        return ranked, lambda: timely(by_themselves(text, vector, text.spoken(layout)), on_time)
+        return ranked, None if vector is None else partial(_alone, text, vector, layout, on_time)
 
     def explain(self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
         """How a search of this transaction came to what it `found`."""
@@ -228,6 +241,10 @@ class Ranker:
 def _ranked(scores: Floats, scene: Scene, limit: int, arms: tuple[Found, ...], *, without: str = "",
             base: Floats | None = None) -> Ranked:
     return Ranked(best(scores, candidates(scores, scene), scene, limit), scores, arms, scene, without, base)
+
+
+def _alone(text: TextFound, vector: VectorFound, layout: Layout, on_time: Mask) -> Floats:
+    return timely(by_themselves(text, vector, text.spoken(layout)), on_time)
 
 
 def _and(one: Mask | None, other: Mask) -> Mask:

@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 from memory.recall.layout import Places
 from memory.recall.ranked import Ranked, best, candidates
 from memory.recall.scene import Floats
+from memory.recall.weights import Weights
 
 FIRST = 9      # records that stand where their scores put them
 THREADS = 10   # that are there before any comes again
+LOOKED = 32    # turns that are weighed, beside the best of each thread
 
 
-def spread(ranked: Ranked, limit: int, by_themselves: Callable[[], Floats]) -> Ranked:
+def spread(ranked: Ranked, limit: int, weights: Weights, by_themselves: Callable[[], Floats] | None) -> Ranked:
     """The same records, but that threads which the first nine lack follow these, each with its best by itself, until ten are
     there. A record without a thread counts as one, and keeps its place among its like, the tenth too.
 
-    `by_themselves` are scores by place, made where they are needed alone.
+    `by_themselves` are scores by place, made where they are needed alone; None where there are but words: then the scores of
+    all hold, with their `weights`.
     """
     layout = ranked.scene.layout
     if len(ranked.places) <= FIRST or not layout.threaded:
@@ -30,16 +33,22 @@ def spread(ranked: Ranked, limit: int, by_themselves: Callable[[], Floats]) -> R
     there = np.unique(layout.thread[first])
     if len(there) >= THREADS or not len(others):
         return ranked
-    scores = by_themselves()
-    raised = _raised(ranked, scores, there)
-    others = others[~np.isin(others, raised)]
-    told = dict(zip(raised.tolist(), scores[raised].tolist(), strict=True))
-    return replace(ranked, places=np.concatenate([first, raised, others])[:limit], raised=told)
+    scores = ranked.scores if by_themselves is None else by_themselves()
+    turns = _turns(ranked, scores, there)
+    worth = weights.times(scores, turns) if by_themselves is None else scores[turns]
+    turns, worth = _first_of_threads(ranked, turns, worth, THREADS - len(there))
+    weights.look(turns)
+    others = others[~np.isin(others, turns)]
+    told = dict(zip(turns.tolist(), worth.tolist(), strict=True))
+    return replace(ranked, places=np.concatenate([first, turns, others])[:limit], raised=told)
 
 
-def _raised(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
-    """The best turn of each of the best threads that are not `there`, best first."""
-    scene, most = ranked.scene, THREADS - len(there)
+def _turns(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
+    """Of threads that are not `there`, turns among which the best of the best threads are; best first by these scores.
+
+    Twice as many threads have one as are wanted, since what they are weighed by can change their order.
+    """
+    scene, most = ranked.scene, 2 * (THREADS - len(there))
     thread = scene.layout.thread
     turns = candidates(ranked.scores, scene)
     turns = turns[scene.layout.source[turns] >= 0]
@@ -53,4 +62,13 @@ def _raised(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
     turns = turns[~np.isin(thread[turns], there)]
     turns = best(scores, turns, scene, len(turns))
     _, its_best = np.unique(thread[turns], return_index=True)
-    return turns[np.sort(its_best)][:most]
+    return turns[np.union1d(np.arange(min(LOOKED, len(turns))), its_best)]
+
+
+def _first_of_threads(ranked: Ranked, turns: Places, worth: Floats, most: int) -> tuple[Places, Floats]:
+    """(the best turn of each of the best threads, what each is worth), best first."""
+    layout = ranked.scene.layout
+    order = np.lexsort((layout.row[turns], -worth))
+    _, its_best = np.unique(layout.thread[turns[order]], return_index=True)
+    kept = order[np.sort(its_best)][:most]
+    return turns[kept], worth[kept]
