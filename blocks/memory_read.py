@@ -1,4 +1,5 @@
 """memory_read: lists records, oldest first (seed 000; `order`, `limit` and `offset` are ours)."""
+from functools import cached_property
 from typing import Literal
 
 from blocks.contract import Call
@@ -6,6 +7,7 @@ from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
 from blocks.registry import block
 from bus.message import Message
 from memory.operations.records_read import ReadInput, read
+from memory.sqlite.filters import Given
 
 
 class ReadArgs(ListingArgs):
@@ -21,11 +23,15 @@ class ReadArgs(ListingArgs):
     """How many are left out before the first."""
 
 
+    @cached_property
+    def every(self) -> tuple[dict[str, str], Literal["asc", "desc"], int | None, int, Given | None]:
+        """What holds for every call, after how much may be read. Together, for the reason that NewRecordArgs has."""
+        return self.filters("kind", "scope", "source"), self.order, self.limit, self.offset, self.compiled_filter
+
+
 @block("memory_read", ReadArgs)
 def memory_read(call: Call, args: ReadArgs) -> Message:
     """Answers with an array of records, or with the template's text. What was said is ignored."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
-    wanted = ReadInput(args.max_bytes(call), args.filters("kind", "scope", "source"), args.order, args.limit, args.offset,
-                       args.compiled_filter)
-    return args.answer(call, read(call.tx, wanted))
+    return args.answer(call, read(call.tx, ReadInput(args.max_bytes(call), *args.every)))

@@ -1,7 +1,7 @@
 """Boosts: what a search may count beside relevance, how new a record is and how important. Off unless they are asked for."""
-from dataclasses import dataclass
 from typing import Annotated
 
+from msgspec import Struct
 from pydantic import Field
 
 HALF_LIFE_DAYS = 30.0
@@ -10,8 +10,7 @@ Days = Annotated[float, Field(gt=0, le=36_525, allow_inf_nan=False)]   # a centu
 WRONG_MODE = "recency and importance change the order of ranked searches: set `mode` to hybrid or semantic with them"
 
 
-@dataclass(frozen=True, slots=True)
-class Boosts:
+class Boosts(Struct, frozen=True):
     """Weights of 0 to 1: with 0.3, a score loses at most 30 % of itself, so it stays from 0 to 1 and nothing is found less.
 
     A record keeps 1 - recency + recency * 2^(-age / half-life) of its score, and 1 - importance + importance * its own, which

@@ -1,6 +1,8 @@
 """What a search tells of itself where it is asked to: how each hit came to its score, or why there is none (docs/search.md)."""
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec.structs import asdict
 
 from memory.query import Query
 from memory.sqlite.filters import Conditions, Given
@@ -103,10 +105,9 @@ def as_run(text: str, query: Query, *, mode: str, language: str = "", match: str
 def filters_told(conditions: Conditions) -> dict[str, Any]:
     """The conditions that are set, by name."""
     told: dict[str, Any] = dict(conditions.equal)
-    for field in fields(conditions):
-        value = getattr(conditions, field.name)
+    for name, value in asdict(conditions).items():
         if isinstance(value, Given):
             told["filter"] = value.told
-        elif field.name != "equal" and value not in (None, (), {}, ""):
-            told[field.name] = list(value) if isinstance(value, tuple) else value
+        elif name != "equal" and value not in (None, (), {}, ""):
+            told[name] = list(value) if isinstance(value, tuple) else value
     return told

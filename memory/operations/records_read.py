@@ -1,7 +1,8 @@
 """Lists records for the blocks, by exact kind, scope and source, oldest first. Never cut silently."""
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
 
 from memory.errors import ResultTooLarge
 from memory.record import Record
@@ -11,12 +12,11 @@ from memory.sqlite.store import Transaction
 RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at least
 
 
-@dataclass(frozen=True, slots=True)
-class ReadInput:
-    """Which records; `limit` None is all of them. A result of more than `max_bytes` is refused."""
+class ReadInput(Struct, frozen=True):
+    """Which records; `limit` None is all of them. A result of more than `max_bytes` is refused. A struct, as WriteInput is."""
 
     max_bytes: int
-    filters: dict[str, str] = field(default_factory=dict)   # of kind, scope, source
+    filters: dict[str, str] = {}   # of kind, scope, source
     order: Literal["asc", "desc"] = "asc"
     limit: int | None = None
     offset: int = 0

@@ -1,8 +1,10 @@
 """records.search: finds records by their words, best first; filters come before any limit (docs/search.md)."""
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from memory.boosts import HALF_LIFE_DAYS, NO_BOOSTS, WRONG_MODE, Boosts, Days, Weight
@@ -26,18 +28,17 @@ Mode = Literal["fts", "hybrid", "semantic"]
 BEST = 10   # how many records a ranked search answers with, unless it is told
 
 
-@dataclass(frozen=True, slots=True)
-class SearchInput:
+class SearchInput(Struct, frozen=True):
     """What to find. All words must be there; every tag of `tags` too. A result of more than `max_bytes` is refused.
 
     Filters in the query and these hold together. Where `mode` is "hybrid" any of the words will do, in any form of theirs,
     and records are ranked by them, by their neighbours and by their thread, and by what they mean where the store has vectors;
-    where it is "semantic", by what they mean alone. See docs/search.md.
+    where it is "semantic", by what they mean alone. See docs/search.md. A struct, as WriteInput is.
     """
 
     query: str
     max_bytes: int
-    filters: dict[str, str] = field(default_factory=dict)   # of kind, scope
+    filters: dict[str, str] = {}   # of kind, scope
     tags: tuple[str, ...] = ()
     limit: int | None = None
     scored: bool = True   # whether the scores are wanted; they cost as much again

@@ -1,10 +1,10 @@
 """Which records pass a search's filters: sets of rows, kept from search to search and brought up to date with the layout."""
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import apsw
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memory.recall.layout import Layout

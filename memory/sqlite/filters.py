@@ -1,8 +1,8 @@
 """Which records may be found, as SQL: every condition holds before any limit counts."""
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
 TAG_FITS = "tags_match(r.tags, ?)"   # memory/sqlite/memories.py has the function
@@ -19,11 +19,10 @@ class Given(NamedTuple):
     told: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What a record must be; all of it."""
+class Conditions(Struct, frozen=True):
+    """What a record must be; all of it. A struct, for the reason that Message is one."""
 
-    equal: Filters = field(default_factory=dict)
+    equal: Filters = {}
     kinds: tuple[str, ...] = ()    # one of them, where there are any
     scopes: tuple[str, ...] = ()   # one of them, where there are any
     tags: tuple[str, ...] = ()     # all of them
