@@ -22,7 +22,6 @@ class ReadArgs(ListingArgs):
     offset: Count = 0
     """How many are left out before the first."""
 
-
     @cached_property
     def every(self) -> tuple[dict[str, str], Literal["asc", "desc"], int | None, int, Given | None]:
         """What holds for every call, after how much may be read. Together, for the reason that NewRecordArgs has."""

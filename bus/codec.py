@@ -26,16 +26,14 @@ LONGEST_MID = 256
 SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
 
 
-class Envelope(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """What is said, as it goes to the log."""
-
+class _Envelope(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     sender: str = ""
     id: str = ""
     args: tuple[msgspec.Raw, ...] = ()   # of ours, parts; the encoder takes either
 
 
-to_json = msgspec.json.Encoder().encode
-_to_envelope = msgspec.json.Decoder(Envelope).decode
+_to_json = msgspec.json.Encoder().encode
+_to_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def decode(data: bytes, max_bytes: int) -> Message:
@@ -59,7 +57,7 @@ def decode(data: bytes, max_bytes: int) -> Message:
 
 def encode(message: Message) -> bytes:
     """The envelope without `mid`: what goes to the log."""
-    return to_json(Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
+    return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
 
 
 def mid_of(ident: str, number: int, data: bytes) -> str:

@@ -1,6 +1,6 @@
 """The cascade of one input: relays in memory, memory blocks inside one store's transaction, what leads further kept."""
 from blocks.contract import Call, Limits
-from bus.codec import Envelope, encode, to_json
+from bus.codec import encode
 from bus.message import Message
 from bus.public import in_public
 from memory.errors import Refused
@@ -83,7 +83,7 @@ class Cascade:
         said = outcome.said
         if hop > self._max_hops or len(said) > self._most:
             raise self._too_far(message, hop)
-        data = to_json(Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]   # as `encode` does
+        data = encode(message)
         outcome.size += len(data)
         said.append((swarm, data))
         self._queue.append((swarm, message, hop))

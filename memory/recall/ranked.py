@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.recall.layout import Places
 from memory.recall.scene import Floats, Found, Scene
@@ -43,4 +44,9 @@ def best(scores: Floats, places: Places, scene: Scene, limit: int) -> Places:
     if len(places) > limit > 0:
         least = np.partition(scores[places], -limit)[-limit]
         places = places[scores[places] >= least]
-    return places[np.lexsort((scene.layout.row[places], -scores[places]))][:limit]
+    return places[ranking(scores[places], places, scene)][:limit]
+
+
+def ranking(worth: Floats, places: Places, scene: Scene) -> NDArray[np.intp]:
+    """The order of these places: first what is worth most, of equal ones the oldest."""
+    return np.lexsort((scene.layout.row[places], -worth))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.layout import Places
-from memory.recall.ranked import Ranked, best, candidates
+from memory.recall.ranked import Ranked, best, candidates, ranking
 from memory.recall.scene import Floats
 from memory.recall.weights import Weights
 
@@ -67,8 +67,7 @@ def _turns(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
 
 def _first_of_threads(ranked: Ranked, turns: Places, worth: Floats, most: int) -> tuple[Places, Floats]:
     """(the best turn of each of the best threads, what each is worth), best first."""
-    layout = ranked.scene.layout
-    order = np.lexsort((layout.row[turns], -worth))
-    _, its_best = np.unique(layout.thread[turns[order]], return_index=True)
+    order = ranking(worth, turns, ranked.scene)
+    _, its_best = np.unique(ranked.scene.layout.thread[turns[order]], return_index=True)
     kept = order[np.sort(its_best)][:most]
     return turns[kept], worth[kept]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from memory.recall.layout import Places
-from memory.recall.ranked import Ranked, best, candidates
+from memory.recall.ranked import Ranked, best, candidates, ranking
 from memory.recall.scene import Floats
 
 Factor = Callable[[Places], Floats]   # at most 1, and above 0
@@ -60,8 +60,7 @@ class Weights:
             if len(more) == len(order):
                 break
             order = more
-        ordered = np.lexsort((scene.layout.row[order], -weighed))[:max(limit, 0)]
-        return replace(ranked, places=order[ordered])
+        return replace(ranked, places=order[ranking(weighed, order, scene)[:max(limit, 0)]])
 
     def applied(self, ranked: Ranked) -> Ranked:
         """With the scores as the factors have made them."""

@@ -1,13 +1,12 @@
 """What records say, for rows in any order."""
 import apsw
-import orjson
 
+from memory.sqlite.by_row import values_by_row
 from memory.sqlite.vocabulary import Rows
 
-CONTENTS = ("SELECT CASE WHEN octet_length(content) <= ?2 THEN content ELSE '' END FROM json_each(?1) AS wanted "
-            "LEFT JOIN records ON row = wanted.value ORDER BY wanted.key")
+CONTENT = "CASE WHEN octet_length(content) <= ?2 THEN content ELSE '' END"
 
 
 def contents(connection: apsw.Connection, rows: Rows, longest: int) -> list[str]:
     """Of each row its content; "" for one that is longer than so many bytes, which is not read, and where there is none."""
-    return [content for content, in connection.execute(CONTENTS, (orjson.dumps(rows.tolist()).decode(), longest))]
+    return list(values_by_row(connection, CONTENT, rows, longest))

@@ -20,6 +20,11 @@ WORDS = st.lists(st.sampled_from(VOCABULARY.split()), max_size=12).map(" ".join)
 COSINES = st.none() | st.floats(-1, 1)
 
 
+def both_ways(new: str, old: str, cosine: float) -> list[float]:
+    """How alike they are, whichever of them is the new one."""
+    return [alike(one, other, cosine, LOCAL).score for one, other in ((new, old), (old, new))]
+
+
 @given(HOSTILE, HOSTILE, st.none() | st.floats(), st.sampled_from([LOCAL, "", "wordllama-l2-supercat/256/0", "x/1"]))
 def test_any_texts_have_a_score_from_0_to_1(new: str, old: str, cosine: float | None, name: str) -> None:
     score, why = alike(new, old, cosine, name)
@@ -130,7 +135,7 @@ def test_what_is_said_otherwise_is_the_same(new: str, old: str) -> None:
     ("The user moved from Rome in 2021", "The user has lived in Rome since 2021"), ("He quit last year", "He quit this year"),
     ("Tom is older than Eva", "Tom is bigger than Eva"), ("The ticket has been closed", "Close the ticket")])
 def test_nor_does_another_construction_hide_what_differs(new: str, old: str) -> None:
-    assert max(alike(one, other, 0.99, LOCAL).score for one, other in ((new, old), (old, new))) < 0.95
+    assert max(both_ways(new, old, 0.99)) < 0.95
 
 
 @pytest.mark.parametrize(("new", "old"), [
@@ -150,14 +155,14 @@ def test_a_number_is_of_what_it_stands_with(new: str, old: str) -> None:
     ("Send mail for billing but not for offers", "Send mail for offers but not for billing"),
     ("The bug is in the parser and not in the lexer", "The bug is in the lexer and not in the parser")])
 def test_a_negation_is_of_what_it_stands_before(new: str, old: str) -> None:
-    assert max(alike(one, other, 0.99, LOCAL).score for one, other in ((new, old), (old, new))) < 0.95
+    assert max(both_ways(new, old, 0.99)) < 0.95
 
 
 @pytest.mark.parametrize(("new", "old"), [
     ("Jo lent 40 euros to Max", "Max lent 40 euros to Jo"), ("Jo is paid by Will", "Will is paid by Jo"),
     ("The user's brother is Max", "The user's brother is Will")])
 def test_a_name_may_be_a_small_word(new: str, old: str) -> None:
-    assert max(alike(one, other, 0.99, LOCAL).score for one, other in ((new, old), (old, new))) < 0.95
+    assert max(both_ways(new, old, 0.99)) < 0.95
 
 
 @pytest.mark.parametrize(("new", "old"), [
@@ -178,7 +183,7 @@ def test_a_name_may_be_a_small_word(new: str, old: str) -> None:
     ("The aunt of Ann is angry with Bob", "Bob is angry with the aunt of Ann"),
     ("Run it with -v", "Run it with -V")])
 def test_small_differences_of_everyday_facts_count(new: str, old: str) -> None:
-    assert max(alike(one, other, 0.99, LOCAL).score for one, other in ((new, old), (old, new))) < 0.95
+    assert max(both_ways(new, old, 0.99)) < 0.95
 
 
 @pytest.mark.parametrize(("new", "old"), [
@@ -193,7 +198,7 @@ def test_small_differences_of_everyday_facts_count(new: str, old: str) -> None:
     ("The user has a peanut allergy", "The user is allergic to peanuts"),
     ("Kim did not promise to come", "Kim didn't promise to come")])
 def test_small_differences_that_say_nothing_do_not(new: str, old: str) -> None:
-    assert min(alike(one, other, 0.9, LOCAL).score for one, other in ((new, old), (old, new))) >= 0.95
+    assert min(both_ways(new, old, 0.9)) >= 0.95
 
 
 def test_who_is_doing_something_does_not_have_it() -> None:
