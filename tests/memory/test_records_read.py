@@ -10,7 +10,7 @@ from memory.operations.records_append import AppendInput, append
 from memory.operations.records_delete import DeleteInput, delete
 from memory.operations.records_read import ReadInput, read
 from memory.operations.records_write import write
-from tests.memory.builders import contents, make_record, make_store, read_all, write_all
+from tests.memory.builders import PLENTY, contents, make_record, make_store, read_all, write_all
 
 
 def test_an_empty_store_reads_as_nothing(tmp_path: Path) -> None:
@@ -117,3 +117,25 @@ def test_a_refused_read_leaves_the_transaction_usable(tmp_path: Path) -> None:
         write(tx, make_record("after"))
 
     assert contents(read_all(store, order="desc", limit=1)) == ["after"]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("filters", [
+    {}, {"scope": "s"}, {"kind": "k"}, {"scope": "s", "kind": "k"}, {"scope": "s", "source": "src"}])
+def test_a_few_are_read_without_a_look_at_all_others(tmp_path: Path, filters: dict[str, str], order: str) -> None:
+    """SQLite's own steps are counted, which no load on the machine changes."""
+    store = make_store(tmp_path)
+
+    def steps_among(count: int) -> int:
+        write_all(store, *["tea"] * count, scope="s", kind="k", source="src")
+        with store.transaction() as tx:
+            tx.records.flush()
+            ticks: list[None] = []
+            store._connection.set_progress_handler(lambda: bool(ticks.append(None)), 1)
+            found = read(tx, ReadInput(PLENTY, filters, order, limit=3))  # type: ignore[arg-type]
+            store._connection.set_progress_handler(None)
+        assert len(found) == 3
+        return len(ticks)
+
+    among_few = steps_among(10)
+    assert steps_among(1000) <= among_few
