@@ -48,7 +48,7 @@ class Ids(Protocol):
         """The next guid of the agent `alias` in this cascade."""
 
 
-class Call(Struct):
+class Call(Struct, gc=False):
     """One message, delivered to one agent."""
 
     agent: Agent

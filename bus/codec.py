@@ -26,7 +26,7 @@ LONGEST_MID = 256
 SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
 
 
-class _Envelope(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
     sender: str = ""
     id: str = ""
     args: tuple[msgspec.Raw, ...] = ()   # of ours, parts; the encoder takes either

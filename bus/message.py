@@ -24,7 +24,7 @@ class Part(Struct, frozen=True, gc=False):
 to_part = Decoder(Part).decode
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """Who said what. `text`, `type` and `timestamp` are those of the first part, which alone blocks read."""
 
     sender: str    # the envelope's `from`

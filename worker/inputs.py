@@ -33,7 +33,7 @@ class Call(Struct, frozen=True):
     actor: str
 
 
-class Input(Struct):
+class Input(Struct, gc=False):
     """A message on its way in, or a call. Its `id` is made of the entry's, so everything derived is the same on a replay."""
 
     key: str              # its name in stores, which several pipelines may share
@@ -58,7 +58,7 @@ class Input(Struct):
         return [(swarm_and_hop(self.swarm)[0], encode(self.message))][:self.kept_from]
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """An entry of a pipeline's input stream, as it came: `fields` has names and values in turn."""
 
     id: str

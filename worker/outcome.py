@@ -26,7 +26,7 @@ class Letter(Struct, frozen=True):
     attempts: int = 1   # how often it was tried
 
 
-class Outcome(Struct):
+class Outcome(Struct, gc=False):
     """What an input led to."""
 
     key: str             # the input's name in stores
