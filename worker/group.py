@@ -19,6 +19,7 @@ from worker.eraser import Eraser
 from worker.foresight import Foresight
 from worker.inputs import Work, place_of
 from worker.letters import Lettered, look_up, once_each, settle
+from worker.merger import Merger
 from worker.outbox import Outbox
 from worker.outcome import Outcome
 from worker.patience import Patience
@@ -56,7 +57,7 @@ class Group:
         self._foresight = Foresight(shared.questions, self._wanted)
         self._continuations = Continuations(self._todo, self._patience, shared)
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
-        self._reaper = Reaper(self.stores, thread, shared.limits.history_days)
+        self._reaper, self._merger = Reaper(self.stores, thread, shared.limits.history_days), Merger(self.stores, thread)
         self._eraser = Eraser(plans, self.stores, thread, shared, self._continuations.drop)
         self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes)
         self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
@@ -79,7 +80,8 @@ class Group:
             self._asks.open()
             for slot in self.slots.values():
                 slot.open()
-            async with beside(self.vectors.run()), beside(self._reaper.run()), beside(self._eraser.run(tenure.control)):
+            async with (beside(self.vectors.run()), beside(self._reaper.run()), beside(self._merger.run()),
+                        beside(self._eraser.run(tenure.control))):
                 await self._serve()
         except (StoreBusy, StoreBroken) as error:
             if not self._patience.over:
@@ -159,6 +161,7 @@ class Group:
         self._send(outcomes, commits_to_tell(self.plans, result.marks), appends, result.erased)
         self.vectors.wake(result.embedded)
         self._reaper.wake()
+        self._merger.wake(result.marks)
 
     async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:
         """What a batch comes to, committed."""

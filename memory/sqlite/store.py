@@ -16,6 +16,7 @@ from memory.sqlite.inbox import Inbox
 from memory.sqlite.memories import MemoryTable
 from memory.sqlite.pending import PendingTable
 from memory.sqlite.records import RecordTable
+from memory.sqlite.segments import Segments
 from memory.sqlite.vectors import VectorTable
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Store:
                 self.inbox = Inbox(self._connection)
                 self.pending = PendingTable(self._connection)
                 self.commits = CommitCount(self._connection)
-                self.vectors = VectorTable(self._connection)
+                self.vectors, self.segments = VectorTable(self._connection), Segments(self._connection)
                 self.memories, self.entries = MemoryTable(self._connection), EntryTable(self._connection)
                 self.imports = Imports(self._connection, self.records, self.memories)
                 self.erasures = Erasures(self._connection, self.records, self.inbox)

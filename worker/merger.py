@@ -1,0 +1,65 @@
+"""Merges the indexes of a group's stores while there is nothing else to do, so that a search looks into few segments."""
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memory.merging import merge_some
+from memory.sqlite.connection import translated
+from memory.stores import OpenStores
+from memory.threads import DatabaseThread
+
+log = logging.getLogger(__name__)
+QUIET_S = 0.1    # after the last batch
+PAUSE_S = 0.02   # between two steps, for the group's own work
+
+
+class Merger:
+    """For one group. A store that nothing was written to since it was merged is not looked at again."""
+
+    def __init__(self, stores: Sequence[str], thread: DatabaseThread) -> None:
+        """All of the stores are looked at first."""
+        self._stores, self._thread = set(stores), thread
+        self._worked, self._last = asyncio.Event(), 0.0
+        self._worked.set()
+
+    def wake(self, stores: Iterable[str]) -> None:
+        """A batch was worked on, which wrote to these."""
+        self._stores.update(stores)
+        self._last = time.monotonic()
+        self._worked.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
+        try:
+            while True:
+                await self._worked.wait()
+                while (left_s := self._last + QUIET_S - time.monotonic()) > 0:
+                    await asyncio.sleep(left_s)
+                self._worked.clear()
+                await self._round()
+        except StoreFenced:
+            log.warning("merging_left", extra={"stores": sorted(self._stores)})
+
+    async def _round(self) -> None:
+        """Until nothing is left to do, or there is other work again."""
+        while self._stores and not self._worked.is_set():
+            if not await self._step(name := min(self._stores)):
+                self._stores.discard(name)
+            await asyncio.sleep(PAUSE_S)
+
+    async def _step(self, name: str) -> bool:
+        try:
+            return await self._thread.run(partial(_merge_some, name=name))
+        except (StoreBusy, StoreBroken):
+            return False
+
+
+def _merge_some(stores: OpenStores, name: str) -> bool:
+    """A store that nothing was written to yet is not made for this."""
+    if not stores.exists(name):
+        return False
+    with translated(name):
+        return merge_some(stores.get(name))
