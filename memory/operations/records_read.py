@@ -42,4 +42,5 @@ def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
 
 def too_large(max_bytes: int) -> ResultTooLarge:
     """The refusal, with its remedy."""
-    return ResultTooLarge(f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in wf_webhook_args")
+    return ResultTooLarge(f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in "
+                          "wf_webhook_args, or where one record is that long an `output_template` with `truncate`")
