@@ -12,7 +12,7 @@ from socket import SO_SNDBUF, SOL_SOCKET
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from bus.errors import BusError
-from bus.log import Said, place_of, read_log
+from bus.log import Said, goes_on, place_of, read_log
 from web.answers import refuse_unknown
 from web.authoriser import Caller
 from web.errors import BadRequest
@@ -157,18 +157,19 @@ class _Listener:
 
     async def _catch_up(self) -> None:
         """Reads the log to its end; then once more with the queue open, so that nothing falls between."""
-        while await self._send_page() == PAGE:
+        while await self._send_page():
             pass
         self._catching_up = False
-        while await self._send_page() == PAGE:
+        while await self._send_page():
             pass
 
-    async def _send_page(self) -> int:
+    async def _send_page(self) -> bool:
+        """Whether there may be more."""
         uid, swarm = self._place
         said = await read_log(self._parts.line, uid, swarm, after=self._cursor, limit=PAGE)
         for one in said:
             await self._send_one(one)
-        return len(said)
+        return goes_on(said, PAGE)
 
     async def _send_one(self, said: Said) -> None:
         if said.place > self._reached:

@@ -8,7 +8,7 @@ from multidict import istr
 
 from bus.entry import NewEntry
 from bus.errors import NoAnswer
-from bus.log import Said, place_of, read_log, read_log_back
+from bus.log import Said, goes_on, place_of, read_log, read_log_back
 from bus.wire import swarm_key
 from web.access import caller_of, needs
 from web.answers import json_response, limit_of, refuse_unknown
@@ -61,7 +61,7 @@ async def read(request: web.Request) -> web.StreamResponse:
         said = await read_log_back(parts.line, home, swarm, before=cursor, limit=limit)
     total = await parts.line.call("XLEN", swarm_key(home, swarm))
     return json_response({"items": [as_item(one) for one in said],
-                          "next_cursor": said[-1].cursor if len(said) == limit else None, "total": total})
+                          "next_cursor": said[-1].cursor if goes_on(said, limit) else None, "total": total})
 
 
 def as_item(said: Said) -> dict[str, Any]:
