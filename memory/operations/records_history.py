@@ -71,7 +71,7 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
     for state in _states(tx, wanted.guid):
         if before is not None and state.number >= before:
             continue
-        size += RECORD_BYTES + (len(state.record.content) + len(str(state.record.data)) if state.record else 0)
+        size += RECORD_BYTES + (_size(state.record) if state.record else 0)
         if len(items) == wanted.limit or (items and size > context.result_bytes):
             return History(tuple(items), str(items[-1].number), total)
         if size > context.result_bytes:
@@ -79,6 +79,10 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
                                  f"{context.result_bytes}; the cursor {state.number} goes on after it")
         items.append(state)
     return History(tuple(items), None, total)
+
+
+def _size(record: RecordView) -> int:
+    return len(record.content) + len(record.source) + len(str(record.tags)) + len(str(record.data))
 
 
 def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
