@@ -36,7 +36,7 @@ async def follow_live(request: web.Request, caller: Caller, uid: str, swarm: str
     parts = parts_of(request)
     after = request.query.get("after", "")
     try:
-        reached = place_of(after) if after else (0, 0)
+        reached = place_of(after) if after else None
     except ValueError as error:
         raise BadRequest(f"`after`: {error}") from error
     socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, compress=False, max_msg_size=1024, timeout=FAREWELL_S)
@@ -92,11 +92,12 @@ async def close_listeners(app: web.Application) -> None:
 class _Listener:
     """One WebSocket: what waits for it, and how far it has got."""
 
-    def __init__(self, socket: web.WebSocketResponse, parts: Parts, place: tuple[str, str], reached: tuple[int, int]) -> None:
-        """Follows the swarm (uid, name) after the cursor `reached`; (0, 0) is from now on."""
-        self._socket, self._parts, self._place, self._reached = socket, parts, place, reached
+    def __init__(self, socket: web.WebSocketResponse, parts: Parts, place: tuple[str, str],
+                 reached: tuple[int, int] | None) -> None:
+        """Follows the swarm (uid, name) after the cursor `reached`; None is from now on."""
+        self._socket, self._parts, self._place, self._reached = socket, parts, place, reached or (0, 0)
         self._most = parts.options.listener_backlog
-        self._catching_up = reached > (0, 0)   # while the log is read there is no need to queue what is in it
+        self._catching_up = reached is not None   # while the log is read there is no need to queue what is in it
         self._queue: deque[Said] = deque()
         self._size = 0   # bytes in the queue
         self._more = asyncio.Event()
