@@ -90,8 +90,10 @@ async def enter(request: web.Request, entry: NewEntry, ident: str) -> web.Respon
 
 def producer_id(request: web.Request) -> str:
     """The id under which the same message has no second effect; "" where none is given. Raises BadRequest."""
-    headers = request.headers
-    ident = headers.get(ID_HEADERS[0]) or headers.get(ID_HEADERS[1]) or ""
+    given = [request.headers[name] for name in ID_HEADERS if name in request.headers]
+    ident = given[0] if given else ""
+    if "" in given:   # what a caller takes for safe to repeat would be done twice
+        raise BadRequest(f"{' or '.join(ID_HEADERS)} is empty: give each message an id of its own, or leave the header out")
     if len(ident) > LONGEST_ID or not ident.isprintable():
         raise BadRequest(f"{' and '.join(ID_HEADERS)} have at most {LONGEST_ID} characters, all of them printable")
     return ident
