@@ -1,7 +1,7 @@
 """knowledge_search: finds entries of named memories by what is meant, best first (docs/memories.md)."""
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 from pydantic import BeforeValidator, Field
@@ -12,13 +12,29 @@ from blocks.registry import block
 from blocks.templates import OutputTemplate
 from bus.message import Message
 from memory import tags as tag_lists
-from memory.errors import VectorAwaited
+from memory.errors import BadTags, VectorAwaited
 from memory.named_view import KIND
 from memory.operation import Context
-from memory.operations.knowledge_search import MOST, Knowledge, KnowledgeResult, SearchKnowledge, search_knowledge
+from memory.operations.knowledge_search import (
+    MOST,
+    MOST_CHARACTERS,
+    Knowledge,
+    KnowledgeResult,
+    SearchKnowledge,
+    search_knowledge,
+)
 from memory.record import Record
 
-Names = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse), Field(max_length=100)]
+
+def _names(value: Any) -> tuple[str, ...]:
+    """As tags are written, and told of by what they are."""
+    try:
+        return tag_lists.parse(value)
+    except BadTags as error:
+        raise ValueError('memories are an array of ids or names like ["notes", "people"], or a comma list') from error
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names), Field(max_length=100)]
 
 
 class KnowledgeArgs(MemoryArgs):
@@ -51,9 +67,11 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
     """Answers with `{results, degraded, reason}`, or with the template's text; no results where nothing was asked."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
+    if len(call.text) > MOST_CHARACTERS:
+        return call.error(f"a query has at most {MOST_CHARACTERS} characters, and this has {len(call.text)}: ask for less")
     is_all = not args.memories and not args.tags
     ids = None if is_all else _ids(call, args.memories)
-    wanted = SearchKnowledge(call.text[:1 << 16], ids, None if is_all else args.tags, (), args.min_score, args.limit)
+    wanted = SearchKnowledge(call.text, ids, None if is_all else args.tags, (), args.min_score, args.limit)
     most = call.limits.message_bytes * (1 if args.template is None else TEMPLATE_READS)
     context = Context(call.now_ms, call.agent.name, most, call.new_guid)
     try:

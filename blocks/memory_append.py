@@ -1,6 +1,6 @@
 """memory_append: adds the text to a record, or makes one (seed 000; `separator` is ours)."""
 from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
+from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
 from blocks.registry import block
 from bus.message import Message
 from memory.operations.records_append import AppendInput, append
@@ -29,5 +29,6 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
                      args.source or call.agent.name, args.tags, call.now_ms,
                      expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s)
     keys = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
-    guid, found = append(call.tx, AppendInput(new, args.guid, keys, args.separator))
+    most = call.limits.message_bytes * TEMPLATE_READS
+    guid, found = append(call.tx, AppendInput(new, args.guid, keys, args.separator, most))
     return call.reply_json({"guid": guid, "appended" if found else "created": True})

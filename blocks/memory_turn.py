@@ -11,6 +11,7 @@ from blocks.registry import block
 from bus.message import Message
 from memory.operations.records_write import WriteInput, write
 
+KIND = "turn"
 TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 TOKENS = ("pipeline", "swarm", "from", "username", "date")
 MOST_CHARACTERS = 512   # of a thread's name, which stands in an index
@@ -31,7 +32,7 @@ class TurnArgs(MemoryArgs):
     `{{date}}` (the message's day, UTC) may stand in it: `{{swarm}} {{date}}` begins a thread each day."""
     scope: str = ""
     """The turns' scope; by default the memory_id."""
-    kind: str = "turn"
+    kind: str = KIND
     """The turns' kind."""
     tags: Tags = ()
     """Tags of the turns: a JSON array in a string, an array, or a comma list."""
@@ -46,8 +47,8 @@ def memory_turn(call: Call, args: TurnArgs) -> Message | None:
         return call.error(NO_MEMORY_ID)
     if call.text:
         said_ms = min(max(call.message.timestamp_ms or call.now_ms, 0), call.now_ms)   # nothing is said in the future
-        write(call.tx, WriteInput(call.new_guid(), args.scope or args.memory_id, args.kind, call.text, call.message.speaker,
-                                  args.tags, said_ms, thread(call, args.thread, said_ms),
+        write(call.tx, WriteInput(call.new_guid(), args.scope or args.memory_id, args.kind or KIND, call.text,
+                                  call.message.speaker, args.tags, said_ms, thread(call, args.thread, said_ms),
                                   expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s))
     return None
 

@@ -1,5 +1,6 @@
 """Reading a swarm's log: what was said, oldest first or newest first, from a cursor on."""
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -9,6 +10,8 @@ from bus.wire import swarm_key
 
 CURSOR = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")   # an entry's id: Unix ms and a number
 MID = re.compile(rb"[ !#-\[\]-~]{1,256}")   # what needs no escape in JSON
+CHUNK = 50              # entries that are asked for at once: at most so many long messages are in memory beyond what is wanted
+MOST_BYTES = 8 << 20    # of the messages of a page, after which it ends
 LARGEST = 2**63 - 1   # that either can be here: the server's own end has nothing after it, and is refused
 
 
@@ -55,7 +58,7 @@ def _is_json(data: bytes) -> bool:
 async def read_log(line: Line, uid: str, swarm: str, *, after: str = "", limit: int) -> list[Said]:
     """The `limit` messages that came after a cursor, oldest first; from the oldest that is kept where there is none.
 
-    They are fewer only where the log ends.
+    They are fewer only where the log ends, and where they are long: `goes_on` tells.
     """
     return await _read(line, "XRANGE", (swarm_key(uid, swarm), f"({after}" if after else "-", "+"), limit)
 
@@ -67,14 +70,29 @@ async def read_log_back(line: Line, uid: str, swarm: str, *, before: str = "", l
     return await _read(line, "XREVRANGE", (swarm_key(uid, swarm), f"({before}" if before else "+", "-"), limit)
 
 
+def goes_on(said: Sequence[Said], limit: int) -> bool:
+    """Whether more may come after a page that was read with this limit."""
+    return len(said) == limit or sum(len(one.data) for one in said) >= MOST_BYTES
+
+
 async def _read(line: Line, command: str, span: tuple[str, str, str], limit: int) -> list[Said]:
-    """Goes on where entries were left out, so that a short page always means the end."""
+    """Goes on where entries were left out, so that a short page of short messages always means the end."""
     (key, start, end), found = span, list[Said]()
-    while len(found) < limit:
-        count = limit - len(found)
+    while not goes_on(found, limit):
+        count = min(limit - len(found), CHUNK)
         entries: Any = await line.call(command, key, start, end, "COUNT", count)
-        found += as_said(entries)
+        _add(found, as_said(entries))
         if len(entries) < count:
             break
         start = "(" + entries[-1][0].decode()
     return found
+
+
+def _add(found: list[Said], more: list[Said]) -> None:
+    """Up to the one with which the page is long enough."""
+    size = sum(len(one.data) for one in found)
+    for said in more:
+        if size >= MOST_BYTES:
+            return
+        found.append(said)
+        size += len(said.data)

@@ -23,26 +23,35 @@ from memory.sqlite.exports import exported
 
 
 async def export_records(settings: Settings, pipeline: str, store: str, output: Path | None) -> None:
-    """To stdout, or to a file, which is there when it is whole and on disk. Ends the command where there is no such store."""
+    """To stdout, or to a file, which is there when it is whole and on disk; a pipe or a device is written into.
+
+    Ends the command where there is no such store.
+    """
     (found,) = await pipelines_with_stores(settings, [pipeline])
     if store and store not in found.stores:
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
     names = [name for name in ([store] if store else found.stores) if path_of(settings.memory.root, name).exists()]
-    if output is None:
-        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
-            write_export(file, _header(found), _stores(settings.memory.root, found.uid, names))
-        return
+    stores = _stores(settings.memory.root, found.uid, names)
+    if output is None or (output.exists() and not output.is_file()):
+        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") if output is None else output.open("wb") as file:
+            write_export(file, _header(found), stores)
+    else:
+        _tell(output, _write(output.resolve(), _header(found), stores))
+
+
+def _write(output: Path, header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> End:
+    """Beside the file, and then in its place."""
     draft = output.with_name(f".{output.name}.unfinished-{os.getpid()}")
     with ExitStack() as undo:
         file = undo.enter_context(draft.open("xb"))
         undo.callback(draft.unlink, missing_ok=True)
         draft.chmod(0o600)
-        end = write_export(file, _header(found), _stores(settings.memory.root, found.uid, names))
+        end = write_export(file, header, stores)
         file.flush()
         os.fsync(file.fileno())
         draft.replace(output)
-    sync_folder(output.absolute().parent)
-    _tell(output, end)
+    sync_folder(output.parent)
+    return end
 
 
 def _header(found: BackedUpPipeline) -> Header:

@@ -73,7 +73,8 @@ OptionalPath = Annotated[Path | None, PlainValidator(_path_or_none)]
 EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_bus_url), Field(repr=False)]
-Count = Annotated[int, Field(ge=1)]
+MOST = 2**31 - 1   # as ms it fits into what the server and SQLite count with: beyond it a worker would not get its lease
+Count = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class _Section(BaseModel):
@@ -93,7 +94,7 @@ class BusSettings(_Section):
     server: OptionalPath = None
     max_message_bytes: Count = 1_048_576
     max_backlog: Count = 10_000
-    max_backlog_bytes: Count = 134_217_728
+    max_backlog_bytes: Annotated[int, Field(ge=1, le=2**53)] = 134_217_728
     log_length: Count = 10_000
 
 
@@ -102,7 +103,7 @@ class WorkerSettings(_Section):
     max_hops: Count = 32
     max_cascade: Count = 1_000
     producer_id_days: Count = 4
-    history_days: Annotated[int, Field(ge=0)] = HISTORY_DAYS
+    history_days: Annotated[int, Field(ge=0, le=MOST)] = HISTORY_DAYS
     retries: Annotated[int, Field(ge=0)] = 8
     grace_s: Count = 10
     lease_s: Count = 30

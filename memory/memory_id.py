@@ -5,9 +5,11 @@ from pathlib import Path
 from memory.errors import BadMemoryId
 
 SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+FILES = re.compile(r"\.db[-.]|^owner\.lock$")   # beside stores and system.db, which a folder of such a name would stop
 MOST_SEGMENTS = 8
 RULE = ('a memory_id is a path of 2 to 8 parts below the memory root, like "instances/${pipeline_uid}/memories"; a part has '
-        "letters, digits, `_`, `-` and `.`, does not begin with `.` or end with `.db`, and has at most 100 characters")
+        "letters, digits, `_`, `-` and `.`, does not begin with `.` or end with `.db`, and has at most 100 characters; no "
+        "folder has the name of a file of Memrelay's own, like `x.db-wal` or `owner.lock`")
 
 
 def check(memory_id: str) -> str:
@@ -22,7 +24,8 @@ def check(memory_id: str) -> str:
 def is_memory_id(text: str) -> bool:
     """Whether the rule holds."""
     parts = text.split("/")
-    return 2 <= len(parts) <= MOST_SEGMENTS and all(_allowed(part) for part in parts)
+    return (2 <= len(parts) <= MOST_SEGMENTS and all(_allowed(part) for part in parts)
+            and not any(FILES.search(folder) for folder in parts[:-1]))
 
 
 def _allowed(part: str) -> bool:

@@ -12,7 +12,7 @@ from socket import SO_SNDBUF, SOL_SOCKET
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from bus.errors import BusError
-from bus.log import Said, place_of, read_log
+from bus.log import Said, goes_on, place_of, read_log
 from web.answers import refuse_unknown
 from web.authoriser import Caller
 from web.errors import BadRequest
@@ -36,7 +36,7 @@ async def follow_live(request: web.Request, caller: Caller, uid: str, swarm: str
     parts = parts_of(request)
     after = request.query.get("after", "")
     try:
-        reached = place_of(after) if after else (0, 0)
+        reached = place_of(after) if after else None
     except ValueError as error:
         raise BadRequest(f"`after`: {error}") from error
     socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, compress=False, max_msg_size=1024, timeout=FAREWELL_S)
@@ -92,11 +92,12 @@ async def close_listeners(app: web.Application) -> None:
 class _Listener:
     """One WebSocket: what waits for it, and how far it has got."""
 
-    def __init__(self, socket: web.WebSocketResponse, parts: Parts, place: tuple[str, str], reached: tuple[int, int]) -> None:
-        """Follows the swarm (uid, name) after the cursor `reached`; (0, 0) is from now on."""
-        self._socket, self._parts, self._place, self._reached = socket, parts, place, reached
+    def __init__(self, socket: web.WebSocketResponse, parts: Parts, place: tuple[str, str],
+                 reached: tuple[int, int] | None) -> None:
+        """Follows the swarm (uid, name) after the cursor `reached`; None is from now on."""
+        self._socket, self._parts, self._place, self._reached = socket, parts, place, reached or (0, 0)
         self._most = parts.options.listener_backlog
-        self._catching_up = reached > (0, 0)   # while the log is read there is no need to queue what is in it
+        self._catching_up = reached is not None   # while the log is read there is no need to queue what is in it
         self._queue: deque[Said] = deque()
         self._size = 0   # bytes in the queue
         self._more = asyncio.Event()
@@ -157,18 +158,19 @@ class _Listener:
 
     async def _catch_up(self) -> None:
         """Reads the log to its end; then once more with the queue open, so that nothing falls between."""
-        while await self._send_page() == PAGE:
+        while await self._send_page():
             pass
         self._catching_up = False
-        while await self._send_page() == PAGE:
+        while await self._send_page():
             pass
 
-    async def _send_page(self) -> int:
+    async def _send_page(self) -> bool:
+        """Whether there may be more."""
         uid, swarm = self._place
         said = await read_log(self._parts.line, uid, swarm, after=self._cursor, limit=PAGE)
         for one in said:
             await self._send_one(one)
-        return len(said)
+        return goes_on(said, PAGE)
 
     async def _send_one(self, said: Said) -> None:
         if said.place > self._reached:

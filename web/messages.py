@@ -8,7 +8,7 @@ from multidict import istr
 
 from bus.entry import NewEntry
 from bus.errors import NoAnswer
-from bus.log import Said, place_of, read_log, read_log_back
+from bus.log import Said, goes_on, place_of, read_log, read_log_back
 from bus.wire import swarm_key
 from web.access import caller_of, needs
 from web.answers import json_response, limit_of, refuse_unknown
@@ -61,7 +61,7 @@ async def read(request: web.Request) -> web.StreamResponse:
         said = await read_log_back(parts.line, home, swarm, before=cursor, limit=limit)
     total = await parts.line.call("XLEN", swarm_key(home, swarm))
     return json_response({"items": [as_item(one) for one in said],
-                          "next_cursor": said[-1].cursor if len(said) == limit else None, "total": total})
+                          "next_cursor": said[-1].cursor if goes_on(said, limit) else None, "total": total})
 
 
 def as_item(said: Said) -> dict[str, Any]:
@@ -90,8 +90,10 @@ async def enter(request: web.Request, entry: NewEntry, ident: str) -> web.Respon
 
 def producer_id(request: web.Request) -> str:
     """The id under which the same message has no second effect; "" where none is given. Raises BadRequest."""
-    headers = request.headers
-    ident = headers.get(ID_HEADERS[0]) or headers.get(ID_HEADERS[1]) or ""
+    given = [request.headers[name] for name in ID_HEADERS if name in request.headers]
+    ident = given[0] if given else ""
+    if "" in given:   # what a caller takes for safe to repeat would be done twice
+        raise BadRequest(f"{' or '.join(ID_HEADERS)} is empty: give each message an id of its own, or leave the header out")
     if len(ident) > LONGEST_ID or not ident.isprintable():
         raise BadRequest(f"{' and '.join(ID_HEADERS)} have at most {LONGEST_ID} characters, all of them printable")
     return ident

@@ -13,7 +13,7 @@ from memory.filter.given import Filter
 from memory.named_ids import ALIAS
 from memory.named_view import Globs, Ident
 from memory.operation import Context, operation
-from memory.operations.knowledge_search import MemoryIds, MemoryTags, SearchKnowledge, find_knowledge
+from memory.operations.knowledge_search import MOST_CHARACTERS, MemoryIds, MemoryTags, SearchKnowledge, find_knowledge
 from memory.sqlite.store import Transaction
 
 BYTES_A_TOKEN = 3   # fewer than most texts have, so that the budget holds
@@ -27,7 +27,7 @@ END = "</knowledge>"
 class ContextWanted:
     """What is asked, and in which memories to look: a `knowledge_config`."""
 
-    query: Annotated[str, Field(max_length=1 << 16)]
+    query: Annotated[str, Field(max_length=MOST_CHARACTERS)]
     """What the agent was asked: the last message of its user."""
     memory_ids: MemoryIds | None = None
     """Only entries of these memories."""

@@ -23,6 +23,7 @@ from memory.sqlite.store import Transaction
 from memory.times import Moment, as_time
 
 MOST = 1000
+MOST_CHARACTERS = 1 << 16   # of a question
 MOST_MEMORIES = 1000     # that one question names
 MOST_SEARCHED = 20_000   # that it may come to, by tags or as all of them: SQLite takes 32,766 values in a condition
 ARMS = {"text": "words", "vector": "meaning"}
@@ -34,7 +35,7 @@ MemoryTags = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 class SearchKnowledge:
     """What is looked for, and in which memories: those of `memory_ids` and of `memory_tags`; all where neither is given."""
 
-    query: Annotated[str, Field(max_length=1 << 16)] = ""
+    query: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
     """What to find; without it, the oldest entries first."""
     memory_ids: MemoryIds | None = None
     """Only entries of these memories; an id that is none finds nothing."""

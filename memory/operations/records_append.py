@@ -4,14 +4,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.errors import NotThere
+from memory.errors import NotThere, ResultTooLarge
 from memory.operation import Context, operation
+from memory.operations.records_read import RECORD_BYTES
 from memory.operations.records_write import WriteInput, write
 from memory.record import DEFAULT_KIND
 from memory.record_view import Content, Name, Reason, Tags
 from memory.sqlite.filters import Filters
+from memory.sqlite.place import Place
 from memory.sqlite.store import Transaction
 from memory.tags import parse
+
+SHORT = 8   # of the bytes that are allowed one in so many is characters that fit, data beside them too
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +26,29 @@ class AppendInput:
     guid: str
     filters: Filters
     separator: str = "\n"
+    most_bytes: int = 1 << 63   # of the record afterwards: nobody could read a longer one
 
 
 def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
-    """(guid, whether a record was there to append to). Of several that match, the oldest grows."""
+    """(guid, whether a record was there to append to). Of several that match, the oldest grows. Raises ResultTooLarge."""
     found = tx.records.by_guid(addition.guid) if addition.guid else None
     if found is None and addition.filters:
         found = tx.records.oldest(addition.filters)
     if found is None:
         return write(tx, addition.new), False
-    tx.records.replace_content(found, found.content + addition.separator + addition.new.content, addition.new.now_ms)
+    content = found.content + addition.separator + addition.new.content
+    if len(content) > addition.most_bytes // SHORT:
+        _check_size(found, content, addition.most_bytes)
+    tx.records.replace_content(found, content, addition.new.now_ms)
     return found.guid, True
+
+
+def _check_size(place: Place, content: str, most_bytes: int) -> None:
+    """Raises ResultTooLarge where no answer could tell the record any more."""
+    size = len(content.encode()) + len(place.whole.data or "") + RECORD_BYTES
+    if size > most_bytes:
+        raise ResultTooLarge(f"record {place.guid} would have {size} bytes, and an answer has at most {most_bytes}: append to "
+                             "another record, or give this one a shorter content first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,7 @@ class Appended:
 def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context) -> Appended:
     """Adds text to a record, or makes one where neither guid, scope nor kind finds any.
 
-    Raises NotThere for a guid that no record has.
+    Raises NotThere for a guid that no record has, and ResultTooLarge where the record would not fit into an answer.
     """
     if addition.guid and tx.records.by_guid(addition.guid) is None:
         raise NotThere(f"no record has the guid {addition.guid!r} in {tx.memory_id}; without a guid a record is made")
@@ -78,5 +94,5 @@ def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context
                      addition.source or context.actor, parse(addition.tags), context.now_ms)
     named = {"scope": addition.scope, "kind": addition.kind, "source": addition.source}
     keys = {name: value for name, value in named.items() if value} if addition.scope or addition.kind else {}
-    guid, found = append(tx, AppendInput(new, addition.guid, keys, addition.separator))
+    guid, found = append(tx, AppendInput(new, addition.guid, keys, addition.separator, context.result_bytes))
     return Appended(guid, not found)

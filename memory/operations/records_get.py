@@ -40,5 +40,5 @@ def fitting(record: Record, further: Further, context: Context) -> Record:
     size = len(record.content.encode()) + len(further.data or "")
     if size > context.result_bytes:
         raise ResultTooLarge(f"record {record.guid} has {size} bytes, and an answer at most {context.result_bytes}; "
-                             "memory_read with an output_template can tell a part of it")
+                             "`memrelay export PIPELINE --records` has it whole")
     return record

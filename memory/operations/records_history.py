@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory.errors import NotThere
+from memory.errors import NotThere, ResultTooLarge
 from memory.operation import Context, operation
 from memory.operations.records_list import place_of_cursor
 from memory.operations.records_read import RECORD_BYTES
@@ -62,7 +62,8 @@ class History:
 def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History:
     """Tells what a record was before each of its changes, and what became of it.
 
-    Raises NotThere where nothing is kept of it, and Refused for a cursor that is none.
+    Raises NotThere where nothing is kept of it, Refused for a cursor that is none, and ResultTooLarge for a state that does not
+    fit into an answer.
     """
     before, total = place_of_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
     items: list[RecordState] = []
@@ -70,11 +71,18 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
     for state in _states(tx, wanted.guid):
         if before is not None and state.number >= before:
             continue
-        size += RECORD_BYTES + (len(state.record.content) + len(str(state.record.data)) if state.record else 0)
+        size += RECORD_BYTES + (_size(state.record) if state.record else 0)
         if len(items) == wanted.limit or (items and size > context.result_bytes):
             return History(tuple(items), str(items[-1].number), total)
+        if size > context.result_bytes:
+            raise ResultTooLarge(f"state {state.number} of record {wanted.guid} has {size} bytes, and an answer at most "
+                                 f"{context.result_bytes}; the cursor {state.number} goes on after it")
         items.append(state)
     return History(tuple(items), None, total)
+
+
+def _size(record: RecordView) -> int:
+    return len(record.content) + len(record.source) + len(str(record.tags)) + len(str(record.data))
 
 
 def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:

@@ -12,6 +12,11 @@ from memory.sqlite.store import Transaction
 RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at least
 
 
+def size_of(record: Record, data: str | None) -> int:
+    """About how many bytes a record takes as JSON. A source may be long too: a turn's is what its speaker is called."""
+    return len(record.content) + len(record.source) + len(record.tags) + len(data or "") + RECORD_BYTES
+
+
 class ReadInput(Struct, frozen=True):
     """Which records; `limit` None is all of them. A result of more than `max_bytes` is refused. A struct, as WriteInput is."""
 
@@ -42,4 +47,5 @@ def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
 
 def too_large(max_bytes: int) -> ResultTooLarge:
     """The refusal, with its remedy."""
-    return ResultTooLarge(f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in wf_webhook_args")
+    return ResultTooLarge(f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in "
+                          "wf_webhook_args, or where one record is that long an `output_template` with `truncate`")

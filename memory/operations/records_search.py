@@ -12,7 +12,7 @@ from memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memory.explanation import Explanation, as_run
 from memory.filter.given import Filter
 from memory.operation import Context, operation
-from memory.operations.records_read import too_large, within
+from memory.operations.records_read import size_of, too_large, within
 from memory.query import Query, match_all, match_any, parse
 from memory.recall.languages import DEFAULT_LANGUAGE, Language
 from memory.record import Record
@@ -179,10 +179,11 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
 
 
 def _hits(tx: Transaction, found: list[Record], most: int) -> Iterator[Hit]:
-    """Raises ResultTooLarge where their data is."""
+    """Raises ResultTooLarge where what they have beside their text is."""
+    left = most
     for record in found:
         further = tx.records.further(record.guid)
-        most -= len(record.content) + len(further.data or "")
-        if most < 0:
+        left -= size_of(record, further.data)
+        if left < 0:
             raise too_large(most)
         yield Hit(view(record, further), record.score)

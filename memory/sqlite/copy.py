@@ -36,8 +36,11 @@ class Inspection(NamedTuple):
 def copy_database(source: Path, target: Path) -> None:
     """One moment of `source`, to a new file. In one step, so that it ends however fast others write; nobody waits for it."""
     with _looked_at(source) as reading, closing(apsw.Connection(str(target))) as writing:
-        with writing.backup("main", reading, "main") as backup:
-            backup.step(-1)
+        try:
+            with writing.backup("main", reading, "main") as backup:
+                backup.step(-1)
+        except (apsw.FullError, apsw.IOError) as error:   # which SQLite tells of neither connection
+            raise StoreBusy(f"{source} could not be copied to {target.parent}: make room there, and try again") from error
         if not backup.done:
             raise StoreBusy(f"{source} could not be copied; try again")
 

@@ -145,6 +145,19 @@ def test_a_missing_memory_id_is_told() -> None:
     assert "memory_id" in told(said)["error"]
 
 
+def test_a_record_grows_as_long_as_a_template_can_tell_it(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "x" * 7500, kind="log")
+
+    for _ in range(2):
+        said = told(envelope("memory_append", "y" * 400, store, memory_id=MEMORY_ID, kind="log", message_bytes=1024))
+
+    assert "append to another record" in said["error"]
+    assert contents(read_all(store)) == ["x" * 7500 + "\n" + "y" * 400]
+    template = {"memory_id": MEMORY_ID, "output_template": "{{guid}} {{content|truncate(5)}}"}
+    assert envelope("memory_read", "", store, message_bytes=1024, **template)["args"][0]["text"] == f"{guid} xx..."
+
+
 def test_malformed_tags_are_an_error_at_deploy() -> None:
     with pytest.raises(ValidationError, match="JSON array of strings"):
         args_of("memory_append", memory_id=MEMORY_ID, tags='["a"')

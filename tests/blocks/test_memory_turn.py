@@ -31,6 +31,14 @@ def test_what_is_heard_is_kept_in_order_with_its_speaker(tmp_path: Path) -> None
                             (f"{UID}/keeper", 2, "Ann", "three")]
 
 
+def test_an_argument_that_is_empty_is_as_if_it_were_absent(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+
+    hear(store, "tea", kind="", scope="", thread="")
+
+    assert [(one.kind, one.scope) for one in read_all(store)] == [("turn", MEMORY_ID)]
+
+
 def test_a_turn_has_the_messages_time_but_none_to_come(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 

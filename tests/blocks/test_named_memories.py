@@ -4,10 +4,11 @@ from typing import Any
 
 import orjson
 import pytest
+from pydantic import ValidationError
 
 from memory.sqlite.store import Store
 from pipelines.check import check
-from tests.blocks.calls import MEMORY_ID, answer, make_call, make_message
+from tests.blocks.calls import MEMORY_ID, answer, args_of, make_call, make_message
 from tests.memory.builders import make_store, perform
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "named_memory.json"
@@ -45,6 +46,18 @@ def test_what_cannot_be_written_is_told_in_band(store: Store) -> None:
     assert "no memory has the id" in ask(store, "memory_entry_write", FACT, memory="mem_x")["error"]
     assert ask(store, "memory_entry_write", " ", memory="notes") == {"error": "no content"}
     assert "at most" in ask(store, "memory_entry_write", "x" * 40_000, memory="notes")["error"]
+
+
+def test_a_question_that_is_too_long_is_refused_and_not_cut(store: Store) -> None:
+    ask(store, "memory_entry_write", FACT, memory="notes")
+
+    assert ask(store, "knowledge_search", "email " + "x" * 65_530)["results"]
+    assert "at most 65536 characters, and this has 65537" in ask(store, "knowledge_search", "email " + "x" * 65_531)["error"]
+
+
+def test_memories_that_are_no_list_are_told_of_by_their_name() -> None:
+    with pytest.raises(ValidationError, match="memories are an array of ids or names"):
+        args_of("knowledge_search", memories=5)
 
 
 def test_entries_are_found_in_the_memories_that_are_named(store: Store) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from bus.embedded.launcher import EmbeddedServer
-from bus.log import as_said, place_of, read_log, read_log_back
+from bus.log import MOST_BYTES, as_said, goes_on, place_of, read_log, read_log_back
 from tests.support.client import Client, swarm_of
 from tests.support.lines import on_a_line
 
@@ -57,6 +57,19 @@ def test_what_is_none_of_ours_is_left_out_and_shortens_no_page(server: EmbeddedS
 
     assert cursors(server, uid, limit) == ours[:limit]
     assert cursors(server, uid, limit, before="") == ours[::-1][:limit]
+
+
+def test_a_page_of_long_messages_ends_early_and_the_next_one_goes_on(server: EmbeddedServer) -> None:
+    long = {"mid": "m", "data": '{"text":"%s"}' % ("x" * (MOST_BYTES // 3))}
+    with Client(server.socket_path) as client:
+        there = [client.redis.xadd(swarm_of("long", "chat"), long).decode() for _ in range(5)]
+
+    first = on_a_line(server, lambda line: read_log(line, "long", "chat", limit=1000))
+    rest = on_a_line(server, lambda line: read_log(line, "long", "chat", after=first[-1].cursor, limit=1000))
+
+    assert [one.cursor for one in first] == there[:3] and goes_on(first, 1000)
+    assert [one.cursor for one in rest] == there[3:] and not goes_on(rest, 1000)
+    assert cursors(server, "long", 1000, before="") == there[:1:-1]
 
 
 def test_only_foreign_entries_are_an_empty_log(server: EmbeddedServer) -> None:

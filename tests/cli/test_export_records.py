@@ -1,5 +1,7 @@
 """`memrelay export --records` and `memrelay import`: everything that a pipeline remembers, to a file and back."""
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,6 +68,17 @@ def export(program: Program, uid: str, name: str) -> list[bytes]:
 
 def take_in(program: Program, *options: str, file: str = "out.jsonl", uid: str = TARGET) -> Ended:
     return program.run("import", uid, file, "--json", *options)
+
+
+def test_a_pipe_is_written_into_and_stays_one(up: Program) -> None:
+    whole = export(up, SOURCE, "whole.jsonl")
+    os.mkfifo(pipe := up.folder / "pipe")
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_bytes)
+        ended = up.run("export", SOURCE, "--records", "-o", "pipe")
+
+    assert (ended.code, ended.out) == (0, "") and pipe.is_fifo()
+    assert read.result().splitlines(keepends=True)[1:] == whole[1:]
 
 
 def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_first_line(up: Program) -> None:

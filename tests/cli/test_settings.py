@@ -80,6 +80,8 @@ def test_a_fault_in_the_file_names_file_setting_and_remedy(config: Path, written
         ("MEMRELAY_CONFIGS", "x", 'no such setting; did you mean "MEMRELAY_CONFIG"?'),
         ("MEMRELAY_WORKER__BATCH", "0", "must be greater than or equal to 1"),
         ("MEMRELAY_WORKER__BATCH", "many", "must be a valid integer, unable to parse string as an integer"),
+        ("MEMRELAY_WORKER__LEASE_S", "3000000000", "must be less than or equal to 2147483647"),
+        ("MEMRELAY_WORKER__HISTORY_DAYS", "3000000000", "must be less than or equal to 2147483647"),
         ("MEMRELAY_MEMORY__ROOT", "", "must be a path"),
     ],
 )

@@ -23,6 +23,8 @@ ROOT = Path("/srv/memory")
         "-/_",
         "instances/a3d8f1b2/" + "x" * 100,
         "a/b.db-wal",
+        "a/owner.lock",
+        "a.dbx/b",
     ],
 )
 def test_a_path_of_plain_parts_is_taken(memory_id: str) -> None:
@@ -47,6 +49,10 @@ def test_a_path_of_plain_parts_is_taken(memory_id: str) -> None:
         "a/system.db",
         "a/b.db",
         "a.db/b",
+        "system.db-journal/x",
+        "system.db-wal/x",
+        "instances/a3d8f1b2/memories.db.damaged/x",
+        "owner.lock/x",
         "a/.hidden",
         ".new-x/b",
         "a/b\x00",

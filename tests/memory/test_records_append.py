@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.errors import ResultTooLarge
 from memory.operations.records_append import AppendInput, append
 from memory.operations.records_write import write
 from tests.memory.builders import (
@@ -54,6 +56,18 @@ def test_the_separator_stands_between(tmp_path: Path) -> None:
         append(tx, AppendInput(make_record("!"), guid, {}, separator=""))
 
     assert contents(read_all(store)) == ["tea, milk!"]
+
+
+def test_what_would_make_a_record_longer_than_an_answer_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "é" * 300)
+
+    with store.transaction() as tx:
+        append(tx, AppendInput(make_record("é" * 90), guid, {}, most_bytes=1000))
+        with pytest.raises(ResultTooLarge, match=f"record {guid} would have 1002 bytes.*append to another record"):
+            append(tx, AppendInput(make_record("é" * 10), guid, {}, most_bytes=1000))
+
+    assert contents(read_all(store)) == ["é" * 300 + "\n" + "é" * 90]
 
 
 def test_an_unknown_guid_falls_through_to_the_keys(tmp_path: Path) -> None:

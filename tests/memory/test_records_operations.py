@@ -71,6 +71,30 @@ def test_a_list_goes_past_a_record_that_fits_into_no_answer(store: Store) -> Non
     assert told(perform(store, "records.list", result_bytes=500, cursor="2")) == ["three"]
 
 
+def test_a_page_keeps_to_its_length_where_sources_are_long(store: Store) -> None:
+    guids = write_all(store, "one", "two", "three", source="u" * 1000)
+
+    page = perform(store, "records.list", result_bytes=2500)
+    with pytest.raises(ResultTooLarge, match="limit"):
+        perform(store, "records.search", query="one kind:observation", result_bytes=1100)
+
+    assert [item.guid for item in page.items] == guids[:2] and page.next_cursor == "2"
+
+
+def test_a_history_goes_past_a_state_that_fits_into_no_answer(store: Store) -> None:
+    (guid,) = write_all(store, "one")
+    for content in ("x" * 1000, "three"):
+        with store.transaction() as tx:
+            perform(tx, "records.update", guid=guid, content=content)
+
+    first = perform(store, "records.history", guid=guid, result_bytes=500)
+    with pytest.raises(ResultTooLarge, match="cursor 2 goes on"):
+        perform(store, "records.history", guid=guid, result_bytes=500, cursor=first.next_cursor)
+
+    assert [state.number for state in first.items] == [3] and first.total == 3
+    assert [state.number for state in perform(store, "records.history", guid=guid, result_bytes=500, cursor="2").items] == [1]
+
+
 def test_a_list_has_what_all_filters_and_tags_allow(store: Store) -> None:
     write_all(store, "one", kind="a", tags=("x", "y"))
     write_all(store, "two", kind="a", tags=("x",), scope="s")

@@ -44,6 +44,15 @@ def test_a_listener_hears_what_is_said_from_now_on(served: Served) -> None:
     assert heard[0]["mid"].startswith(answer.json["message_id"])
 
 
+def test_a_listener_that_asks_from_the_beginning_hears_all_that_the_log_has(served: Served) -> None:
+    uid = served.deploy()
+    texts = say_many(served, uid, 0, 3)
+    wait_for(lambda: len(served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]) == 3, "the log")
+
+    with Listener(served.url, uid, "?after=0-0") as listener:
+        assert listener.texts(3) == texts
+
+
 def test_what_is_heard_is_what_the_log_has(served: Served) -> None:
     uid = served.deploy()
 

@@ -98,7 +98,7 @@ def test_the_same_webhook_id_counts_for_each_agent_alone(served: Served) -> None
     assert served.house.contents(uid) == ["one_", "other_"]
 
 
-@pytest.mark.parametrize("header", [b"\xff", b"a\xc3", b"x" * 257, b"\xe2\x80\xae"])
+@pytest.mark.parametrize("header", [b"\xff", b"a\xc3", b"x" * 257, b"\xe2\x80\xae", b"", b" "])
 def test_a_webhook_id_that_is_none_is_refused(served: Served, header: bytes) -> None:
     path = f"/webhooks/{served.deploy()}/memory_write_"
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nwebhook-id: ".encode()
