@@ -77,6 +77,8 @@ def _row(hit: Json, item: Json, names: Sequence[str]) -> tuple[str, ...]:
     arms = {arm["arm"]: _arm(arm) for arm in hit["arms"]}
     factors = " ".join(f"{name} {factor:.2f}" for name, factor in hit["factors"].items())
     terms = [held["term"] + NEAR[held["where"]] for held in hit["terms"]] + ["who said it"] * hit["speaker"]
+    if hit["read"] is not None:
+        terms.append(f"read again ({hit['read']:.3f})")
     if hit["raised"] is not None:
         terms.append(f"first of its thread ({hit['raised']:.3f})")
     return (str(hit["rank"]), f"{hit['score']:.3f}", *(arms.get(name, "") for name in names), factors, ", ".join(terms),

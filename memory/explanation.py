@@ -70,6 +70,7 @@ class HitTold:
     factors: dict[str, float]   # time, asks, recency, importance: by what the shares were multiplied
     terms: tuple[Held, ...]
     speaker: bool   # whether the query names who said it, which is in the text arm's raw score
+    read: float | None = None     # its score once it was read again, of the best alone, which stand in that order
     raised: float | None = None   # its score by itself, for which it comes before others as the first of its thread
 
 

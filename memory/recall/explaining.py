@@ -63,7 +63,7 @@ def _hits(ranked: Ranked, found: Sequence[Record], text: TextFound | None, vecto
         arms = tuple(_arm(arm, place, weights[arm.arm], ranks[arm.arm][at]) for arm in ranked.arms)
         named = text is not None and len(text.named) == 1 and int(ranked.scene.layout.source[place]) == text.named[0]
         hits.append(HitTold(record.guid, at + 1, record.score, arms, _factors(ranked, place), held[at], named,
-                            ranked.raised.get(place)))
+                            ranked.read.get(place), ranked.raised.get(place)))
     return hits
 
 

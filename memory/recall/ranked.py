@@ -20,6 +20,7 @@ class Ranked:
     without: str = ""        # why an arm is missing
     base: Floats | None = None   # the scores before a time that the question names counted; None where it names none
     factors: Mapping[str, Floats] = field(default_factory=dict)   # by boost and place
+    read: Mapping[int, float] = field(default_factory=dict)     # place -> the score by which it stands where it does
     raised: Mapping[int, float] = field(default_factory=dict)   # place -> the score that put it before others of more threads
 
     def rows(self) -> dict[int, float]:

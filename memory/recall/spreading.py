@@ -10,20 +10,24 @@ from numpy.typing import NDArray
 
 from memory.recall.layout import Places
 from memory.recall.ranked import Ranked, best, candidates, ranking
+from memory.recall.rereading import Reader
 from memory.recall.scene import Floats
 from memory.recall.weights import Weights
 
 FIRST = 9      # records that stand where their scores put them
 THREADS = 10   # that are there before any comes again
 LOOKED = 32    # turns that are weighed, beside the best of each thread
+NEAR = 0.75    # the share that near words have in the order of threads; 0.67 to 0.8 is one plateau
+BESIDE = 1     # turns on each side that are read with one
 
 
-def spread(ranked: Ranked, limit: int, weights: Weights, by_themselves: Callable[[], Floats] | None) -> Ranked:
+def spread(ranked: Ranked, limit: int, weights: Weights, by_themselves: Callable[[], Floats] | None,
+           reader: Reader | None = None) -> Ranked:
     """The same records, but that threads which the first nine lack follow these, each with its best by itself, until ten are
     there. A record without a thread counts as one, and keeps its place among its like, the tenth too.
 
     `by_themselves` are scores by place, made where they are needed alone; None where there are but words: then the scores of
-    all hold, with their `weights`.
+    all hold, with their `weights`. With both, a `reader` says in which order the best threads come.
     """
     layout = ranked.scene.layout
     if len(ranked.places) <= FIRST or not layout.threaded:
@@ -37,6 +41,8 @@ def spread(ranked: Ranked, limit: int, weights: Weights, by_themselves: Callable
     turns = _turns(ranked, scores, there)
     worth = weights.times(scores, turns) if by_themselves is None else scores[turns]
     turns, worth = _first_of_threads(ranked, turns, worth, THREADS - len(there))
+    if reader is not None and by_themselves is not None:
+        turns, worth = _read(ranked, turns, worth, reader)
     weights.look(turns)
     others = others[~np.isin(others, turns)]
     told = dict(zip(turns.tolist(), worth.tolist(), strict=True))
@@ -71,3 +77,10 @@ def _first_of_threads(ranked: Ranked, turns: Places, worth: Floats, most: int) -
     _, its_best = np.unique(ranked.scene.layout.thread[turns[order]], return_index=True)
     kept = order[np.sort(its_best)][:most]
     return turns[kept], worth[kept]
+
+
+def _read(ranked: Ranked, turns: Places, worth: Floats, reader: Reader) -> tuple[Places, Floats]:
+    """The same turns by what they are worth once they are read."""
+    worth = np.float32(1 - NEAR) * worth + np.float32(NEAR) * reader.near(turns, BESIDE)
+    order = ranking(worth, turns, ranked.scene)
+    return turns[order], worth[order]

@@ -53,7 +53,7 @@ def test_what_an_arm_does_not_find_and_what_stands_near_is_shown() -> None:
     arms = [{"arm": "text", "rank": None, "raw": 0.0, "score": 0.0, "weight": 0.65, "share": 0.0},
             {"arm": "vector", "rank": 2, "raw": 0.5, "score": 0.5, "weight": 0.35, "share": 0.175}]
     hit = {"guid": "g", "rank": 1, "score": 0.21, "arms": arms, "factors": {"time": 1.2}, "speaker": True,
-           "raised": 0.123,
+           "read": 0.345, "raised": 0.123,
            "terms": [{"term": "tea", "where": "window"}, {"term": "cup", "where": "segment"}]}
     run = {"text": "tea cup -x", "mode": "hybrid", "language": "english", "match": "", "compared": "tea cup",
            "excluded": ['"x"']}
@@ -66,5 +66,6 @@ def test_what_an_arm_does_not_find_and_what_stands_near_is_shown() -> None:
     for part in ("compared  tea cup", 'excluded  "x"', "filters   kinds note",
                  "tea: 9 records (tea, teas); too common, left out", "0.000 (-, 0.00 is 0.000, x 0.65)",
                  "0.175 (#2, 0.50 is 0.500, x 0.35)", "time 1.20",
-                 "tea (beside it), cup (in its thread), who said it, first of its thread (0.123)", "x" * 70 + "…"):
+                 "tea (beside it), cup (in its thread), who said it, read again (0.345), first of its thread (0.123)",
+                 "x" * 70 + "…"):
         assert part in text

@@ -66,7 +66,7 @@ def check_order(found: list[Record], told: Explanation) -> None:
         assert math.isclose(sum(arm.share for arm in hit.arms) * math.prod(hit.factors.values()), hit.score, rel_tol=1e-4)
     raised = [hit for hit in told.hits if hit.raised is not None]
     others = [hit for hit in told.hits if hit.raised is None]
-    assert sorted(others, key=lambda hit: -hit.score) == others
+    assert sorted(others, key=lambda hit: (hit.read is None, -(hit.read or hit.score))) == others   # the best are read again
     assert [*others[:10], *sorted(raised, key=lambda hit: -(hit.raised or 0)), *others[10:]] == list(told.hits)
     for arms in zip(*(hit.arms for hit in told.hits), strict=True):
         ranked = sorted((arm for arm in arms if arm.rank is not None), key=lambda arm: -arm.score)

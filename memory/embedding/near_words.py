@@ -1,0 +1,62 @@
+"""How near words are in meaning, by a table: for each piece of the built-in model's vocabulary 384 bits, 1.5 MB in all.
+
+A piece's bits are the signs of what the model says of it where it stands alone, less the mean of all pieces; two words are as
+near as they have bits in common. No model is run for it. benchmarks/recall/word_signs.py makes the table.
+"""
+import re
+from functools import lru_cache
+from importlib.resources import files
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedding.wordpiece import words
+
+BITS, NUMBERS = 384, 6   # of a piece; numbers of 64 bits
+PLAIN = re.compile(r"[a-z0-9]+")   # the words of a text that has nothing but ASCII, in small letters
+Floats = NDArray[np.float32]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in small letters and without accents; no signs."""
+    return PLAIN.findall(text.lower()) if text.isascii() else [word for word in words(text) if word.isalnum()]
+
+
+class NearWords:
+    """The table, and the words that it has."""
+
+    def __init__(self) -> None:
+        """Reads both: 10 ms."""
+        folder = files("memory.embedding")
+        self._signs = np.frombuffer(folder.joinpath("word_signs.bin").read_bytes(), "<u8").reshape(-1, NUMBERS)
+        pieces = folder.joinpath("vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        self._numbers = {piece: number for number, piece in enumerate(pieces) if piece.isalnum()}   # whole words alone
+
+    def nearness(self, ones: list[str], others: list[str]) -> Floats:
+        """A row for each of `ones` and a column for each of `others`, each of which comes once: from 0, for what has nothing
+        in common, to 1, for the same word. What is no word of the table is near to itself alone.
+        """
+        mine, theirs = self._known(ones), self._known(others)
+        near = np.zeros((len(ones), len(others)), np.float32)
+        near[np.ix_(mine >= 0, theirs >= 0)] = self._near(mine[mine >= 0], theirs[theirs >= 0])
+        for row in np.flatnonzero(mine < 0).tolist():
+            if ones[row] in others:
+                near[row, others.index(ones[row])] = 1
+        return near
+
+    def _known(self, some: list[str]) -> NDArray[np.int32]:
+        return np.fromiter(map(self._numbers.get, some, repeat(-1)), np.int32)
+
+    def _near(self, ones: NDArray[np.int32], others: NDArray[np.int32]) -> Floats:
+        apart = np.zeros((len(ones), len(others)), np.uint16)
+        for mine, theirs in zip(self._signs[ones].T, self._signs[others].T, strict=True):
+            apart += np.bitwise_count(mine[:, None] ^ theirs)
+        near: Floats = np.maximum(np.float32(1) - apart / np.float32(BITS / 2), np.float32(0))
+        return near
+
+
+@lru_cache(maxsize=1)
+def near_words() -> NearWords:
+    """The one of this process; read when it is wanted for the first time."""
+    return NearWords()
