@@ -4,9 +4,9 @@ A piece's bits are the signs of what the model says of it where it stands alone,
 near as they have bits in common. No model is run for it. benchmarks/recall/word_signs.py makes the table.
 """
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from memory.embedding.wordpiece import words
 
 BITS, NUMBERS = 384, 6   # of a piece; numbers of 64 bits
+KEPT = 2048              # texts whose words are known: who asks about something asks again
+OTHERS = 2**31 - 1       # numbers below zero, for words that the table lacks
 PLAIN = re.compile(r"[a-z0-9]+")   # the words of a text that has nothing but ASCII, in small letters
 Floats = NDArray[np.float32]
+Words = NDArray[np.int32]   # a number for each word, the same for the same; below zero for what is none of the table
 
 
 def words_of(text: str) -> list[str]:
@@ -31,24 +34,27 @@ class NearWords:
         folder = files("memory.embedding")
         self._signs = np.frombuffer(folder.joinpath("word_signs.bin").read_bytes(), "<u8").reshape(-1, NUMBERS)
         pieces = folder.joinpath("vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
-        self._numbers = {piece: number for number, piece in enumerate(pieces) if piece.isalnum()}   # whole words alone
+        self._known = {piece: number for number, piece in enumerate(pieces) if piece.isalnum()}   # whole words alone
+        self.read = lru_cache(KEPT)(self._read)   # the words of a text
 
-    def nearness(self, ones: list[str], others: list[str]) -> Floats:
-        """A row for each of `ones` and a column for each of `others`, each of which comes once: from 0, for what has nothing
-        in common, to 1, for the same word. What is no word of the table is near to itself alone.
+    def numbers(self, some: Iterable[str]) -> Words:
+        """Of each word."""
+        known = self._known.get
+        return np.array([~(hash(word) & OTHERS) if (number := known(word)) is None else number for word in some], np.int32)
+
+    def _read(self, text: str) -> Words:
+        return self.numbers(words_of(text))
+
+    def nearness(self, ones: Words, others: Words) -> Floats:
+        """A row for each of `ones` and a column for each of `others`: from 0, for what has nothing in common, to 1, for the
+        same word. What is no word of the table is near to itself alone.
         """
-        mine, theirs = self._known(ones), self._known(others)
-        near = np.zeros((len(ones), len(others)), np.float32)
-        near[np.ix_(mine >= 0, theirs >= 0)] = self._near(mine[mine >= 0], theirs[theirs >= 0])
-        for row in np.flatnonzero(mine < 0).tolist():
-            if ones[row] in others:
-                near[row, others.index(ones[row])] = 1
+        near: Floats = (ones[:, None] == others).astype(np.float32)
+        mine, theirs = np.flatnonzero(ones >= 0), np.flatnonzero(others >= 0)
+        near[np.ix_(mine, theirs)] = self._near(ones[mine], others[theirs])
         return near
 
-    def _known(self, some: list[str]) -> NDArray[np.int32]:
-        return np.fromiter(map(self._numbers.get, some, repeat(-1)), np.int32)
-
-    def _near(self, ones: NDArray[np.int32], others: NDArray[np.int32]) -> Floats:
+    def _near(self, ones: Words, others: Words) -> Floats:
         apart = np.zeros((len(ones), len(others)), np.uint16)
         for mine, theirs in zip(self._signs[ones].T, self._signs[others].T, strict=True):
             apart += np.bitwise_count(mine[:, None] ^ theirs)

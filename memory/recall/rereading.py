@@ -4,17 +4,15 @@ BM25 adds up the words that are there as they were asked for, again and again; t
 much the same, is there at all. That is late interaction (Khattab and Zaharia 2020, ColBERT), of words by themselves instead
 of a model's states: nothing is stored for it, and no model runs. Measured (docs/recall.md).
 """
-from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedding.near_words import near_words, words_of
+from memory.embedding.near_words import Words, near_words, words_of
 from memory.recall.bm25 import idf
 from memory.recall.layout import Layout, Places
 from memory.recall.ranked import Ranked, ranking
@@ -27,12 +25,13 @@ READ = 16        # of the best by score; up to 48 find the same
 MORE = 1.0       # times as much counts what has all that is asked for; 0.7 to 1.4 is one plateau
 AROUND = 2       # neighbours on each side that are read with a turn
 LONGEST = 4096   # bytes of a record that is read
+NONE = np.zeros(0, np.int32)
 
 
 class Asked(NamedTuple):
     """The words that are asked for."""
 
-    words: list[str]
+    words: Words
     weights: Floats   # one together
 
 
@@ -53,15 +52,13 @@ class Reader:
 
     def _nearness(self, places: Places) -> Floats:
         """A row for each word that is asked for: how near the nearest one of each place is."""
-        found = [words_of(text) for text in contents(self._connection, self._layout.row[places], LONGEST)]
-        numbers: defaultdict[str, int] = defaultdict()
-        numbers.default_factory = numbers.__len__   # each word's is the next
-        at = np.fromiter(map(numbers.__getitem__, chain.from_iterable(found)), np.int32)
-        by_word = near_words().nearness(self._asked.words, list(numbers)).take(at, axis=1)
+        near = near_words()
+        found = list(map(near.read, contents(self._connection, self._layout.row[places], LONGEST)))
+        by_word = near.nearness(self._asked.words, np.concatenate([NONE, *found]))
         table = np.zeros((len(by_word), len(places)), np.float32)
         sizes = np.fromiter(map(len, found), np.int64)
-        if len(at):
-            there = sizes > 0
+        there = sizes > 0
+        if there.any():
             table[:, there] = np.maximum.reduceat(by_word, (np.cumsum(sizes) - sizes)[there], axis=1)
         return table
 
@@ -74,7 +71,7 @@ class Reader:
             worth = idf(len(self._layout), min(term.records, len(self._layout)))
             weights |= {word: worth for word in words_of(term.text) if word not in names}
         worths = np.fromiter(weights.values(), np.float32)
-        return Asked(list(weights), worths / np.float32(max(worths.sum(), 1e-6)))
+        return Asked(near_words().numbers(weights), worths / np.float32(max(worths.sum(), 1e-6)))
 
 
 def reread(ranked: Ranked, reader: Reader, weights: Weights) -> Ranked:

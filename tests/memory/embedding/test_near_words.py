@@ -7,26 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.recall.word_signs import signs
-from memory.embedding.near_words import near_words, words_of
+from memory.embedding.near_words import Floats, near_words, words_of
+
+
+def nearness(ones: list[str], others: list[str]) -> Floats:
+    return near_words().nearness(near_words().numbers(ones), near_words().numbers(others))
 
 
 @pytest.mark.parametrize(("word", "nearer", "farther"), [
     ("dog", "puppy", "table"), ("bought", "purchased", "painted"), ("paint", "painting", "beach"), ("beach", "coast", "pie")])
 def test_what_means_much_the_same_is_near(word: str, nearer: str, farther: str) -> None:
-    same, first, second = near_words().nearness([word], [word, nearer, farther])[0]
+    same, first, second = nearness([word], [word, nearer, farther])[0]
 
     assert same == 1 and 0.35 < first < 1 and second < 0.3
 
 
 @pytest.mark.parametrize("word", ["", "ငါ", "snowmobiling", "x" * 101])
 def test_what_is_no_word_of_the_table_is_near_to_itself_alone(word: str) -> None:
-    found = near_words().nearness(["tea", word, "mobile"], [word, "tea", "snow"])
+    found = nearness(["tea", word, "mobile"], [word, "tea", "snow"])
 
     assert found[0].tolist()[:2] == [0, 1] and found[1].tolist() == [1, 0, 0] and found[2, 0] == 0
 
 
 def test_no_words_are_near_to_none() -> None:
-    assert near_words().nearness([], ["tea"]).shape == (0, 1) and near_words().nearness(["tea", "qqq"], []).shape == (2, 0)
+    assert nearness([], ["tea"]).shape == (0, 1) and nearness(["tea", "qqq"], []).shape == (2, 0)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -34,11 +38,12 @@ def test_no_words_are_near_to_none() -> None:
     ("茶 tea", ["茶", "tea"]), ("?!", []), ("", [])])
 def test_the_words_of_a_text(text: str, words: list[str]) -> None:
     assert words_of(text) == words
+    assert near_words().read(text).tolist() == near_words().numbers(words).tolist()
 
 
 @given(st.lists(st.text()), st.lists(st.text() | st.sampled_from(("tea", "cup", "tee")), unique=True))
 def test_any_words_are_from_no_to_full_nearness(ones: list[str], others: list[str]) -> None:
-    found = near_words().nearness(ones, others)
+    found = nearness(ones, others)
 
     assert found.shape == (len(ones), len(others)) and ((found >= 0) & (found <= 1)).all()
     assert all(found[row, others.index(one)] == 1 for row, one in enumerate(ones) if one in others)
