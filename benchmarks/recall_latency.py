@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.made_vectors import MadeVectors, Ready
 from benchmarks.recall.product import embed_all
 from memory.embedding.questions import Questions
+from memory.merging import merge_some
 from memory.operations.records_search import SearchInput, search
 from memory.operations.records_write import WriteInput, write
 from memory.recall.meaning import Meaning
@@ -100,6 +101,8 @@ def opened(records: int, folder: Path, *, turns: bool, vectors: bool) -> Store:
         print(f"{records:>9,} records  written at {fill(store, records, turns=turns):,.0f}/s, {memory_mb()} MB")
         if vectors:
             embed_all(store, embedder)
+        while merge_some(store):   # as a worker does that is quiet
+            pass
     return store
 
 

@@ -4,7 +4,7 @@ A piece's bits are the signs of what the model says of it where it stands alone,
 near as they have bits in common. No model is run for it. benchmarks/recall/word_signs.py makes the table.
 """
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
 from importlib.resources import files
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memory.embedding.wordpiece import words
 
 BITS, NUMBERS = 384, 6   # of a piece; numbers of 64 bits
-KEPT = 2048              # texts whose words are known: who asks about something asks again
+KEPT = 8192              # texts whose words are known: who asks about something asks again
 OTHERS = 2**31 - 1       # numbers below zero, for words that the table lacks
 PLAIN = re.compile(r"[a-z0-9]+")   # the words of a text that has nothing but ASCII, in small letters
 Floats = NDArray[np.float32]
@@ -37,10 +37,12 @@ class NearWords:
         self._known = {piece: number for number, piece in enumerate(pieces) if piece.isalnum()}   # whole words alone
         self.read = lru_cache(KEPT)(self._read)   # the words of a text
 
-    def numbers(self, some: Iterable[str]) -> Words:
+    def numbers(self, some: Collection[str]) -> Words:
         """Of each word."""
-        known = self._known.get
-        return np.array([~(hash(word) & OTHERS) if (number := known(word)) is None else number for word in some], np.int32)
+        found = list(map(self._known.get, some))
+        if None in found:
+            found = [~(hash(word) & OTHERS) if number is None else number for word, number in zip(some, found, strict=True)]
+        return np.array(found, np.int32)
 
     def _read(self, text: str) -> Words:
         return self.numbers(words_of(text))

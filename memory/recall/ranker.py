@@ -194,7 +194,8 @@ class Ranker:
 
     def nbytes(self) -> int:
         """What is kept."""
-        return (self._layout.nbytes if self._layout is not None else 0) + self._filters.nbytes() + self._rows.nbytes()
+        layout = self._layout.nbytes if self._layout is not None else 0
+        return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
     def _without(self, expired: Rows) -> Layout:
         """The layout as of now, without those whose time has come: their neighbours are neighbours now."""

@@ -24,7 +24,7 @@ from memory.sqlite.contents import contents
 READ = 16        # of the best by score; up to 48 find the same
 MORE = 1.0       # times as much counts what has all that is asked for; 0.7 to 1.4 is one plateau
 AROUND = 2       # neighbours on each side that are read with a turn
-LONGEST = 4096   # bytes of a record that is read
+LONGEST = 2048   # bytes of a record that is read
 NONE = np.zeros(0, np.int32)
 
 

@@ -33,6 +33,7 @@ IN_CONTENT = ("SELECT guid FROM records WHERE guid IN (SELECT value FROM json_ea
 BEGUN = "SELECT group_concat(doc) FROM (SELECT doc FROM temp.word_places WHERE term >= ?1 AND term < ?2 LIMIT ?3)"
 PARTS_BEGUN = BEGUN.replace("word_places", "part_places").replace(" LIMIT", " AND col = 'parts' LIMIT")
 MOST_KEPT = 2000   # answers
+MOST_BYTES = 1 << 20   # of the records that hold words, which are kept: those that many hold are asked for most, and cost most
 LAST = "\U0010ffff"   # no word goes on with it
 
 
@@ -41,6 +42,11 @@ class Postings(NamedTuple):
 
     rows: Rows
     counts: NDArray[np.float32]
+
+    @property
+    def nbytes(self) -> int:
+        """What they take in memory, bytes."""
+        return self.rows.nbytes + self.counts.nbytes
 
 
 class Vocabulary:
@@ -51,6 +57,8 @@ class Vocabulary:
         self._connection = connection
         self._beginnings: dict[str, dict[str, int]] = {}
         self._counts: dict[str, int] = {}
+        self._postings: dict[str, Postings] = {}
+        self.nbytes = 0   # of these
 
     def open(self) -> None:
         """Sees to the tables through which it reads: they are temporary, and a rollback takes them with it."""
@@ -62,6 +70,8 @@ class Vocabulary:
         """Records were written since it was asked: it counts again."""
         self._beginnings.clear()
         self._counts.clear()
+        self._postings.clear()
+        self.nbytes = 0
 
     def beginning(self, prefix: str, most: int) -> dict[str, int]:
         """Words that begin like this, each with the number of its records; the first `most` of them by the alphabet."""
@@ -87,6 +97,15 @@ class Vocabulary:
 
     def postings(self, word: str) -> Postings:
         """The records that hold the word."""
+        found = self._postings.get(word)
+        if found is None:
+            found = self._postings[word] = self._postings_of(word)
+            self.nbytes += found.nbytes
+            while self.nbytes > MOST_BYTES:
+                self.nbytes -= self._postings.pop(next(iter(self._postings))).nbytes
+        return found
+
+    def _postings_of(self, word: str) -> Postings:
         found = numbers(self._connection.execute(PLACES, (word,)).get)
         if parts := self._connection.execute(PARTS_PLACES, (word,)).get:
             more = numbers(parts)
