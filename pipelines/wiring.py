@@ -1,6 +1,7 @@
 """How the agents of a bundle find each other: aliases, swarms, senders."""
 
 from collections.abc import Collection
+from functools import cache, partial
 
 from bus.wire import SWARM
 from pipelines.bundle import AgentSpec, StoreSpec, SwarmSpec
@@ -77,19 +78,19 @@ def check_senders(agents: dict[int, AgentSpec], public: Collection[str], report:
     On a public swarm other pipelines do.
     """
     by_alias = {spec.agent_alias: spec.published_name for spec in agents.values() if spec.publishes}
-    names = set(by_alias.values())
+    names, meant = set(by_alias.values()), cache(partial(_meant, by_alias))   # many agents may mean the same one
     for at, spec in agents.items():
         place = ("agents", at, "agent_from")
         for index, name in enumerate(spec.accepts):
             wanted = name.removeprefix("!")
             if wanted not in names and spec.agent_rec_swarm not in public and not report.full("warning"):
                 where = place if isinstance(spec.agent_from, str) else (*place, index)
-                report.warn(where, f"no agent publishes as {quoted(wanted)}", _meant(wanted, by_alias))
+                report.warn(where, f"no agent publishes as {quoted(wanted)}", meant(wanted))
         if len({name.startswith("!") for name in spec.accepts}) > 1:
             report.warn(place, "a `!name` beside plain names changes nothing", "leave it out")
 
 
-def _meant(wanted: str, by_alias: dict[str, str]) -> str:
+def _meant(by_alias: dict[str, str], wanted: str) -> str:
     if wanted in by_alias:
         return f"that is an alias, which publishes as {quoted(by_alias[wanted])}"
     return did_you_mean(wanted, by_alias.values())
