@@ -7,9 +7,8 @@ from functools import partial
 
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.merging import merge_some
-from memory.sqlite.connection import translated
-from memory.stores import OpenStores
 from memory.threads import DatabaseThread
+from worker.upkeep import if_there
 
 log = logging.getLogger(__name__)
 QUIET_S = 0.1    # after the last batch
@@ -52,14 +51,6 @@ class Merger:
 
     async def _step(self, name: str) -> bool:
         try:
-            return await self._thread.run(partial(_merge_some, name=name))
+            return await self._thread.run(partial(if_there, name=name, work=merge_some, absent=False))
         except (StoreBusy, StoreBroken):
             return False
-
-
-def _merge_some(stores: OpenStores, name: str) -> bool:
-    """A store that nothing was written to yet is not made for this."""
-    if not stores.exists(name):
-        return False
-    with translated(name):
-        return merge_some(stores.get(name))

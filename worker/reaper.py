@@ -7,9 +7,9 @@ from functools import partial
 
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.reaping import Reaped, reap
-from memory.sqlite.connection import translated
-from memory.stores import OpenStores
+from memory.sqlite.store import Store
 from memory.threads import DatabaseThread
+from worker.upkeep import if_there
 from worker.waiting import wait
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Reaper:
         """All that is over in one store. When there will be more, Unix time in s."""
         total = 0
         try:
-            while (reaped := await self._thread.run(partial(_step, name=name, history_days=self._history_days))).gone:
+            while (reaped := await self._thread.run(partial(if_there, name=name, work=self._step, absent=NOTHING))).gone:
                 total += reaped.gone
                 await asyncio.sleep(PAUSE_S)
         except (StoreBusy, StoreBroken):
@@ -59,10 +59,5 @@ class Reaper:
             log.info("expired_deleted", extra={"memory_id": name, "count": total})
         return None if reaped.next_ms is None else reaped.next_ms / 1000
 
-
-def _step(stores: OpenStores, name: str, history_days: float) -> Reaped:
-    """A store that nothing was written to yet is not made for this."""
-    if not stores.exists(name):
-        return NOTHING
-    with translated(name):
-        return reap(stores.get(name), time.time_ns() // 1_000_000, history_days)
+    def _step(self, store: Store) -> Reaped:
+        return reap(store, time.time_ns() // 1_000_000, self._history_days)

@@ -6,6 +6,7 @@ from typing import TypeVar
 from memory.errors import StoreBroken, StoreDamaged
 from memory.sqlite.connection import translated
 from memory.sqlite.pending import Pending
+from memory.sqlite.store import Store
 from memory.stores import OpenStores
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,17 @@ def kept_continuations(stores: OpenStores, names: Sequence[str], uids: Collectio
     """(continuation, its store): every one that these stores still have to run for these pipelines."""
     return [(pending, name) for name in _existing(stores, names)
             for pending in stores.get(name).pending.all() if pending.pipeline in uids]
+
+
+def with_store(stores: OpenStores, name: str, work: Callable[[Store], Result]) -> Result:
+    """What `work` comes to on a store. Raises StoreBusy or StoreBroken."""
+    with translated(name):
+        return work(stores.get(name))
+
+
+def if_there(stores: OpenStores, name: str, work: Callable[[Store], Result], absent: Result) -> Result:
+    """The same, or `absent` where nothing was written to the store yet: it is not made for this."""
+    return with_store(stores, name, work) if stores.exists(name) else absent
 
 
 def guarded(stores: OpenStores, work: Callable[[OpenStores], Result], names: Sequence[str]) -> Result:

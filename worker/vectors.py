@@ -9,13 +9,12 @@ from typing import TypeVar
 from memory.embedding.embedder import Embedder
 from memory.embedding.loading import other_model
 from memory.errors import EmbeddingFault, EmbeddingLater, MemoryFault, StoreBroken, StoreBusy, StoreFenced
-from memory.sqlite.connection import translated
 from memory.sqlite.store import Store
-from memory.stores import OpenStores
 from memory.threads import DatabaseThread
-from memory.vectoring import NOTHING, Look, Task, keep, look, make, next_task, remake
+from memory.vectoring import NOTHING, Task, keep, look, make, next_task, remake
 from pipelines.plan import Plan
 from worker.surroundings import Surroundings
+from worker.upkeep import if_there, with_store
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -82,7 +81,7 @@ class VectorMaker:
         """Whether there are named memories from before."""
         try:
             for name in self._homes:
-                if await self._thread.run(partial(_has_memories, name=name)):
+                if await self._thread.run(partial(if_there, name=name, work=_has_memories, absent=False)):
                     self._wanted.add(name)
         except (StoreBusy, StoreBroken) as fault:
             self._tell(str(fault))   # the next that is made asks for vectors again
@@ -102,7 +101,7 @@ class VectorMaker:
     async def _step(self, name: str) -> bool:
         """What comes next in one store. Whether there may be more."""
         wanted = name in self._wanted and self._embedding.embedder.configured
-        found = await self._thread.run(partial(_look, name=name, wanted=wanted))
+        found = await self._thread.run(partial(if_there, name=name, work=partial(look, wanted=wanted), absent=NOTHING))
         if wanted or found.fingerprint:
             self._backlogs[name] = found.backlog
         if not found.todo and name not in self._remake:
@@ -132,7 +131,7 @@ class VectorMaker:
         self._shared.checkpoint("vectors kept")
 
     async def _in_store(self, name: str, work: Callable[[Store], Result]) -> Result:
-        return await self._thread.run(partial(_with_store, name=name, work=work))
+        return await self._thread.run(partial(with_store, name=name, work=work))
 
     async def _pause(self, fault: MemoryFault) -> None:
         """What may pass by itself is tried again soon, and then ever later."""
@@ -147,17 +146,5 @@ class VectorMaker:
         self.fault = fault
 
 
-def _look(stores: OpenStores, name: str, wanted: bool) -> Look:
-    """A store that nothing was written to yet is not made for this."""
-    if not stores.exists(name):
-        return NOTHING
-    return _with_store(stores, name, partial(look, wanted=wanted))
-
-
-def _has_memories(stores: OpenStores, name: str) -> bool:
-    return stores.exists(name) and _with_store(stores, name, lambda store: store.memories.any())
-
-
-def _with_store(stores: OpenStores, name: str, work: Callable[[Store], Result]) -> Result:
-    with translated(name):
-        return work(stores.get(name))
+def _has_memories(store: Store) -> bool:
+    return store.memories.any()

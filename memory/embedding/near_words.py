@@ -11,7 +11,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedding.wordpiece import words
+from memory.embedding.wordpiece import pieces, words
 
 BITS, NUMBERS = 384, 6   # of a piece; numbers of 64 bits
 KEPT = 8192              # texts whose words are known: who asks about something asks again
@@ -31,10 +31,9 @@ class NearWords:
 
     def __init__(self) -> None:
         """Reads both: 10 ms."""
-        folder = files("memory.embedding")
-        self._signs = np.frombuffer(folder.joinpath("word_signs.bin").read_bytes(), "<u8").reshape(-1, NUMBERS)
-        pieces = folder.joinpath("vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
-        self._known = {piece: number for number, piece in enumerate(pieces) if piece.isalnum()}   # whole words alone
+        table = files("memory.embedding").joinpath("word_signs.bin").read_bytes()
+        self._signs = np.frombuffer(table, "<u8").reshape(-1, NUMBERS)
+        self._known = {piece: number for number, piece in enumerate(pieces()) if piece.isalnum()}   # whole words alone
         self.read = lru_cache(KEPT)(self._read)   # the words of a text
 
     def numbers(self, some: Collection[str]) -> Words:

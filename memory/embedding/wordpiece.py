@@ -58,13 +58,17 @@ def words(text: str) -> list[str]:
     return unicodedata.normalize("NFD", cleaned).translate(FOLDED).split()
 
 
+def pieces() -> list[str]:
+    """The vocabulary: 30,522 pieces, the number of each being its line."""
+    return files("memory.embedding").joinpath("vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
 class WordPiece:
     """The vocabulary that lies beside this file."""
 
     def __init__(self) -> None:
-        """Reads it: 30,522 pieces, the number of each being its line."""
-        lines = files("memory.embedding").joinpath("vocab.txt").read_text(encoding="utf-8").split("\n")
-        self._numbers = {piece: number for number, piece in enumerate(lines[:-1])}
+        """Reads it."""
+        self._numbers = {piece: number for number, piece in enumerate(pieces())}
         self._unknown, self._begin, self._end = [self._numbers[name] for name in ("[UNK]", "[CLS]", "[SEP]")]
         self._pieces = lru_cache(maxsize=1 << 14)(self._split)   # of a word; most words of a store come again
 

@@ -80,25 +80,23 @@ class Ranker:
             vector = self._vectors.search(scene, asked)
             ranked = weights.best(_ranked(by_meaning(vector), scene, pool(limit), (vector,)), limit)
         else:
-            most = limit if boosts or not scene.layout.threaded else max(limit, READ)
+            most = limit if boosts or limit < 1 or not scene.layout.threaded else max(limit, READ)
             ranked, alone = self._by_both(scene, query, pool(most), language, asked=asked, floor=floor)
             ranked = weights.best(ranked, most)
             if not boosts:
-                ranked = self._read_again(ranked, limit, weights, language, alone)
+                ranked = self._read_again(ranked, weights, language, alone)
             ranked = replace(ranked, places=ranked.places[:max(limit, 0)])
         return weights.applied(ranked)
 
-    def _read_again(self, ranked: Ranked, limit: int, weights: Weights, language: str,
-                    alone: Callable[[], Floats] | None) -> Ranked:
+    def _read_again(self, ranked: Ranked, weights: Weights, language: str, alone: Callable[[], Floats] | None) -> Ranked:
         """In the order that the best have once they are read, and spread over threads."""
-        layout, text = ranked.scene.layout, ranked.arms[0]
-        if not layout.threaded or not len(ranked.places) or limit < 1 or not isinstance(text, TextFound):
+        layout, text, reader = ranked.scene.layout, ranked.arms[0], None
+        if not layout.threaded or not len(ranked.places):
             return ranked
-        if language not in LANGUAGES:
-            return spread(ranked, limit, weights, alone)
-        reader = Reader(self._connection, layout, text)
-        ranked = reread(ranked, reader, weights)
-        return spread(ranked, limit, weights, alone, reader)
+        if language in LANGUAGES and isinstance(text, TextFound):
+            reader = Reader(self._connection, layout, text)
+            ranked = reread(ranked, reader, weights)
+        return spread(ranked, weights, alone, reader)
 
     def _weights(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> Weights:
         """What scores are multiplied by: the boosts, and where words are looked for, whether turns ask."""

@@ -21,8 +21,7 @@ NEAR = 0.75    # the share that near words have in the order of threads; 0.67 to
 BESIDE = 1     # turns on each side that are read with one
 
 
-def spread(ranked: Ranked, limit: int, weights: Weights, by_themselves: Callable[[], Floats] | None,
-           reader: Reader | None = None) -> Ranked:
+def spread(ranked: Ranked, weights: Weights, by_themselves: Callable[[], Floats] | None, reader: Reader | None) -> Ranked:
     """The same records, but that threads which the first nine lack follow these, each with its best by itself, until ten are
     there. A record without a thread counts as one, and keeps its place among its like, the tenth too.
 
@@ -46,7 +45,7 @@ def spread(ranked: Ranked, limit: int, weights: Weights, by_themselves: Callable
     weights.look(turns)
     others = others[~np.isin(others, turns)]
     told = dict(zip(turns.tolist(), worth.tolist(), strict=True))
-    return replace(ranked, places=np.concatenate([first, turns, others])[:limit], raised=told)
+    return replace(ranked, places=np.concatenate([first, turns, others]), raised=told)
 
 
 def _turns(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:

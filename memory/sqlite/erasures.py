@@ -9,6 +9,7 @@ import apsw
 
 from memory.errors import StoreBusy
 from memory.sqlite.filters import Conditions, where
+from memory.sqlite.fulltext import INDEXES
 from memory.sqlite.inbox import Inbox
 from memory.sqlite.place import Place, places
 from memory.sqlite.records import RecordTable
@@ -142,7 +143,7 @@ class Erasures:
         The copy that SQLite makes for it goes to a temporary file, not to memory.
         """
         run = self._connection.execute
-        for index in ("records_fts", "parts_fts"):
+        for index in INDEXES:
             run(f"INSERT INTO {index}({index}) VALUES ('optimize')")
         self._connection.pragma("temp_store", "FILE")
         try:

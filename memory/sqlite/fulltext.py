@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 
+INDEXES = ("records_fts", "parts_fts")
 CONTENTS = "records_fts(records_fts, rowid, content) "
 PARTS = "parts_fts(parts_fts, rowid, content, parts) "
 NEW_CONTENTS = "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE "

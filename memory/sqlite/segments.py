@@ -4,7 +4,8 @@ While it writes it merges few of them, for that holds the writer up. So they are
 """
 import apsw
 
-INDEXES = ("records_fts", "parts_fts")
+from memory.sqlite.fulltext import INDEXES
+
 FEW = 4           # segments that are left alone
 WORTH = 4         # the largest is merged with the others once these have a quarter of its pages: each page is written some
 #                   five times while an index grows, whatever its size

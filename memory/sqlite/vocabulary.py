@@ -12,8 +12,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from memory.sqlite.fulltext import INDEXES
+
 Rows = NDArray[np.int64]
-INDEXES = ("records_fts", "parts_fts")
 TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places USING fts5vocab('main', 'records_fts', 'instance');
