@@ -45,6 +45,7 @@ def test_a_pipeline_that_is_removed_listens_no_more_and_one_that_only_speaks_get
 def test_a_pipeline_that_was_removed_while_no_worker_ran_is_struck_by_the_next_one(house: House) -> None:
     worker = house.start_worker()
     first, second = deploy(house, *[make_keeper(make_uid(), SWARM) for _ in range(2)])
+    await_listening(house, first, second)   # a deploy is over before the worker has told all of it
     assert worker.stop() == 0
 
     house.remove(second)
