@@ -5,7 +5,7 @@ import apsw
 
 from memory.sqlite.rows import RowInsert
 
-INSERT = RowInsert("inbox", 4)
+INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
 
 class Done(NamedTuple):

@@ -17,9 +17,9 @@ from memory.words import parts_of
 
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
 FURTHER = "key, owner, data, in_context, thread, seq"
-INSERT = RowInsert(f"records(row, {COLUMNS}, crc, parts)", 11)
-INSERT_TURNS = RowInsert(f"records(row, {COLUMNS}, crc, parts, thread, seq)", 13)
-INSERT_WHOLE = RowInsert(f"records(row, {STATE}, content, parts)", 20)
+INSERT = RowInsert("records", f"{COLUMNS}, crc, parts", "row")
+INSERT_TURNS = RowInsert("records", f"{COLUMNS}, crc, parts, thread, seq", "row")
+INSERT_WHOLE = RowInsert("records", f"{STATE}, content, parts", "row")
 LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
 MOST_SEQ = 2**63 - 1
 READ = f"{COLUMNS}, expires_at"   # in the order of Record

@@ -9,17 +9,40 @@ TOGETHER = 32
 
 
 class RowInsert:
-    """Inserts rows of one shape."""
+    """Inserts rows of one shape. Whoever gets an error undoes the transaction.
 
-    def __init__(self, into: str, width: int) -> None:
-        """`into` is a table with or without its columns, which are `width`."""
-        row = f"({', '.join('?' * width)})"
-        self._one = f"INSERT INTO {into} VALUES {row}"
-        self._several = self._one + f", {row}" * (TOGETHER - 1)
+    A statement of several keeps what it changes in a journal of its own, to be undone by itself, where a row that fails ends it
+    (so they FAIL) or rows bring their numbers (so SQLite counts them). That is a copy of nearly every page that is changed.
+    """
+
+    def __init__(self, table: str, columns: str, key: str = "") -> None:
+        """The rows have values for the columns; before these, where there is a `key`, the number of the row, ascending."""
+        row = _row(columns)
+        self._one = f"INSERT INTO {table}({columns}) VALUES {row}"
+        self._several = f"INSERT OR FAIL INTO {table}({columns}) VALUES {row}" + f", {row}" * (TOGETHER - 1)
+        self._last = ""
+        if key:
+            numbered = f"{key}, {columns}"
+            self._one = f"INSERT INTO {table}({numbered}) VALUES {_row(numbered)}"
+            self._last = f"SELECT coalesce(max({key}), 0) FROM {table}"
 
     def run(self, connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts them in their order."""
         whole = len(rows) - len(rows) % TOGETHER
+        if whole and self._last and not _follow(rows, connection.execute(self._last).get):
+            whole = 0
         for at in range(0, whole, TOGETHER):
-            connection.execute(self._several, tuple(chain.from_iterable(rows[at:at + TOGETHER])))
+            values = list(chain.from_iterable(rows[at:at + TOGETHER]))
+            if self._last:
+                del values[::len(rows[0])]   # the numbers, which SQLite gives alike
+            connection.execute(self._several, values)
         connection.executemany(self._one, rows[whole:])
+
+
+def _row(columns: str) -> str:
+    return f"({', '.join('?' * len(columns.split(',')))})"
+
+
+def _follow(rows: Sequence[tuple[Any, ...]], last: int) -> bool:
+    """Whether these numbers are those after the `last` one, without a gap."""
+    return bool(rows[0][0] == last + 1 and rows[-1][0] == last + len(rows))

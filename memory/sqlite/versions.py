@@ -15,7 +15,7 @@ from memory.sqlite.rows import RowInsert
 
 STATE = ("guid, number, scope, kind, source, tags, created_at, updated_at, key, owner, data, expires_at, in_context, "
          "encrypted, thread, seq, crc")
-KEEP = RowInsert(f"versions({STATE}, length, content, what, changed_at, actor, reason)", 23)
+KEEP = RowInsert("versions", f"{STATE}, length, content, what, changed_at, actor, reason")
 KEEP_ALL = (f"INSERT INTO versions({STATE}, length, content, what, changed_at, actor, reason) "
             f"SELECT {STATE}, length(content), content, 'delete', ?, ?, ? FROM records AS r")
 READ = f"SELECT {STATE}, length, content, what, changed_at, actor, reason FROM versions WHERE guid = ? ORDER BY n DESC"
