@@ -5,7 +5,7 @@ from typing import Any
 
 from bus.connection import Connection
 from bus.errors import BusRefused
-from bus.wire import GROUP, input_key, swarm_key
+from bus.wire import input_key, swarm_key
 
 PAGE = 100          # entries that are looked at together
 LOOK_S = 0.05       # between two looks whether the file is written
@@ -20,8 +20,7 @@ async def sweep(control: Connection, uids: Iterable[str], public: Iterable[str],
     """
     count = 0
     for uid in uids:
-        key = input_key(uid)
-        count += await _sweep(control, key, f"{before_ms}", holds, GROUP)
+        count += await _sweep(control, input_key(uid), f"{before_ms}", holds)
         for log in await _logs(control, uid):
             count += await _sweep(control, log, "+", holds)
     for name in public:
@@ -40,15 +39,13 @@ async def _logs(control: Connection, uid: str) -> list[bytes]:
             return found
 
 
-async def _sweep(control: Connection, key: str | bytes, end: str, holds: Holds, group: str = "") -> int:
+async def _sweep(control: Connection, key: str | bytes, end: str, holds: Holds) -> int:
     """Up to the entry that is the last one now."""
     newest = await control.call("XREVRANGE", key, end, "-", "COUNT", 1)
     last, start, count = (newest[0][0] if newest else b""), "-", 0
     while last:
         entries = await control.call("XRANGE", key, start, last, "COUNT", PAGE)
         unwanted = [ident for ident, words in entries if _is_unwanted(words, holds)]
-        if unwanted and group:
-            await control.call("XACK", key, group, *unwanted)
         if unwanted:
             count += await control.call("XDEL", key, *unwanted)
         if len(entries) < PAGE:

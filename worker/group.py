@@ -103,8 +103,8 @@ class Group:
         Stores of earlier versions are asked too.
         """
         await self._continuations.load(tuple(self.stores), self.slots)
-        while entries := [entry for slot in self.slots.values() for entry in await tenure.claim(slot)]:
-            self._shared.checkpoint("claimed")
+        while entries := [entry for slot in self.slots.values() for entry in await tenure.undone(slot)]:
+            self._shared.checkpoint("found undone")
             await self._foresight.prepare(entries)
             together = sorted([*entries, *self._todo], key=place_of)   # an entry before what it has led to
             self._todo.clear()

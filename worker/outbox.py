@@ -9,7 +9,7 @@ from typing import Any
 from bus.echo import Echo
 from bus.fenced import FencedWriter
 from bus.resp import CRLF, PUBLISH, SwarmPen, head, pack
-from bus.wire import GROUP, input_key
+from bus.wire import input_key
 from worker.fanout import FanOut
 from worker.inputs import HEARD
 from worker.outcome import Outcome, publish
@@ -89,9 +89,8 @@ class _Parcel:
         pieces[1::2] = self.live
         pieces += self.reports
         for uid, idents in self.entries.items():
-            key, words = input_key(uid), _bulks(idents)
-            pieces += [head(3 + len(idents), "XACK", key, GROUP), words, head(2 + len(idents), "XDEL", key), words]
-        return self.logged + pieces, len(self.logged) + len(self.live) + len(self.reports) + 2 * len(self.entries)
+            pieces += [head(2 + len(idents), "XDEL", input_key(uid)), _bulks(idents)]
+        return self.logged + pieces, len(self.logged) + len(self.live) + len(self.reports) + len(self.entries)
 
 
 def _bulks(words: Iterable[bytes]) -> bytes:

@@ -2,6 +2,7 @@
 import asyncio
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from bus.blocking import BlockingReads
 from bus.connection import Connection
@@ -65,7 +66,7 @@ class Reader:
         self._asked = frozenset(keys)
         try:
             reply = await self._reads.read("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count,
-                                           "BLOCK", BLOCK_MS, "STREAMS", *keys, *[">"] * len(keys))
+                                           "BLOCK", BLOCK_MS, "NOACK", "STREAMS", *keys, *[">"] * len(keys))
         except BusRefused as error:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
@@ -103,24 +104,35 @@ async def create_group(control: Connection, key: bytes | str) -> bool:
     return True
 
 
-async def claim(control: Connection, slot: Slot, consumer: str, count: int) -> list[Entry]:
-    """Up to `count` entries that were delivered to whomever and never acknowledged; they are ours now. [] when none is left.
+async def undone(control: Connection, slot: Slot, consumer: str, count: int) -> list[Entry]:
+    """Up to `count` of the entries that were delivered to whomever and are not done. [] when none is left.
 
-    Asked for from the beginning each time: what was worked off is gone from the list.
+    What is done is deleted, so these are all that are there as far as the group has read. The server keeps no list of them
+    (NOACK): that would cost it more than it takes to read and to delete them.
     """
-    key, cursor = input_key(slot.plan.uid), b"0-0"
-    while True:
-        cursor, entries, *_ = await control.call("XAUTOCLAIM", key, GROUP, consumer, 0, cursor, "COUNT", count)
-        if found := as_entries(slot.plan, entries):
-            return found
-        if cursor == b"0-0":
-            await _forget_consumers(control, key, consumer)
-            return []
+    key = input_key(slot.plan.uid)
+    entries = await control.call("XRANGE", key, "-", await _read_to(control, key), "COUNT", count)
+    if not entries:
+        await _forget_consumers(control, key, consumer)
+    return as_entries(slot.plan, entries)
+
+
+async def _read_to(control: Connection, key: str) -> bytes:
+    """The last entry that was delivered."""
+    for group in await _told(control, "GROUPS", key):
+        if group[b"name"] == GROUP.encode():
+            last: bytes = group[b"last-delivered-id"]
+            return last
+    return b"0-0"   # the group is gone, and is made again with the next read
 
 
 async def _forget_consumers(control: Connection, key: str, consumer: str) -> None:
-    """Earlier owners, who have nothing any more."""
-    for words in await control.call("XINFO", "CONSUMERS", key, GROUP):
-        told = dict(zip(words[::2], words[1::2], strict=True))
-        if told[b"name"] != consumer.encode() and not told[b"pending"]:
-            await control.call("XGROUP", "DELCONSUMER", key, GROUP, told[b"name"])
+    """Earlier owners."""
+    for other in await _told(control, "CONSUMERS", key, GROUP):
+        if other[b"name"] != consumer.encode():
+            await control.call("XGROUP", "DELCONSUMER", key, GROUP, other[b"name"])
+
+
+async def _told(control: Connection, *what: str) -> list[dict[bytes, Any]]:
+    """What XINFO says."""
+    return [dict(zip(words[::2], words[1::2], strict=True)) for words in await control.call("XINFO", *what)]

@@ -42,6 +42,6 @@ class Slot:
 
 
 def as_entries(plan: Plan, entries: list[tuple[bytes, list[bytes]]]) -> list[Entry]:
-    """Raw entries of a stream; one that was deleted meanwhile has no fields, and is left out."""
+    """Raw entries of a stream."""
     return [as_entry(ident.decode(), plan, fields) if b"again" in fields else Entry(ident.decode(), plan, fields)
-            for ident, fields in entries if fields is not None]
+            for ident, fields in entries]

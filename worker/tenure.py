@@ -9,10 +9,10 @@ from pipelines.plan import Plan
 from worker.commits import read_commits
 from worker.inputs import Entry
 from worker.ownership import Place
-from worker.reader import claim, create_group
+from worker.reader import create_group, undone
 from worker.slot import Slot
 
-CLAIMED = 256   # entries at a time
+TOGETHER = 256   # entries at a time
 
 
 class Tenure:
@@ -46,6 +46,6 @@ class Tenure:
         self.told = await read_commits(self.control, self.uids)
         return sum(made)
 
-    async def claim(self, slot: Slot) -> list[Entry]:
-        """Some of what was delivered to whomever and never acknowledged."""
-        return await claim(self.control, slot, self._lease.name, CLAIMED)
+    async def undone(self, slot: Slot) -> list[Entry]:
+        """Some of what was delivered to whomever and is not done."""
+        return await undone(self.control, slot, self._lease.name, TOGETHER)

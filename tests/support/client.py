@@ -82,8 +82,9 @@ class Client:
         wait_for(lambda: not self.redis.xlen(input_of(uid)), f"the input of {uid} is worked off", within_s)
 
     def unacknowledged(self, uid: str) -> int:
-        """How many entries were delivered and not acknowledged."""
-        return int(self.redis.xpending(input_of(uid), "owner")["pending"])
+        """How many entries were delivered and are not done."""
+        (group,) = self.redis.xinfo_groups(input_of(uid))
+        return len(self.redis.xrange(input_of(uid), max=group["last-delivered-id"]))
 
     def log(self, uid: str, swarm: str = "chat") -> list[Said]:
         """A swarm's log, oldest first."""
