@@ -11,8 +11,8 @@ TOGETHER = 32
 class RowInsert:
     """Inserts rows of one shape. Whoever gets an error undoes the transaction.
 
-    A statement of several keeps what it changes in a journal of its own, to be undone by itself, where a row that fails ends it
-    (so they FAIL) or rows bring their numbers (so SQLite counts them). That is a copy of nearly every page that is changed.
+    A statement of several keeps a journal of its own, by which it can be undone alone: a copy of nearly every page that it
+    changes. SQLite goes without where a row that fails leaves those before it (OR FAIL), and where it numbers the rows itself.
     """
 
     def __init__(self, table: str, columns: str, key: str = "") -> None:
