@@ -24,6 +24,7 @@ from memory.operations.records_erase import NAME as ERASE
 from memory.operations.records_list import LARGEST
 from memory.reaping import HISTORY_DAYS, reap
 from memory.sqlite.store import Store
+from pipelines.rules import in_a_line
 from worker.ownership import alone
 
 ACTOR = "python"
@@ -69,8 +70,7 @@ class EmbeddedStore:
             try:
                 asked = operation.adapter.validate_python(values)
             except ValidationError as error:
-                faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
-                raise Refused(f"{operation.name}: {'; '.join(faults)}") from error
+                raise Refused(f"{operation.name}: {in_a_line(error)}") from error
             if not operation.mutates:
                 return operation.run(self._store, asked, self._context(operation))
             with self._store.transaction() as tx:

@@ -18,6 +18,7 @@ from bus import address
 from cli.logs import LogFormat, LogLevel
 from memory.reaping import HISTORY_DAYS
 from memory.suggestions import closest
+from pipelines.rules import rule_of
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
@@ -254,7 +255,7 @@ def _why(fault: ErrorDetails) -> str:
         case "value_error", _:
             return str(fault["ctx"]["error"])
         case _:
-            return fault["msg"].replace("Input should be", "must be")
+            return rule_of(fault)
 
 
 def _did_you_mean(name: object, known: Iterable[str]) -> str:

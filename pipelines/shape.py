@@ -1,6 +1,4 @@
 """Shape: a bundle's objects read as models, key by key, so that one wrong key hides nothing else."""
-
-import re
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -10,9 +8,9 @@ from pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 from pipelines.faults import Place
 from pipelines.keys import check_keys
 from pipelines.report import Report
+from pipelines.rules import rule_of
 
 MOST_AGENTS = 1000
-_SHOULD = re.compile(r"\A\w+ should (?=be |have |match )")   # Input should be, String should have, Tuple should have
 
 SomePart = TypeVar("SomePart", bound=Part)
 
@@ -72,7 +70,7 @@ def tell(error: ValidationError, value: dict[str, Any], place: Place, report: Re
     """Pydantic's errors as ours; what it says of one place (of each type that would do) becomes one fault."""
     rules: dict[Place, list[str]] = {}
     for told in error.errors(include_url=False, include_input=False):
-        rules.setdefault((*place, *_inside(value, told)), []).append(_rule(told))
+        rules.setdefault((*place, *_inside(value, told)), []).append(rule_of(told))
     for at, said in rules.items():
         report.error(at, ", or ".join(dict.fromkeys(said)))
 
@@ -87,10 +85,3 @@ def _inside(value: Any, told: ErrorDetails) -> Place:
         else:
             return told["loc"][: count + (told["type"] == "missing")]
     return told["loc"]
-
-
-def _rule(told: ErrorDetails) -> str:
-    """What pydantic says, in our words where they differ."""
-    if told["type"] == "missing":
-        return "is missing"
-    return _SHOULD.sub("must ", told["msg"].removeprefix("Value error, ")).replace(" after validation, not ", ", not ")

@@ -12,9 +12,9 @@ from memory.operation import Context, Operation
 from memory.recall.languages import DEFAULT_LANGUAGE
 from memory.sqlite.store import Store
 from pipelines.plan import Plan
+from pipelines.rules import in_a_line
 from worker.inputs import Call, Input
 
-MOST_FAULTS = 20
 RESULT_SHARE = 8   # how many messages' worth an answer may hold: it goes to one caller, and into no log
 
 
@@ -40,7 +40,7 @@ def perform(operation: Operation, data: bytes, tx: Store, context: Context) -> b
         asked = operation.adapter.validate_json(data, strict=True)
         return orjson.dumps({"output": operation.run(tx, asked, context)})
     except ValidationError as error:
-        return error_answer(REFUSED, _told(operation, error))
+        return error_answer(REFUSED, f"{operation.name}: {in_a_line(error)}")
     except Refused as error:
         return error_answer(error.code, str(error))
 
@@ -62,6 +62,3 @@ def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
     return memory_id
 
 
-def _told(operation: Operation, error: ValidationError) -> str:
-    faults = [f"{'.'.join(map(str, one['loc'])) or 'the input'}: {one['msg']}" for one in error.errors(include_url=False)]
-    return f"{operation.name}: {'; '.join(faults[:MOST_FAULTS])}"
