@@ -83,8 +83,8 @@ class Client:
 
     def unacknowledged(self, uid: str) -> int:
         """How many entries were delivered and are not done."""
-        (group,) = self.redis.xinfo_groups(input_of(uid))
-        return len(self.redis.xrange(input_of(uid), max=group["last-delivered-id"]))
+        last = [group["last-delivered-id"] for group in self.redis.xinfo_groups(input_of(uid)) if group["name"] == b"owner"]
+        return len(self.redis.xrange(input_of(uid), max=last[0]))
 
     def log(self, uid: str, swarm: str = "chat") -> list[Said]:
         """A swarm's log, oldest first."""
