@@ -47,7 +47,7 @@ def test_what_cannot_be_asked_is_refused_and_the_others_are_answered(house: Hous
              make_call(uid, "records.list")]
 
     assert [list(answer) for answer in call_all(house, *asked * 20)] == [["error"], ["error"], ["output"]] * 20
-    assert refused(house, uid, "records.get", {})[1] == "records.get: guid: Field required"
+    assert refused(house, uid, "records.get", {})[1] == "records.get: guid: is missing"
 
 
 @pytest.mark.parametrize("payload", [b"", b"x", b"[]", b'{"op": "records.list"}',
