@@ -1,7 +1,7 @@
 """LoCoMo (Maharana et al. 2024): long conversations with questions whose evidence is named, turn by turn.
 
-Each conversation is a store, each of its sessions a thread, each turn a document: what was said, and the caption of the photo
-that came with it. Where an audit of the data set lies beside it and says that a question's evidence is another, that holds.
+Each conversation is a store, each of its sessions a thread, each turn a document. Where an audit of the data set lies beside it
+and says that a question's evidence is another, that holds.
 """
 import json
 import re
@@ -60,12 +60,7 @@ def _turns(conversation: Mapping[str, Any], session: int) -> Iterator[Document]:
     thread = f"session_{session}"
     when = datetime.strptime(conversation[f"{thread}_date_time"], _WHEN).replace(tzinfo=UTC)
     for turn in conversation[thread]:
-        yield Document(turn["dia_id"], _content(turn), thread, turn["speaker"], int(when.timestamp() * 1000))
-
-
-def _content(turn: Mapping[str, str]) -> str:
-    caption = turn.get("blip_caption")
-    return f"{turn['text']} [{caption}]" if caption else turn["text"]
+        yield Document(turn["dia_id"], turn["text"], thread, turn["speaker"], int(when.timestamp() * 1000))
 
 
 def _ids(evidence: Iterable[str]) -> Iterator[str]:

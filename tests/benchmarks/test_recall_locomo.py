@@ -18,16 +18,6 @@ def test_turns_are_documents_with_their_session_speaker_and_time(tmp_path: Path)
     assert documents[0].at_ms == 1_682_949_360_000
 
 
-def test_what_a_photo_shows_stands_beside_what_was_said(tmp_path: Path) -> None:
-    shared = conversation(ask("Whose puppy?", "D1:2"))
-    shared["conversation"]["session_1"][1]["blip_caption"] = "a photo of a puppy on a sofa"
-
-    documents = load(write_locomo(tmp_path / "locomo", shared)).corpora[0].documents
-
-    assert [document.text for document in documents[:2]] == [
-        "Hi Ben!", "Hi Ann. I adopted a puppy called Biscuit. [a photo of a puppy on a sofa]"]
-
-
 def test_each_conversation_is_a_store_of_its_own(tmp_path: Path) -> None:
     one = conversation(ask("Whose puppy?", "D1:2"))
 
