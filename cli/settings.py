@@ -252,8 +252,6 @@ def _why(fault: ErrorDetails) -> str:
             return f"no such setting{_did_you_mean(key, _SECTIONS[str(section)].model_fields)}"
         case "model_type", _:
             return "must hold settings, each on a line of its own"
-        case "value_error", _:
-            return str(fault["ctx"]["error"])
         case _:
             return rule_of(fault)
 

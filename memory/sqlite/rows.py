@@ -17,14 +17,10 @@ class RowInsert:
 
     def __init__(self, table: str, columns: str, key: str = "") -> None:
         """The rows have values for the columns; before these, where there is a `key`, the number of the row, ascending."""
-        row = _row(columns)
-        self._one = f"INSERT INTO {table}({columns}) VALUES {row}"
+        whole, row = f"{key}, {columns}" if key else columns, _row(columns)
+        self._one = f"INSERT INTO {table}({whole}) VALUES {_row(whole)}"
         self._several = f"INSERT OR FAIL INTO {table}({columns}) VALUES {row}" + f", {row}" * (TOGETHER - 1)
-        self._last = ""
-        if key:
-            numbered = f"{key}, {columns}"
-            self._one = f"INSERT INTO {table}({numbered}) VALUES {_row(numbered)}"
-            self._last = f"SELECT coalesce(max({key}), 0) FROM {table}"
+        self._last = f"SELECT coalesce(max({key}), 0) FROM {table}" if key else ""
 
     def run(self, connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts them in their order."""
