@@ -1,6 +1,6 @@
-"""How long a search with `mode: hybrid` takes in stores of 10,000, 100,000 and 1,000,000 records, and what it keeps in memory.
+"""How long a search takes in stores of 10,000, 100,000 and 1,000,000 records, with `mode: hybrid` or `fts`, and in what memory.
 
-    .venv/bin/python benchmarks/recall_latency.py [--records 100000] [--turns] [--vectors] [--keep FOLDER]
+    .venv/bin/python benchmarks/recall_latency.py [--records 100000] [--turns] [--vectors] [--mode fts] [--keep FOLDER]
 
 Texts are made: 4 to 44 words of a vocabulary of 50,000, drawn as in natural text (the n-th word a n-th as often as the first),
 so that the first is in four of five records. The words of queries are drawn the same way, or from the 20 most common alone.
@@ -80,7 +80,7 @@ def measure(store: Store, texts: list[str], **filters: object) -> tuple[float, f
     took, used = [], []
     for text in texts:
         began, began_cpu = time.perf_counter(), time.thread_time()
-        search(store, SearchInput(text, 1 << 30, mode="hybrid", **filters))   # type: ignore[arg-type]
+        search(store, SearchInput(text, 1 << 30, **filters))   # type: ignore[arg-type]
         took.append((time.perf_counter() - began) * 1000)
         used.append((time.thread_time() - began_cpu) * 1000)
     return (*np.percentile(took, [50, 95, 100]), float(np.percentile(used, 95)))   # type: ignore[return-value]
@@ -106,20 +106,21 @@ def opened(records: int, folder: Path, *, turns: bool, vectors: bool) -> Store:
     return store
 
 
-def run(records: int, folder: Path, *, turns: bool, vectors: bool) -> None:
+def run(records: int, folder: Path, mode: str, *, turns: bool, vectors: bool) -> None:
     """One size: a table row for each kind of query."""
     store = opened(records, folder, turns=turns, vectors=vectors)
     store.begin()   # searches run in a transaction, many in one, as in a worker's batch
-    texts, (first, *_) = Texts(), measure(store, ["bada"])
+    texts, (first, *_) = Texts(), measure(store, ["bada"], mode=mode)
     usual = [texts.of(5) for _ in range(QUERIES)]
     for name, queries, filters in (
         ("five words", usual, {}),
+        ("two words", [texts.of(2) for _ in range(QUERIES)], {}),
         ("five common words", [texts.of(5, 20) for _ in range(QUERIES)], {}),
         ("the commonest word", [word(0)] * 20, {}),
         ("kind and tag", usual, {"filters": {"kind": "kind1"}, "tags": ("tag1",)}),
         ("a hundred hits", usual, {"limit": 100}),
     ):
-        p50, p95, longest, cpu = measure(store, queries, **filters)
+        p50, p95, longest, cpu = measure(store, queries, **{"mode": mode, "limit": 10, **filters})
         print(f"{records:>9,} {name:20} p50 {p50:7.1f}  p95 {p95:7.1f}  longest {longest:7.1f}  CPU p95 {cpu:7.1f} ms")
     print(f"{records:>9,} first search {first:7.0f} ms, {memory_mb()} MB\n")
     store.rollback()
@@ -132,11 +133,12 @@ def main() -> None:
     parser.add_argument("--records", type=int, action="append")
     parser.add_argument("--turns", action="store_true", help=f"in threads of {TURNS_A_THREAD}")
     parser.add_argument("--vectors", action="store_true", help="with vectors of 384 numbers")
+    parser.add_argument("--mode", choices=("fts", "hybrid"), default="hybrid", help="fts is what a search has that names none")
     parser.add_argument("--keep", type=Path, help="a folder for the stores, so that they are made once")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for records in asked.records or (SIZES_OF_VECTORS if asked.vectors else SIZES):
-            run(records, asked.keep or Path(folder), turns=asked.turns, vectors=asked.vectors)
+            run(records, asked.keep or Path(folder), asked.mode, turns=asked.turns, vectors=asked.vectors)
 
 
 if __name__ == "__main__":

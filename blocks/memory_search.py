@@ -59,9 +59,8 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     wanted = SearchInput(call.text, args.max_bytes(call), args.filters("kind", "scope"), args.tags, args.limit,
-                         scored="score" in args.output_template, mode=args.mode, language=args.language or DEFAULT_LANGUAGE,
-                         boosts=Boosts(args.recency, args.recency_days, args.importance, call.now_ms),
-                         given=args.compiled_filter)
+                         mode=args.mode, language=args.language or DEFAULT_LANGUAGE, given=args.compiled_filter,
+                         boosts=Boosts(args.recency, args.recency_days, args.importance, call.now_ms))
     try:
         if args.explain and not args.output_template:
             return args.answer(call, *search_explained(call.tx, wanted))

@@ -158,7 +158,7 @@ def _candidates(tx: Transaction, new: NewEntry, within: Conditions,
     tx.records.complete()
     words = tx.entries.rare(tokens(new.content), MOST_WITH_WORDS if question is None else MOST_BESIDE_VECTORS)
     match = " OR ".join(f'"{word}"' for word in words)
-    found = dict(tx.records.placed(match, "", within, CANDIDATES, scored=False)) if words else {}
+    found = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
     cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, found) if question is not None else {}
     found |= dict(_still_there(tx, [row for row in cosines if row not in found], within))
     return [(row, record, cosines.get(row)) for row, record in found.items()]

@@ -45,6 +45,11 @@ def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
     return taken
 
 
+def most_within(max_bytes: int) -> int:
+    """As many records as `within` would ever look at."""
+    return max_bytes // RECORD_BYTES + 1
+
+
 def too_large(max_bytes: int) -> ResultTooLarge:
     """The refusal, with its remedy."""
     return ResultTooLarge(f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in "

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 from pydantic import Field
 
 from memory.boosts import HALF_LIFE_DAYS, NO_BOOSTS, WRONG_MODE, Boosts, Days, Weight
@@ -12,7 +11,7 @@ from memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memory.explanation import Explanation, as_run
 from memory.filter.given import Filter
 from memory.operation import Context, operation
-from memory.operations.records_read import size_of, too_large, within
+from memory.operations.records_read import most_within, size_of, too_large, within
 from memory.query import Query, match_all, match_any, parse
 from memory.recall.languages import DEFAULT_LANGUAGE, Language
 from memory.record import Record
@@ -41,7 +40,6 @@ class SearchInput(Struct, frozen=True):
     filters: dict[str, str] = {}   # of kind, scope
     tags: tuple[str, ...] = ()
     limit: int | None = None
-    scored: bool = True   # whether the scores are wanted; they cost as much again
     mode: Mode = "fts"
     language: str = DEFAULT_LANGUAGE   # of stems and stop words, where the mode is not "fts"; "none" for neither
     boosts: Boosts = NO_BOOSTS   # where the mode is not "fts"
@@ -70,7 +68,7 @@ def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record]
         compared = _asked(wanted, query) if any(arm.arm == "vector" for arm in ranked.arms) else ""
         run = as_run(wanted.query, query, mode=wanted.mode, language=wanted.language, compared=compared)
         return found, tx.ranker.explain(ranked, run, query, conditions, found)
-    found = _matching(tx, replace(wanted, scored=True), query, conditions)
+    found = _matching(tx, wanted, query, conditions)
     run = as_run(wanted.query, query, mode=wanted.mode, match=match_all(query))
     return found, tx.ranker.explain_match(run, query, conditions, found)
 
@@ -86,7 +84,8 @@ def _matching(tx: Transaction, wanted: SearchInput, query: Query, conditions: Co
     """By FTS5's relevance."""
     match, unwanted = match_all(query), match_any(query)
     if match:
-        return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, wanted.limit, scored=wanted.scored))
+        limit = most_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
+        return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, limit))
     return within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit)) if query.filters else []
 
 

@@ -10,6 +10,7 @@ from memory.sqlite.checksum import beginning, checksum, content_checksum, names_
 from memory.sqlite.expiry import Expiry
 from memory.sqlite.filters import Conditions, Filters, where
 from memory.sqlite.fulltext import FullTextIndex
+from memory.sqlite.matching import best_matches
 from memory.sqlite.place import Place, places
 from memory.sqlite.rows import RowInsert
 from memory.sqlite.versions import STATE, State, VersionTable, What
@@ -25,9 +26,7 @@ MOST_SEQ = 2**63 - 1
 READ = f"{COLUMNS}, expires_at"   # in the order of Record
 SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
 PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
-FOUND = f"SELECT r.row, {', '.join('r.' + name for name in READ.split(', '))}, "
 WIDTH = 1 + len(Record._fields)   # of a page's row, before its further fields
-SCORE = {True: "-f.rank", False: "0.0"}   # FTS5 has sorted by the rank, and computes it again to say it: twice the cost
 WITHOUT = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 CHANGE = ("UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
           "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?")
@@ -224,13 +223,12 @@ class RecordTable:
             for values in self._connection.execute(AT_ROW, (row,)):
                 yield record_of((*values, score))
 
-    def search(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *, scored: bool) -> Iterator[Record]:
+    def search(self, match: str, unwanted: str, conditions: Conditions, limit: int) -> Iterator[Record]:
         """Records that match an FTS5 expression, as `placed` finds them."""
-        return (record for _, record in self.placed(match, unwanted, conditions, limit, scored=scored))
+        return (record for _, record in self.placed(match, unwanted, conditions, limit))
 
-    def placed(self, match: str, unwanted: str, conditions: Conditions, limit: int | None, *,
-               scored: bool) -> Iterator[tuple[int, Record]]:
-        """(row, record with its score or 0) of what matches an FTS5 expression, and not `unwanted`: first those whose content
+    def placed(self, match: str, unwanted: str, conditions: Conditions, limit: int) -> Iterator[tuple[int, Record]]:
+        """(row, record with its score) of what matches an FTS5 expression, and not `unwanted`: first those whose content
         does, best first; then those that match by parts of words too. The limit counts last.
         """
         self.complete()
@@ -238,19 +236,12 @@ class RecordTable:
         if unwanted:
             clauses, values = [WITHOUT.format(index="parts_fts"), *clauses], [unwanted, *values]
         left = limit
-        for found in self._matches("records_fts", clauses, [match, *values], left, scored):
-            left = left if left is None else left - 1
+        for found in best_matches(self._connection, "records_fts", match, (clauses, values), left):
+            left -= 1
             yield found
-        if left != 0 and self._index.has_parts:
-            clauses, values = [WITHOUT.format(index="records_fts"), *clauses], [match, *values]
-            yield from self._matches("parts_fts", clauses, [match, *values], left, scored)
-
-    def _matches(self, index: str, clauses: list[str], values: list[Any], limit: int | None,
-                 scored: bool) -> Iterator[tuple[int, Record]]:
-        """What one index finds, best first; the expression is the first of `values`."""
-        return ((row, record_of(found)) for row, *found in self._connection.execute(
-            f"{FOUND}{SCORE[scored]} FROM {index} AS f CROSS JOIN records AS r ON r.row = f.rowid"   # the words are found once
-            f"{where(f'{index} MATCH ?', *clauses)} ORDER BY f.rank{_window(limit)}", values))
+        if left and self._index.has_parts:
+            others = [WITHOUT.format(index="records_fts"), *clauses], [match, *values]
+            yield from best_matches(self._connection, "parts_fts", match, others, left)
 
     def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
         """Records that do not match an FTS5 expression ("" for all), newest first."""
