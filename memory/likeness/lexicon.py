@@ -28,10 +28,6 @@ class Known(NamedTuple):
     groups: frozenset[int] = frozenset()                # lines of synonyms
     sides: frozenset[tuple[int, int]] = frozenset()     # (line, side) of contrasts; below 0 where nothing is between the sides
 
-    def means(self, other: "Known") -> bool:
-        """Whether one may stand for the other."""
-        return not self.groups.isdisjoint(other.groups)
-
     def excludes(self, other: "Known") -> bool:
         """Whether a fact has the one or the other: there is a line with both, on two of its sides."""
         if not self.sides or not other.sides:
