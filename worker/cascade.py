@@ -9,7 +9,7 @@ from memory.sqlite.pending import Pending
 from memory.sqlite.store import Store
 from memory.stores import OpenStores
 from pipelines.plan import Station
-from worker.errors import CascadeFault, TooDeep, TooMany
+from worker.errors import TooDeep, TooMany, TooMuch
 from worker.inputs import Input
 from worker.limits import WorkerLimits
 from worker.outcome import Outcome, outcome_of
@@ -21,7 +21,9 @@ class Cascade:
     def __init__(self, stores: OpenStores, limits: WorkerLimits) -> None:
         """`stores` belong to this thread; a transaction is begun with the first store that an input needs."""
         self._stores = stores
-        self._bounds, self._max_hops, self._most = Limits(limits.message_bytes), limits.max_hops, limits.max_cascade
+        self._bounds, self._limits, self._max_hops = Limits(limits.message_bytes), limits, limits.max_hops
+        self._most_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
+        self._few = min(limits.max_cascade, self._most_bytes // limits.message_bytes)   # that are never too much
         self.touched: dict[str, Store] = {}    # stores whose transaction is open
         # Of the input that runs:
         self._work: Input
@@ -81,8 +83,8 @@ class Cascade:
     def _say(self, swarm: str, message: Message, hop: int) -> None:
         outcome = self.outcome
         said = outcome.said
-        if hop > self._max_hops or len(said) > self._most:
-            raise self._too_far(message, hop)
+        if hop > self._max_hops or len(said) > self._few:
+            self._look_how_far(message, hop)
         data = encode(message)
         outcome.size += len(data)
         said.append((swarm, data))
@@ -112,8 +114,14 @@ class Cascade:
         self.touched[outcome.store].pending.add(pending)
         outcome.continuations += (pending,)
 
-    def _too_far(self, message: Message, hop: int) -> CascadeFault:
-        return TooDeep(self._max_hops, message.sender) if hop > self._max_hops else TooMany(self._most)
+    def _look_how_far(self, message: Message, hop: int) -> None:
+        """Raises CascadeFault where it is too far."""
+        if hop > self._max_hops:
+            raise TooDeep(self._max_hops, message.sender)
+        if len(self.outcome.said) > self._limits.max_cascade:
+            raise TooMany(self._limits.max_cascade)
+        if self.outcome.size > self._most_bytes:
+            raise TooMuch(self._most_bytes)
 
     def new_guid(self, alias: str) -> str:
         """The next guid of an agent: the same whenever this input is run."""

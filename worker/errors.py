@@ -2,7 +2,8 @@
 
 CascadeFault
 ├── TooDeep    messages gave rise to messages, further than the hop count allows
-└── TooMany    one input gave rise to too many messages
+├── TooMany    one input gave rise to too many messages
+└── TooMuch    they are too long for the server to take them at once
 """
 from traceback import TracebackException
 
@@ -27,6 +28,15 @@ class TooMany(CascadeFault):
         """`max_cascade` is how many are allowed."""
         super().__init__(f"one input gave rise to more than {max_cascade} messages (worker.max_cascade): do agents answer "
                          "each other? Narrow their agent_from")
+
+
+class TooMuch(CascadeFault):
+    """Many agents say a long message on."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """`most_bytes` is how much is allowed."""
+        super().__init__(f"one input gave rise to messages of more than {most_bytes} bytes in all: do many agents say one long "
+                         "message on? Narrow their agent_from, or let them say less")
 
 
 def told(fault: BaseException) -> str:

@@ -11,6 +11,7 @@ class WorkerLimits:
     batch: int = 256
     max_hops: int = 32
     max_cascade: int = 1000          # messages that one input may give rise to
+    cascade_bytes: int = 64 << 20    # that they have in all: they leave in one MULTI, which says each twice
     message_bytes: int = 1 << 20
     log_length: int = 10_000
     producer_id_days: float = 4

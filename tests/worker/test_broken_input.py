@@ -235,6 +235,22 @@ def test_a_hundred_messages_that_multiply_hold_up_nobody(house: House) -> None:
     assert slowest_s < MOST_S
 
 
+def test_a_long_message_that_many_agents_say_on_does_not_cost_the_bus() -> None:
+    uid, other = make_uid(), make_uid()
+    echoes = [make_agent(f"echo{number}", "regex_filter", {"pattern": "."}, hears="User") for number in range(12)]
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid, *echoes), make_bundle(other)], limits={"cascade_bytes": 4 * MB})
+        house.client.redis.config_set("client-query-buffer-limit", 12 * MB)   # 1 GB by default
+
+        ident = house.client.enter(uid, "x" * (MB - 1000))
+        letter = house.await_dead_letter(uid, ident)
+
+        assert "bytes in all" in letter.error
+        assert len(house.client.ask(uid, "a short one")) == 13
+        assert_well(house, other)
+        assert "bus_lost" not in worker.said
+
+
 def test_the_hops_of_a_message_that_comes_from_outside_are_counted_on(house: House) -> None:
     uid = deploy(house)
 
