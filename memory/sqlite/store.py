@@ -87,6 +87,7 @@ class Store:
         """
         epoch = self._epoch if epoch is None else epoch
         with translated(self.path):
+            self._look_in_place()
             self._connection.execute("BEGIN IMMEDIATE")
             found = self._connection.execute("SELECT epoch FROM fence").get if epoch else 0
         self._open = True
@@ -134,10 +135,18 @@ class Store:
     def probe(self) -> None:
         """Whether it could be written to now, and is still the file at its path. Raises StoreBusy or StoreBroken."""
         with translated(self.path):
-            if os.stat(self.path).st_ino != self._inode:
-                raise StoreBroken(f"{self.path} was replaced while a worker has it open; stop the worker before a file is put "
-                                  "there")
+            self._look_in_place()
             self._connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+
+    def _look_in_place(self) -> None:
+        """Raises StoreBroken where the file is at its path no more: what is written then is gone when it is closed."""
+        try:
+            there = os.stat(self.path).st_ino
+        except FileNotFoundError:
+            there = 0
+        if there != self._inode:
+            raise StoreBroken(f"{self.path} was {'replaced' if there else 'taken away'} while a worker has it open, and nothing "
+                              "is written any more; put it back, or stop the worker before another file is put there")
 
     def structural_faults(self) -> list[str]:
         """What a check of the whole file finds."""

@@ -8,6 +8,7 @@ from tests.support.bundles import STORE, make_bundle, make_memory, make_relay, m
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 from tests.support.locks import locked
+from tests.support.told import await_paused
 from tests.support.waiting import wait_for
 
 
@@ -151,6 +152,25 @@ def test_a_store_that_is_locked_while_its_pipeline_is_deployed_holds_up_nobody_e
     house.client.await_quiet(uid)
 
     assert house.contents(uid) == ["before", "tea", "tea", "tea"]
+
+
+def test_a_store_whose_file_is_taken_away_under_the_worker_takes_nothing_until_it_is_back(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    house.client.ask(uid, "/write before")
+    files = list(house.store_file(uid).parent.glob("memories.db*"))
+
+    for file in files:
+        file.rename(file.with_name(f"away-{file.name}"))
+    ident = house.client.enter(uid, "/write after")
+    await_paused(house, uid, "taken away")
+    waiting = house.client.redis.xrange(input_of(uid), ident, ident)
+    for file in files:
+        file.with_name(f"away-{file.name}").rename(file)
+    house.client.await_quiet(uid)
+
+    assert waiting
+    assert house.contents(uid) == ["before", "after"]
 
 
 def test_a_store_that_is_locked_when_a_continuation_is_done_is_waited_for() -> None:
