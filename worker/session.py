@@ -3,14 +3,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from bus.address import Address
 from bus.connection import Connection, Push, Skip, connect
 from bus.echo import Echo
-from bus.errors import BusUnavailable
+from bus.errors import BusRefused, BusUnavailable
 from bus.fenced import FencedWriter
 from bus.lease import Lease
 from bus.remaking import asked_to_remake, forget_to_remake
@@ -36,6 +36,7 @@ from worker.waiting import wait
 log = logging.getLogger(__name__)
 STARTED_AT = time.time_ns() // 1_000_000   # Unix ms
 REMAKE_S = 1.0   # between two looks whether vectors are to be made anew
+IDLE_S = 5.0     # between two signs of life on the connections that may have nothing to do
 LOOK_S = 0.25   # between two looks whether another worker of this host has ended
 
 
@@ -71,6 +72,7 @@ class Session:
         self._listener = Listener(writer, echo, self._changed, limits)
         self._listening = await self._connect(self._listener.hear, echo.skip)
         self._connections = self._control, writing, blocking, self._listening
+        self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, self._control), name, limits, self._shared.tally)
         self._outbox = Outbox(writer, echo, limits.log_length, FanOut(self._control, writer))
@@ -92,7 +94,7 @@ class Session:
         async with self._tasks as tasks:
             beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
             works = (self._reader.run, self._timers.run, self._membership.run, self._call_in, self._look_after_others,
-                     self._remake)
+                     self._remake, self._keep_open)
             beside += [tasks.create_task(work()) for work in works]
             await self._announce()
             await self.apply(plans)
@@ -160,13 +162,13 @@ class Session:
         await self._lease.release(uids)
         self._memory.served.difference_update(uids)
 
-    async def _theirs(self) -> list[list[str]]:
+    async def _theirs(self) -> list[set[str]]:
         """The pipelines of each other worker of this memory root."""
         reports = [one for one in await read_roll(self._control)
                    if one["root"] == str(self._memory.place.root) and not self._memory.place.has_ended(one["lease"])]
         others = [one for one in reports if one["lease"] != self._lease.name]
         self._others = [one["lease"] for one in others]
-        return [list(one["pipelines"]) for one in others]
+        return [set(one["pipelines"]) for one in others]
 
     async def _look_after_others(self) -> None:
         """Whoever of this host has ended is followed at once."""
@@ -190,6 +192,14 @@ class Session:
                 if any(group.vectors.remake(token) for group in self._groups if uid in group.slots):
                     await forget_to_remake(self._control, uid)
             await asyncio.sleep(REMAKE_S)
+
+    async def _keep_open(self) -> None:
+        """A server of somebody else's may close what is idle for a minute (its `timeout`), and the session would end with it."""
+        while True:
+            await asyncio.sleep(IDLE_S)
+            for connection in self._quiet:
+                with suppress(BusRefused):   # of a user who may not: a refusal is a sign of life too
+                    await connection.call("PING")
 
     def _report(self) -> dict[str, Any]:
         place = self._memory.place
@@ -247,12 +257,12 @@ class Session:
 
 def connected(plans: Iterable[Plan]) -> list[list[Plan]]:
     """Plans that share stores, together; in the order in which they come."""
-    together: list[tuple[set[str], list[Plan]]] = []
-    for plan in plans:
-        stores, members = set(plan.every_store), [plan]
-        for touching in [one for one in together if one[0] & stores]:
-            together.remove(touching)
-            stores |= touching[0]
-            members = touching[1] + members
-        together.append((stores, members))
-    return [members for _, members in together]
+    groups: dict[int, list[Plan]] = {}
+    group_of: dict[str, int] = {}   # by store
+    for number, plan in enumerate(plans):
+        touching = sorted({group_of[store] for store in plan.every_store if store in group_of})
+        one, *others = touching or [number]
+        joining = [*[member for other in others for member in groups.pop(other)], plan]
+        groups.setdefault(one, []).extend(joining)
+        group_of |= {store: one for member in joining for store in member.every_store}
+    return list(groups.values())

@@ -89,6 +89,17 @@ def test_a_channel_is_heard_again_after_its_connection_was_cut(house: House) -> 
     assert house.contents(uid) == ["tea"]
 
 
+def test_a_server_that_closes_what_is_idle_finds_the_worker_busy() -> None:
+    with House() as house:
+        house.client.redis.config_set("timeout", 7)
+        worker = house.start_worker(bundles=[make_bundle(uid := make_uid())])
+
+        time.sleep(10)
+
+        assert "bus_lost" not in worker.said
+        assert "guid" in house.client.answer(uid, "/write tea")
+
+
 def test_a_store_that_another_program_locks_for_2_s_is_waited_for(house: House) -> None:
     uid, other = make_uid(), make_uid()
     house.deploy(make_bundle(uid), make_bundle(other))
