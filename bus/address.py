@@ -28,6 +28,8 @@ def parse(url: str) -> Address:
         parts = urlsplit(url)
     except ValueError as error:
         raise BadAddress(f"bus.url: {error}") from error
+    if parts.query or parts.fragment:   # never repeated: other clients take a password there
+        raise BadAddress("bus.url takes nothing after a `?` or `#`; write one that belongs to a path or password as %3F or %23")
     if parts.scheme == "unix" and parts.path:
         return Address(path=unquote(parts.path))
     if parts.scheme not in ("redis", "rediss") or not parts.hostname:

@@ -187,7 +187,7 @@ async def connect(address: Address, on_push: Push | None = None, skip: Skip | No
             await _introduce(connection, address)
     except (OSError, TimeoutError) as error:
         connection.abort()
-        raise BusUnavailable(f"no server answers at {address}: {error or 'timed out'}") from error
+        raise BusUnavailable(f"no server answers at {address}: {str(error) or 'timed out'}") from error
     except BusRefused:
         connection.abort()
         raise

@@ -194,7 +194,7 @@ class Session:
             await asyncio.sleep(REMAKE_S)
 
     async def _keep_open(self) -> None:
-        """A server of somebody else's may close what is idle for a minute (its `timeout`), and the session would end with it."""
+        """Another's server may close what is idle for a minute (its `timeout`), and the session would end with it."""
         while True:
             await asyncio.sleep(IDLE_S)
             for connection in self._quiet:

@@ -145,8 +145,8 @@ class Store:
         except FileNotFoundError:
             there = 0
         if there != self._inode:
-            raise StoreBroken(f"{self.path} was {'replaced' if there else 'taken away'} while a worker has it open, and nothing "
-                              "is written any more; put it back, or stop the worker before another file is put there")
+            raise StoreBroken(f"{self.path} was {'replaced' if there else 'taken away'} while a worker has it open, and "
+                              "nothing is written any more; put it back, or stop the worker before another file is put there")
 
     def structural_faults(self) -> list[str]:
         """What a check of the whole file finds."""

@@ -25,6 +25,7 @@ def test_a_url_says_where_and_as_whom(url: str, address: Address) -> None:
 @pytest.mark.parametrize("url", [
     "", "localhost", "localhost:6379", "http://localhost", "unix://", "redis://", "redis:///1", "redis://:6379",
     "redis://localhost:port", "redis://localhost:99999", "redis://localhost/one", "redis://localhost/-1",
+    "redis://localhost?password=secret", "unix:///run/bus.sock?db=3", "redis://localhost/#secret",
 ])
 def test_what_is_no_url_of_a_bus_is_refused(url: str) -> None:
     with pytest.raises(BadAddress, match=r"bus\.url"):

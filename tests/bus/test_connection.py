@@ -3,6 +3,7 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,16 @@ def test_where_nobody_listens_there_is_no_connection(tmp_path: Path) -> None:
     for address in (Address(path=str(tmp_path / "nowhere.sock")), Address(host="127.0.0.1", port=1)):
         with pytest.raises(BusUnavailable, match="no server answers at"):
             asyncio.run(connect(address))
+
+
+def test_a_server_that_says_nothing_is_told_as_late(tmp_path: Path) -> None:
+    path = str(tmp_path / "silent.sock")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(path)
+        silent.listen()
+
+        with pytest.raises(BusUnavailable, match="timed out"):
+            asyncio.run(connect(Address(path=path, password="secret")))
 
 
 def test_a_server_that_dies_leaves_nobody_waiting(tmp_path: Path) -> None:
