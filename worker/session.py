@@ -118,7 +118,9 @@ class Session:
         if not taken and not ending:
             return
         await self._reader.park()
+        await self._read(group for group in self._groups if group not in ending)   # what these end may take long
         await self._end(ending)
+        await self._reader.park()
         let_go = [uid for group in ending for uid in group.slots if not any(uid in uids for uids in keep)]
         await self._let_go(let_go)
         await self._begin(taken + await self._again(wanted))
@@ -233,7 +235,10 @@ class Session:
                 "pipelines": list(group.slots), "epoch": tenure.epoch,
                 "stores": [name for plan in tenure.plans for name in plan.stores]})
         self._applied.set()
-        await self._reader.serve(slot for group in self._groups for slot in group.slots.values())
+        await self._read(self._groups)
+
+    async def _read(self, groups: Iterable[Group]) -> None:
+        await self._reader.serve(slot for group in groups for slot in group.slots.values())
 
     def _idlest_thread(self, number: int) -> DatabaseThread:
         return self._threads[(len(self._groups) + number) % len(self._threads)]

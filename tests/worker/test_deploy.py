@@ -6,8 +6,10 @@ import time
 import orjson
 
 from memory.catalog import Catalog
-from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
+from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
+from tests.support.client import input_of
 from tests.support.house import House
+from tests.support.run_worker import deploy
 from tests.support.waiting import wait_for
 
 
@@ -56,6 +58,26 @@ def test_a_deploy_loses_and_doubles_nothing_and_does_not_disturb_others(house: H
     assert (len(added), differences) == (1000, sorted(differences))
     assert set(differences) <= {1, *amounts}
     assert house.contents(other) == texts
+
+
+def test_a_deploy_waits_for_what_a_slow_block_has_begun_and_nobody_else_does() -> None:
+    slow, other = make_uid(), make_uid()
+    with House() as house:
+        sleeper = make_agent("sleeper", "test_sleeps", {"memory_id": STORE}, hears="User")
+        house.start_worker(bundles=[make_bundle(slow, sleeper), make_bundle(other)])
+        house.client.enter_together(slow, ["tea"] * 10)   # 0.4 s each
+        wait_for(lambda: house.client.unacknowledged(slow), "they are taken")
+
+        asyncio.run(deploy(house.root, make_bundle(slow)))
+        house.announce()
+        time.sleep(0.3)
+        house.client.ask(other, "/write not disturbed")
+        left = house.client.redis.xlen(input_of(slow))
+        house.client.await_quiet(slow)
+
+        assert left
+        assert house.contents(slow) == ["tea"] * 10
+        wait_for(lambda: "guid" in house.client.ask(slow, "/write more")[-1].text, "the new version runs")
 
 
 def test_the_same_bundle_again_changes_nothing(house: House) -> None:
