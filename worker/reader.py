@@ -8,6 +8,7 @@ from bus.blocking import BlockingReads
 from bus.connection import Connection
 from bus.errors import BusRefused
 from bus.wire import GROUP, input_key
+from pipelines.plan import Plan
 from worker.inputs import Entry
 from worker.limits import WorkerLimits
 from worker.slot import Slot, as_entries
@@ -104,22 +105,22 @@ async def create_group(control: Connection, key: bytes | str) -> bool:
     return True
 
 
-async def undone(control: Connection, slot: Slot, consumer: str, count: int) -> list[Entry]:
-    """Up to `count` of the entries that were delivered to whomever and are not done. [] when none is left.
+async def undone(control: Connection, slot: Slot, last: bytes, consumer: str, count: int) -> list[Entry]:
+    """Up to `count` of the entries that are not done, up to the `last` that was delivered to whomever. [] when none is left.
 
     What is done is deleted, so these are all that are there as far as the group has read. The server keeps no list of them
     (NOACK): that would cost it more than it takes to read and to delete them.
     """
     key = input_key(slot.plan.uid)
-    entries = await control.call("XRANGE", key, "-", await _read_to(control, key), "COUNT", count)
+    entries = await control.call("XRANGE", key, "-", last, "COUNT", count)
     if not entries:
         await _forget_consumers(control, key, consumer)
     return as_entries(slot.plan, entries)
 
 
-async def _read_to(control: Connection, key: str) -> bytes:
-    """The last entry that was delivered."""
-    for group in await _told(control, "GROUPS", key):
+async def last_delivered(control: Connection, plan: Plan) -> bytes:
+    """As far as the group has read, whoever did."""
+    for group in await _told(control, "GROUPS", input_key(plan.uid)):
         if group[b"name"] == GROUP.encode():
             last: bytes = group[b"last-delivered-id"]
             return last

@@ -9,7 +9,7 @@ from pipelines.plan import Plan
 from worker.commits import read_commits
 from worker.inputs import Entry
 from worker.ownership import Place
-from worker.reader import create_group, undone
+from worker.reader import create_group, last_delivered, undone
 from worker.slot import Slot
 
 TOGETHER = 256   # entries at a time
@@ -23,6 +23,7 @@ class Tenure:
         self.plans, self.uids = plans, sorted(plan.uid for plan in plans)
         self._lease, self._place, self.control = lease, place, control
         self.epoch = 0
+        self._last: dict[str, bytes] = {}   # by pipeline: how far its input was read before
         self.told: list[tuple[str, str]] = []   # (store, its last commit that the bus was told of)
         self.after_crash = True   # what is in flight is run one by one
 
@@ -48,4 +49,7 @@ class Tenure:
 
     async def undone(self, slot: Slot) -> list[Entry]:
         """Some of what was delivered to whomever and is not done."""
-        return await undone(self.control, slot, self._lease.name, TOGETHER)
+        uid = slot.plan.uid
+        if uid not in self._last:
+            self._last[uid] = await last_delivered(self.control, slot.plan)
+        return await undone(self.control, slot, self._last[uid], self._lease.name, TOGETHER)
