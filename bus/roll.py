@@ -15,13 +15,19 @@ LOOK_AGAIN_S = 0.05
 
 
 async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
-    """What the workers that live have said last, by name, each with its `lease`. Raises BusUnavailable or BusRefused."""
-    seconds, _ = await line.call("TIME")
-    names: list[bytes] = await line.call("ZRANGEBYSCORE", ROLL, int(seconds) * 1000 - SILENT_MS, "+inf")
-    if not names:
+    """What the workers that live have said last, by name, each with its `lease`, and the seconds since (`silent_s`).
+
+    Raises BusUnavailable or BusRefused.
+    """
+    seconds, micros = map(int, await line.call("TIME"))
+    now_ms = seconds * 1000 + micros // 1000
+    heard: list[bytes] = await line.call("ZRANGEBYSCORE", ROLL, now_ms - SILENT_MS, "+inf", "WITHSCORES")
+    if not heard:
         return []
-    told = await line.call("MGET", *[roll_key(name.decode()) for name in names])
-    reports = [orjson.loads(words) | {"lease": name.decode()} for name, words in zip(names, told, strict=True) if words]
+    names = [name.decode() for name in heard[::2]]
+    told = await line.call("MGET", *map(roll_key, names))
+    reports = [orjson.loads(words) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
+               for name, at_ms, words in zip(names, heard[1::2], told, strict=True) if words]
     return sorted(reports, key=lambda report: str(report["name"]))
 
 

@@ -141,6 +141,7 @@ class WorkerStatus(TypedDict):
     name: str
     started_at: int
     pipelines: list[str]
+    silent_s: float   # since it was heard last, which it is every 2 s
     loop_lag_ms: float
     groups_recreated: int
 

@@ -39,7 +39,8 @@ def limited(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, An
 
 def _worker(report: dict[str, Any]) -> dict[str, Any]:
     return {"name": report["name"], "started_at": report["started_at"], "pipelines": list(report["pipelines"]),
-            "loop_lag_ms": report.get("loop_lag_ms", 0.0), "groups_recreated": report.get("groups_recreated", 0)}
+            "silent_s": report["silent_s"], "loop_lag_ms": report.get("loop_lag_ms", 0.0),
+            "groups_recreated": report.get("groups_recreated", 0)}
 
 
 async def _durability(line: Line) -> dict[str, str]:

@@ -2,6 +2,7 @@
 from typing import Any
 
 from bus.line import Line
+from bus.roll import BEAT_S
 from cli.composition import bus_address, bus_name, run
 from cli.options import Json
 from cli.output import print_json, print_line
@@ -29,17 +30,24 @@ def _print(found: dict[str, Any]) -> None:
     print_line(f"           append-only {durability['appendonly']}, synced {durability['appendfsync']}")
     print_line(f"           {durability['meaning']}")
     for worker in found["workers"]:
-        print_line(f"worker     {worker['name']}, {len(worker['pipelines'])} pipelines")
+        print_line(f"worker     {worker['name']}, {len(worker['pipelines'])} pipelines{_silent(worker)}")
     if not found["workers"]:
         print_line("worker     none: what is said waits until `memrelay worker` or `memrelay up` runs")
+    silent = {worker["name"]: _silent(worker) for worker in found["workers"]}
     for one in found["pipelines"]:
-        print_line(f"pipeline   {one['name']} ({one['pipeline_uid']}): {_condition(one)}")
+        print_line(f"pipeline   {one['name']} ({one['pipeline_uid']}): {_condition(one, silent.get(one['owner'], ''))}")
     if not found["pipelines"]:
         print_line("pipeline   none: deploy one with `memrelay deploy FILE`")
 
 
-def _condition(one: dict[str, Any]) -> str:
-    served = f"PAUSED, {one['paused']};" if one["paused"] else f"served by {one['owner']}," if one["owner"] else "not served,"
+def _silent(worker: dict[str, Any]) -> str:
+    """Whether it may have ended, or hang: it calls in every 2 s, and nobody follows it at once where it was the last."""
+    return f" (SILENT for {worker['silent_s']:.0f} s)" if worker["silent_s"] >= 2 * BEAT_S else ""
+
+
+def _condition(one: dict[str, Any], silent: str) -> str:
+    owned = f"served by {one['owner']}{silent}," if one["owner"] else "not served,"
+    served = f"PAUSED, {one['paused']};" if one["paused"] else owned
     lag = f"{one['lag']} waiting, the oldest for {one['oldest_s']:.0f} s" if one["lag"] else "nothing waiting"
     later = f", {one['waiting']} to be tried again" if one["waiting"] else ""
     deaf = f", {one['gaps']} times deaf to PUBLISH for {one['deaf_s']:.0f} s in all" if one["gaps"] else ""

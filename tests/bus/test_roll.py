@@ -37,7 +37,7 @@ def call(server: EmbeddedServer, *names: str, **keys: Any) -> None:
 
 
 def roll(server: EmbeddedServer) -> list[dict[str, Any]]:
-    return on_a_line(server, read_roll)
+    return [{name: told for name, told in report.items() if name != "silent_s"} for report in on_a_line(server, read_roll)]
 
 
 def test_nobody_is_on_the_roll_at_first(server: EmbeddedServer) -> None:
@@ -71,6 +71,17 @@ def test_who_was_silent_for_long_is_gone(server: EmbeddedServer) -> None:
         time.sleep(0.01)
 
     assert roll(server) == [report("b")]
+
+
+def test_who_has_not_called_in_for_a_while_is_there_as_silent(server: EmbeddedServer) -> None:
+    call(server, "a", "b")
+
+    with Client(server.socket_path) as client:
+        client.redis.zincrby(ROLL, -5000, "a/1")
+    silent, heard = on_a_line(server, read_roll)
+
+    assert 4 <= silent["silent_s"] < 8
+    assert heard["silent_s"] < 4
 
 
 def test_names_of_the_long_dead_are_swept_out(server: EmbeddedServer) -> None:
