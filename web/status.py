@@ -1,6 +1,7 @@
 """What runs: workers, pipelines with their lag and dead letters, and how durable the bus is."""
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from bus.errors import BusRefused
@@ -65,25 +66,32 @@ async def _pipelines(deployed: Sequence[Deployed], workers: Sequence[dict[str, A
     uids = [one.uid for one in deployed]
     lags, gaps = await _lags(uids, line), await _gaps(uids, line)
     found = []
-    for one, (lag, oldest_s), (gap_count, deaf_s) in zip(deployed, lags, gaps, strict=True):
-        owner, told = owners.get(one.uid, (None, UNTOLD))
+    for one, (lag, oldest_s, refused), (gap_count, deaf_s) in zip(deployed, lags, gaps, strict=True):
+        owner, told = owners.get(one.uid, (None, UNTOLD | {"paused": refused and f"{input_key(one.uid)}: {refused}"}))
         found.append({"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version, "owner": owner,
                       "lag": lag, "oldest_s": oldest_s, "dead_letters": dead.get(one.uid, 0), "gaps": gap_count,
                       "deaf_s": deaf_s} | {name: told.get(name, nothing) for name, nothing in UNTOLD.items()})
     return found
 
 
-async def _lags(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
-    """(messages that are not yet done, age of the oldest of them in s) of each pipeline's input."""
+async def _lags(uids: Sequence[str], line: Line) -> list[tuple[int, float, str]]:
+    """(messages that are not yet done, age of the oldest of them in s, why it cannot be told) of each pipeline's input."""
     connection, now_ms = await line.open(), time.time_ns() // 1_000_000
     asked = [(connection.send(pack("XLEN", input_key(uid))),
               connection.send(pack("XRANGE", input_key(uid), "-", "+", "COUNT", 1))) for uid in uids]
-    found = []
-    for length, first in asked:
-        count, entries = await length, await first
-        since_ms = now_ms - place_of(entries[0][0].decode())[0] if entries else 0
-        found.append((int(count), max(0.0, since_ms / 1000)))
-    return found
+    return [await _lag(length, first, now_ms) for length, first in asked]
+
+
+async def _lag(length: Awaitable[Any], first: Awaitable[Any], now_ms: int) -> tuple[int, float, str]:
+    try:
+        count = int(await length)
+    except BusRefused as error:   # a key of another type
+        with suppress(BusRefused):
+            await first
+        return 0, 0.0, str(error)
+    entries = await first
+    since_ms = now_ms - place_of(entries[0][0].decode())[0] if entries else 0
+    return count, max(0.0, since_ms / 1000), ""
 
 
 async def _gaps(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:

@@ -94,8 +94,9 @@ class Worker:
                 memory.served.clear()
                 log.warning("taken_for_dead", extra={"reason": str(first_of(errors)), "pause_s": pause_s})
             except* BusError as errors:
+                memory.usable.note(fault := first_of(errors))
                 log.warning("bus_lost", extra={
-                    "reason": str(first_of(errors)), "address": str(self._options.address), "pause_s": pause_s})
+                    "reason": str(fault), "address": str(self._options.address), "pause_s": pause_s})
             self.ready.clear()
             for thread in threads:   # waits for what is under way there; the next session may give a store to another thread
                 await thread.run(OpenStores.close_all)

@@ -31,6 +31,7 @@ from worker.share import share
 from worker.surroundings import Surroundings
 from worker.tenure import Tenure
 from worker.timers import Timers
+from worker.usable import Usable
 from worker.waiting import wait
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Memory:
 
     place: Place
     served: set[str] = field(default_factory=set)   # pipelines that it owned without having ended since
+    usable: Usable = field(default_factory=Usable)
 
 
 class Session:
@@ -108,7 +110,8 @@ class Session:
 
     async def apply(self, plans: Sequence[Plan]) -> None:
         """Serves its share of these pipelines: what stays the same goes on, the rest ends at a batch's end or begins."""
-        groups = {frozenset(plan.uid for plan in members): members for members in connected(plans)}
+        usable = await self._memory.usable.among(self._control, plans)
+        groups = {frozenset(plan.uid for plan in members): members for members in connected(usable)}
         mine = frozenset(uid for group in self._groups for uid in group.slots)
         keep, may_take = share(list(groups), mine, await self._theirs())
         wanted = [groups[uids] for uids in keep]

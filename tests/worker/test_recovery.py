@@ -8,7 +8,7 @@ from tests.support.bundles import STORE, make_bundle, make_memory, make_relay, m
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 from tests.support.locks import locked
-from tests.support.told import await_paused
+from tests.support.told import await_paused, type_command
 from tests.support.waiting import wait_for
 
 
@@ -21,6 +21,24 @@ def test_a_stream_that_is_deleted_under_the_worker_is_made_again(house: House) -
         house.client.answer(uid, f"/write {number}")
 
     assert house.contents(uid) == [str(number) for number in range(20)]
+
+
+def test_an_input_of_another_type_costs_nobody_else_the_bus() -> None:
+    uid, other = make_uid(), make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
+
+        house.client.redis.delete(input_of(uid))
+        house.client.redis.set(input_of(uid), "no stream")
+        wait_for(lambda: f"{input_of(uid)} is a string, and should be a stream" in worker.said, "the worker tells of it")
+        house.client.ask(other, "/write not disturbed")
+        shown = type_command(house, "status").stdout
+        house.client.redis.delete(input_of(uid))
+        house.client.enter(uid, "/write tea")
+        house.client.await_quiet(uid)
+
+        assert f"({uid}): PAUSED, {input_of(uid)}: WRONGTYPE" in shown
+        assert house.contents(uid) == ["tea"]
 
 
 def test_what_another_consumer_took_and_never_acknowledged_is_done_after_a_start() -> None:
