@@ -114,7 +114,7 @@ class VectorMaker:
         task = await self._in_store(name, partial(next_task, embedder=embedder, wanted=wanted, most=self._together))
         if task is not None:
             await self._do(name, task, embedder)
-        elif found.fingerprint != str(embedder.fingerprint):
+        elif found.fingerprint not in ("", str(embedder.fingerprint)):   # "" where they have begun a moment ago
             self._others = str(other_model(found.fingerprint, embedder))
         return task is not None
 

@@ -55,6 +55,18 @@ def test_what_is_written_is_embedded_soon_and_edits_and_deletions_with_it() -> N
         assert sorted(text for texts in server.asked[1:] for text in texts) == ["coffee", "tea"]
 
 
+def test_an_empty_store_that_gets_vectors_from_now_on_is_not_told_to_be_made_anew() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, _):
+        house.client.answer(uid, "/delete nobody")
+        wait_for(lambda: house.rows(uid, "SELECT 1 FROM vector_sets"), "its vectors begin")
+
+        house.client.answer(uid, "/write tea")
+
+        await_vectors(house, uid, 1)
+        assert "vectors_wait" not in house.workers[0].said
+
+
 def test_a_store_that_nobody_wants_vectors_of_gets_none() -> None:
     wanted, unwanted = make_uid(), make_uid()
     with embedding_house(wanted) as (house, server):
