@@ -15,7 +15,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def as_time(unix_ms: int) -> str:
     """A `Moment`: 2026-11-22T05:00:00.000Z."""
-    return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = _EPOCH + timedelta(milliseconds=unix_ms)   # a float of seconds, centuries from now, lacks some of the ms
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def as_ms(text: str) -> int | None:

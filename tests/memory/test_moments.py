@@ -1,0 +1,17 @@
+"""Times as faces tell them: no millisecond is lost on the way there and back."""
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memory.times import LAST_MS, as_ms, as_time
+
+
+@given(st.integers(0, LAST_MS))
+@example(LAST_MS)
+@example(8_600_000_000_001)
+def test_a_time_comes_back_to_the_millisecond_whatever_the_century(unix_ms: int) -> None:
+    assert as_ms(as_time(unix_ms)) == unix_ms
+
+
+def test_a_time_is_told_in_utc_with_three_digits_of_a_second() -> None:
+    assert as_time(0) == "1970-01-01T00:00:00.000Z"
+    assert as_time(LAST_MS) == "9999-12-31T23:59:59.999Z"
