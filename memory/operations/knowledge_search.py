@@ -11,7 +11,6 @@ from memory.filter.given import Filter
 from memory.named_ids import ALIAS, make_id
 from memory.named_view import KIND, Globs, Ident, Tag
 from memory.operation import Context, operation
-from memory.operations.records_read import RECORD_BYTES
 from memory.query import plain
 from memory.recall.languages import Language
 from memory.record import Record
@@ -140,7 +139,7 @@ def _why(shares: dict[str, float]) -> str:
 
 def _fitting(results: list[KnowledgeResult], context: Context) -> tuple[KnowledgeResult, ...]:
     """All of them. Raises ResultTooLarge."""
-    if sum(len(one.content.encode()) + RECORD_BYTES for one in results) > context.result_bytes:
+    if len(results) > 1 and sum(len(orjson.dumps(one)) for one in results) > context.result_bytes:
         raise ResultTooLarge(f"what is found has more than {context.result_bytes} bytes, too many for an answer; set a smaller "
                              "`limit`")
     return tuple(results)

@@ -2,6 +2,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import orjson
 from pydantic import Field
 
 from memory.named_ids import ALIAS
@@ -20,7 +21,7 @@ class ListMemories:
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
-    """How many at most."""
+    """How many at most; a page of long descriptions and tags may have fewer."""
     cursor: Annotated[str, Field(max_length=19)] = ""
     """The `next_cursor` of the page before."""
 
@@ -42,7 +43,14 @@ def list_memories(tx: Transaction, wanted: ListMemories, context: Context) -> Me
 
     Raises Refused for a cursor that is none.
     """
-    found = list(tx.memories.page(wanted.tags, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1))
-    items = found[:wanted.limit]
-    more = str(items[-1][0]) if len(found) > len(items) else None
-    return MemoryPage(tuple(memory_view(memory, tx.memory_id) for _, memory in items), more, tx.memories.count(wanted.tags))
+    items: list[MemoryView] = []
+    cursor, last, size = None, None, 0
+    for row, memory in tx.memories.page(wanted.tags, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1):
+        told = memory_view(memory, tx.memory_id)
+        size += len(orjson.dumps(told))
+        if len(items) == wanted.limit or (items and size > context.result_bytes):
+            cursor = str(last)
+            break
+        items.append(told)
+        last = row
+    return MemoryPage(tuple(items), cursor, tx.memories.count(wanted.tags))

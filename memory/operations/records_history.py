@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import orjson
 from pydantic import Field
 
 from memory.errors import NotThere, ResultTooLarge
@@ -71,18 +72,21 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
     for state in _states(tx, wanted.guid):
         if before is not None and state.number >= before:
             continue
-        size += RECORD_BYTES + (_size(state.record) if state.record else 0)
+        size += len(orjson.dumps(state))
         if len(items) == wanted.limit or (items and size > context.result_bytes):
             return History(tuple(items), str(items[-1].number), total)
-        if size > context.result_bytes:
-            raise ResultTooLarge(f"state {state.number} of record {wanted.guid} has {size} bytes, and an answer at most "
-                                 f"{context.result_bytes}; the cursor {state.number} goes on after it")
+        _check_size(state, context.result_bytes)
         items.append(state)
     return History(tuple(items), None, total)
 
 
-def _size(record: RecordView) -> int:
-    return len(record.content) + len(record.source) + len(str(record.tags)) + len(str(record.data))
+def _check_size(state: RecordState, most: int) -> None:
+    """Raises ResultTooLarge with what to go on with."""
+    was = state.record
+    size = RECORD_BYTES + len(was.content) + len(was.source) + len(str(was.tags)) + len(str(was.data)) if was else 0
+    if was and size > most:
+        raise ResultTooLarge(f"state {state.number} of record {was.guid} has {size} bytes, and an answer at most {most}; the "
+                             f"cursor {state.number} goes on after it")
 
 
 def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:

@@ -9,7 +9,7 @@ from memory.errors import Refused, ResultTooLarge
 from memory.filter.given import Filter
 from memory.operation import Context, operation
 from memory.operations.records_get import fitting
-from memory.operations.records_read import size_of
+from memory.operations.records_read import json_size
 from memory.record import Further, Record
 from memory.record_view import Name, RecordView, Tags, view
 from memory.sqlite.filter_sql import compiled
@@ -81,7 +81,7 @@ def page_within(found: Iterable[tuple[int, Record, Further]], limit: int,
     records: list[tuple[Record, Further]] = []
     last, size = None, 0
     for row, record, further in found:
-        size += size_of(record, further.data)
+        size += json_size(record, further)
         if len(records) == limit or (records and size > context.result_bytes):
             return records, str(last)
         records.append((_fitting(row, record, further, context), further))

@@ -2,10 +2,11 @@
 from collections.abc import Iterable
 from typing import Literal
 
+import orjson
 from msgspec import Struct
 
 from memory.errors import ResultTooLarge
-from memory.record import Record
+from memory.record import Further, Record
 from memory.sqlite.filters import Conditions, Given
 from memory.sqlite.store import Transaction
 
@@ -13,8 +14,15 @@ RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at lea
 
 
 def size_of(record: Record, data: str | None) -> int:
-    """About how many bytes a record takes as JSON. A source may be long too: a turn's is what its speaker is called."""
+    """How many bytes a record takes at least. A source may be long too: a turn's is what its speaker is called."""
     return len(record.content) + len(record.source) + len(record.tags) + len(data or "") + RECORD_BYTES
+
+
+def json_size(record: Record, further: Further) -> int:
+    """About how many bytes a record takes as JSON, in which a character may be three of them, and an escaped one six."""
+    names = (record.scope, record.kind, record.source, further.key, further.owner, further.thread)
+    told = len(orjson.dumps((record.content, *names))) + len(record.tags.encode())
+    return told + len((further.data or "").encode()) + RECORD_BYTES
 
 
 class ReadInput(Struct, frozen=True):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,6 +101,18 @@ def test_a_mode_says_what_is_done(tx: Store, mode: str, actions: list[str]) -> N
     assert told == actions
     if mode == "supersede":
         assert contents(tx, memory) == [C]
+
+
+def test_a_page_of_memories_keeps_to_the_length_of_an_answer(tx: Store) -> None:
+    made = [make_memory(tx, f"m{number}", description="漢" * 1000) for number in range(5)]
+
+    pages, cursor = [], ""
+    while cursor is not None:
+        pages.append(perform(tx, "memories.list", cursor=cursor, result_bytes=7000))
+        cursor = pages[-1].next_cursor
+
+    assert [one.id for page in pages for one in page.items] == made and len(pages) == 3
+    assert max(len(orjson.dumps(page)) for page in pages) < 7200
 
 
 def test_memories_know_nothing_of_each_other(tx: Store) -> None:

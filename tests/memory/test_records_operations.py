@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,11 +75,39 @@ def test_a_list_goes_past_a_record_that_fits_into_no_answer(store: Store) -> Non
 def test_a_page_keeps_to_its_length_where_sources_are_long(store: Store) -> None:
     guids = write_all(store, "one", "two", "three", source="u" * 1000)
 
-    page = perform(store, "records.list", result_bytes=2500)
+    page = perform(store, "records.list", result_bytes=2600)
     with pytest.raises(ResultTooLarge, match="limit"):
         perform(store, "records.search", query="one kind:observation", result_bytes=1100)
 
     assert [item.guid for item in page.items] == guids[:2] and page.next_cursor == "2"
+
+
+@pytest.mark.parametrize("character", ["漢", "\x01", '"', "é"])
+def test_pages_keep_to_their_length_as_json_whatever_their_characters_are(store: Store, character: str) -> None:
+    (guid, *_) = write_all(store, *[character * 2000] * 8)
+    for number in range(8):
+        with store.transaction() as tx:
+            perform(tx, "records.update", guid=guid, content=f"{number} {character * 2000}")
+
+    for name, which in (("records.list", {}), ("records.history", {"guid": guid})):
+        pages, cursor = [], ""
+        while cursor is not None:
+            pages.append(perform(store, name, result_bytes=20_000, cursor=cursor, **which))
+            cursor = pages[-1].next_cursor
+        assert max(len(orjson.dumps(page)) for page in pages) <= 20_000
+        assert sum(len(page.items) for page in pages) == pages[0].total
+
+    with pytest.raises(ResultTooLarge, match="limit"):
+        perform(store, "records.search", query="kind:observation", limit=8, result_bytes=15_000)
+
+
+def test_one_record_is_told_however_long_its_escapes_make_it(store: Store) -> None:
+    (guid,) = write_all(store, "\n" * 2000)
+
+    assert perform(store, "records.get", guid=guid, result_bytes=2500).guid == guid
+    assert perform(store, "records.list", result_bytes=2500).items[0].guid == guid
+    assert perform(store, "records.history", guid=guid, result_bytes=2500).items[0].record.guid == guid
+    assert perform(store, "records.search", query="kind:observation", result_bytes=2500).items[0].record.guid == guid
 
 
 def test_a_history_goes_past_a_state_that_fits_into_no_answer(store: Store) -> None:

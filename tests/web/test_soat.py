@@ -214,3 +214,19 @@ def test_every_route_refuses_strangers_keys_that_go_less_far_and_other_pipelines
             "results": [], "degraded": False}
         found = soat("POST", "/api/v1/knowledge/search", {"query": "email", "memory_tags": ["*"]}, foreign).json["results"]
         assert found == [] and soat("GET", f"{MEMORIES}/{memory}", b"", mine).status == 200
+
+
+def test_a_list_that_is_too_long_for_an_answer_says_where_its_pages_are() -> None:
+    with Served(worker=False, BUS__MAX_MESSAGE_BYTES="4096") as served:
+        served.house.start_worker(limits={"message_bytes": 4096})
+        soat = Soat(served, served.deploy())
+        memory = soat.make()
+        few = soat.make("Few")
+        for number in range(90):
+            soat.write(memory, f"{number} {'x' * 3500}", mode="create")
+        soat.write(few, EMAIL)
+
+        refused, told = soat("GET", FACTS.format(memory=memory)), soat("GET", FACTS.format(memory=few))
+
+    assert refused.status == 400 and f"/v1/pipelines/{soat.uid}/entries lists them by page" in refused.json["error"], refused
+    assert [one["content"] for one in told.json] == [EMAIL]

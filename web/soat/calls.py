@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import orjson
 from aiohttp import web
 
 from bus.call import NewCall
@@ -20,6 +21,7 @@ from web.parts import parts_of
 TOGETHER = 16         # pipelines that are asked at once
 MOST_PIPELINES = 500  # that one request asks
 MOST_LISTED = 100_000
+MESSAGES_LISTED = 64   # of the longest that may be, as many bytes are listed, about: 64 MiB
 PAGE = 1000
 HUMP = re.compile(r"(?<=[a-z])([A-Z])")
 Given = dict[str, Any]
@@ -55,16 +57,19 @@ async def call_each(request: web.Request, name: str, uids: Iterable[str], given:
 async def every_page(request: web.Request, name: str, uid: str, given: Given, first: Given | None = None) -> list[Given]:
     """All items of a list, since SOAT's lists have no pages; after the `first` page, where it is known, with PAGE items.
 
-    Raises BadRequest for too many.
+    Raises BadRequest for too many, or too long ones.
     """
+    most = MESSAGES_LISTED * parts_of(request).options.message_bytes
     page = first or await call(request, name, uid, given | {"limit": PAGE})
     items: list[Given] = page["items"]
+    size = len(orjson.dumps(items))
     while page["next_cursor"] is not None:
-        if len(items) >= MOST_LISTED:
-            raise BadRequest(f"there are more than {MOST_LISTED}; /v1/pipelines/{uid}/{name.partition('.')[0]} lists them by "
-                             "page")
+        if len(items) >= MOST_LISTED or size >= most:
+            raise BadRequest(f"there are more than {MOST_LISTED}, or than {most} bytes of them; "
+                             f"/v1/pipelines/{uid}/{name.partition('.')[0]} lists them by page")
         page = await call(request, name, uid, given | {"limit": PAGE, "cursor": page["next_cursor"]})
         items += page["items"]
+        size += len(orjson.dumps(page["items"]))
     return items
 
 
