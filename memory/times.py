@@ -19,6 +19,11 @@ def as_time(unix_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def change_ms(now_ms: int, before_ms: int) -> int:
+    """When something changes that changed last at `before_ms`: never the same ms, of which its version is made."""
+    return max(now_ms, before_ms + 1)
+
+
 def as_ms(text: str) -> int | None:
     """Unix ms of a date (its first moment, in UTC), of a date and time (in UTC unless it says otherwise), or of Unix ms."""
     if _UNIX_MS.fullmatch(text):

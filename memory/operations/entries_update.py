@@ -11,6 +11,7 @@ from memory.operations.entries_get import entry_view, fetch_entry
 from memory.operations.records_update import check_version
 from memory.record_view import Versions
 from memory.sqlite.store import Transaction
+from memory.times import change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,6 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
     after = before._replace(content=before.content if change.content is None else change.content, tags=tags)
     known = further if change.metadata is None else further._replace(data=as_text(change.metadata))
     if (after, known) != (before, further):
-        after = after._replace(updated_at=context.now_ms)
+        after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
         tx.records.replace(before, after, known)
     return entry_view(tx, after)

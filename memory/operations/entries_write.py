@@ -21,6 +21,7 @@ from memory.record import PLAIN, Record
 from memory.sqlite.expiry import has_expired
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
+from memory.times import change_ms
 from memory.words import tokens
 
 Mode = Literal["skip", "merge", "create", "supersede"]
@@ -114,7 +115,8 @@ def _change(tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how
         return None
     tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
     source = new.source if how == "supersede" else old.source
-    after = old._replace(content=content, tags=tags, source=source, updated_at=new.now_ms, score=0.0)
+    after = old._replace(content=content, tags=tags, source=source, score=0.0,
+                         updated_at=change_ms(new.now_ms, old.updated_at))
     tx.records.replace(old, after, further._replace(data=data) if new.metadata else further)
     return Written(old.guid, "updated", likeness)
 

@@ -11,6 +11,7 @@ from memory.operations.memories_get import fetch_memory
 from memory.record_view import Versions
 from memory.sqlite.memories import Memory
 from memory.sqlite.store import Transaction
+from memory.times import change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> Me
     changed = {name: value for name, value in given.items() if value is not None or name in change.clear}
     after = before._replace(**changed)
     if after != before:
-        after = after._replace(updated_at=context.now_ms)
+        after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
         tx.memories.replace(after)
     return memory_view(after, tx.memory_id)
 

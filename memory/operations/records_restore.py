@@ -9,6 +9,7 @@ from memory.operations.records_update import check_version
 from memory.record_view import Guid, Reason, RecordView, Versions, view
 from memory.sqlite.store import Transaction
 from memory.sqlite.versions import State
+from memory.times import change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ def restore(tx: Transaction, wanted: RestoreRecord, context: Context) -> RecordV
         raise Refused(f"record {wanted.guid} is not deleted: name the `number` of the state that it is to have again; "
                       "records.history tells them")
     else:
-        state = _chosen(tx, wanted, place.whole, there=True)
-        if _checked(state, wanted, place.whole, context).number != place.whole.number:
+        state = _checked(_chosen(tx, wanted, place.whole, there=True), wanted, place.whole, context)
+        if state.number != place.whole.number:
             tx.records.revert(place, state)
     return view(*fetch(tx, wanted.guid))
 
@@ -71,7 +72,7 @@ def _chosen(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bool) 
 
 
 def _checked(state: State, wanted: RestoreRecord, now: State, context: Context) -> State:
-    """The state itself. Raises VersionDiffers and ResultTooLarge, before anything is changed."""
+    """The state as it is to be again. Raises VersionDiffers and ResultTooLarge, before anything is changed."""
     check_version(now.record, now.further, wanted.if_version)
     fitting(state.record, state.further, context)
-    return state
+    return state._replace(updated_at=change_ms(context.now_ms, now.updated_at))

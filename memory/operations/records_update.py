@@ -25,6 +25,7 @@ from memory.record_view import (
 )
 from memory.sqlite.store import Transaction
 from memory.tags import parse
+from memory.times import change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
     fitting(after, further, context)
     if (after, further) == (before, had):
         return view(before, had)
-    after = after._replace(updated_at=context.now_ms)
+    after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
     tx.records.replace(before, after, further)
     return view(after, further)
 

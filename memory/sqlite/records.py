@@ -178,10 +178,9 @@ class RecordTable:
         return self._connection.changes()
 
     def bring_back(self, deleted: State, wanted: State) -> None:
-        """Puts a deleted record back, as it was in one of its states. It comes after all others; in its thread where it was."""
+        """Puts a deleted record back as `wanted`, after all others; in its thread where it was. When it expires stays."""
         self.versions.keep_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
-        self.insert_whole(wanted._replace(number=deleted.number + 2, updated_at=self.versions.now_ms,
-                                          expires_at=deleted.expires_at))
+        self.insert_whole(wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at))
 
     def revert(self, place: Place, wanted: State) -> None:
         """Gives a record the content and the names of an earlier state. When it expires stays as it is."""
@@ -190,7 +189,7 @@ class RecordTable:
         crc = checksum(common, names_of(wanted.guid, wanted.further), wanted.content)
         self._connection.execute(REVERT, (
             wanted.content, parts_of(wanted.content), wanted.scope, wanted.kind, wanted.source, wanted.tags, wanted.key,
-            wanted.owner, wanted.data, wanted.in_context, wanted.encrypted, self.versions.now_ms, crc, place.row))
+            wanted.owner, wanted.data, wanted.in_context, wanted.encrypted, wanted.updated_at, crc, place.row))
 
     def expired_rows(self) -> list[int]:
         """Of the records whose time has come, and that are not deleted yet; nothing may wait."""

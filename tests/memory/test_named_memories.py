@@ -191,6 +191,17 @@ def test_tag_globs_are_those_of_the_document(tags: list[list[str]], globs: list[
         assert contents(tx, holder, tags=globs) == [f"fact {number}" for number in wanted]
 
 
+def test_each_change_of_a_memory_and_of_an_entry_makes_another_version_within_a_millisecond_too(tx: Store) -> None:
+    memory = make_memory(tx, "a")
+    entry = write(tx, memory, A).id
+
+    names = [perform(tx, "memories.update", id=memory, name=name).version for name in ("b", "a", "b")]
+    texts = [perform(tx, "entries.update", id=entry, content=text).version for text in (B, A, B)]
+    written = [write(tx, memory, text, mode="supersede", update_threshold=0).version for text in (A, B)]
+
+    assert len(set(names)) == 3 and len({*texts, *written}) == 5
+
+
 def test_a_hostile_glob_takes_no_time(tx: Store) -> None:
     make_memory(tx, tags=["a" * 256])
 

@@ -1,4 +1,5 @@
 """The further fields of a record: key, owner, data, in_context, and its place in a thread."""
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def test_each_can_be_changed_and_taken_away_and_then_the_version_is_another(stor
         assert update(store, made.guid, now_ms=NOW + 9, **change) == changed   # nothing is changed
 
     emptied = update(store, made.guid, key="", owner="", data={}, in_context=False)
-    assert (emptied, emptied.thread, emptied.seq) == (made, "t", 0)
+    assert replace(emptied, updated_at=made.updated_at, version=made.version) == made and emptied.version not in versions
+    assert (emptied.thread, emptied.seq) == ("t", 0)
     with store.transaction() as tx, pytest.raises(VersionDiffers):
         perform(tx, "records.delete", guid=made.guid, if_version=["x"])
 

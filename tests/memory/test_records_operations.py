@@ -110,6 +110,24 @@ def test_one_record_is_told_however_long_its_escapes_make_it(store: Store) -> No
     assert perform(store, "records.search", query="kind:observation", result_bytes=2500).items[0].record.guid == guid
 
 
+def test_each_change_makes_another_version_within_a_millisecond_too(store: Store) -> None:
+    (guid,) = write_all(store, "tea")
+    before = perform(store, "records.get", guid=guid)
+    changes = ("records.update", {"content": "milk"}), ("records.update", {"content": "tea"}), (
+        "records.update", {"expires_at": "2100-01-01"}), ("records.update", {"expires_at": ""}), (
+        "records.restore", {"number": 2}), ("records.restore", {"number": 3}), ("records.delete", {}), ("records.restore", {})
+
+    versions = [before.version]
+    for name, change in changes:
+        with store.transaction() as tx:
+            after = perform(tx, name, guid=guid, if_version=[versions[-1]], **change)
+        versions += [after.version] if after else []
+
+    assert (after.content, len(set(versions))) == ("tea", len(changes))
+    with store.transaction() as tx, pytest.raises(VersionDiffers):
+        perform(tx, "records.delete", guid=guid, if_version=[before.version])
+
+
 def test_a_history_goes_past_a_state_that_fits_into_no_answer(store: Store) -> None:
     (guid,) = write_all(store, "one")
     for content in ("x" * 1000, "three"):
