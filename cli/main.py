@@ -2,6 +2,7 @@
 import importlib
 import io
 import keyword
+import os
 import sys
 from typing import Annotated, Any
 
@@ -61,11 +62,19 @@ class Commands(TyperGroup):
 
 def main() -> None:
     """The entry point of `memrelay`."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")   # what a terminal's encoding lacks is no reason to end
     completion_init()
     make_app()(prog_name=NAME)
+
+
+def _open_closed_streams() -> None:
+    """What a caller has closed leads nowhere, so that no file or socket of ours takes its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):   # the lowest number that is free is given first
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))   # noqa: SIM115  # open for as long as the process
 
 
 def make_app() -> typer.Typer:

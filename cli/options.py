@@ -46,8 +46,8 @@ IfMatch = Annotated[str | None, typer.Option(metavar="HASH", help="Only over the
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line.")]
 JsonLog = Annotated[bool, typer.Option("--json", help="Log JSON, one event a line (log.format).")]
 JsonAnyway = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line, as without it.")]
-Pipelines = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="Uids or names; all where none is given.",
+Pipelines = Annotated[list[str] | None, typer.Argument(metavar="PIPELINE", help="Uids or names; all where none is given.",
                                                        show_default=False, autocompletion=known_pipelines)]
-Named = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE]...", help="Uids or names as the backup has them.",
+Named = Annotated[list[str] | None, typer.Argument(metavar="PIPELINE", help="Uids or names as the backup has them.",
                                                    show_default=False)]
 Force = Annotated[bool, typer.Option("--force", help="Replace a store that works, too; what is replaced is kept.")]

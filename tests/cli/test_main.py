@@ -95,7 +95,7 @@ def test_each_command_says_how_it_is_used_and_those_that_answer_take_json(words:
 
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert f"Usage: memrelay {' '.join(words)} [OPTIONS]" in ended.stdout
-    assert "--json" in ended.stdout
+    assert "--json" in ended.stdout and "[[" not in ended.stdout
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -150,6 +150,14 @@ def test_a_reader_that_leaves_is_no_failure(program: Program) -> None:
         command.stdout.close()
 
         assert (command.stderr.read(), command.wait(60)) == (b"", 0)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_failure(program: Program, closed: str) -> None:
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, "ls"], cwd=program.folder, env=program.environment,
+                          capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_on_a_terminal_ls_is_a_table(program: Program) -> None:
