@@ -9,7 +9,7 @@ from memory.record import DEFAULT_KIND
 
 
 class AppendArgs(NewRecordArgs):
-    """A record is found by `guid`, else by those of `scope`, `kind` and `source` that are set; the oldest match grows."""
+    """`guid` says which record grows; else, where `scope` or `kind` is set, the oldest that has them and the `source`."""
 
     guid: str = ""
     """The record that grows, where there is such a one."""

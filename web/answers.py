@@ -7,6 +7,7 @@ from aiohttp import web
 from web.errors import BadRequest
 
 MOST_ITEMS = 1000
+LISTS = ("tags",)   # parameters that may be given several times
 
 
 def json_response(value: Any, status: int = 200, **headers: str) -> web.Response:
@@ -37,7 +38,9 @@ def number_of(cursor: str, largest: int) -> int:
 
 
 def refuse_unknown(request: web.Request, known: tuple[str, ...]) -> None:
-    """A misspelt parameter is told, not ignored. Raises BadRequest."""
+    """A misspelt parameter is told, not ignored; and one that is given again, but for lists. Raises BadRequest."""
     for name in request.query:
         if name not in known:
             raise BadRequest(f"there is no parameter {name[:50]!r} here; there are {', '.join(known)}")
+        if name not in LISTS and (times := len(request.query.getall(name))) > 1:
+            raise BadRequest(f"the parameter {name!r} is given {times} times, and taken once")

@@ -37,22 +37,24 @@ def _query(request: web.Request, operation: Operation, place: Place, report: Rep
     properties = operation.adapter.json_schema()["properties"]
     given: dict[str, Any] = {}
     for name in place.query_fields:
-        values = request.query.getall(name, [])
         kind = json_type(properties[name])
         if kind == "array":
-            given[name] = values
-        elif len(values) > 1:
-            raise BadRequest(f"the parameter {name!r} is given {len(values)} times, and taken once")
-        elif values:
-            given[name] = parse_object(values[0], (name,), report) if kind == "object" else values[0]
+            given[name] = request.query.getall(name, [])
+        elif name in request.query:
+            value = request.query[name]
+            given[name] = parse_object(value, (name,), report) if kind == "object" else value
     return given
 
 
 async def _body(request: web.Request, operation: Operation, place: Place, report: Report) -> dict[str, Any]:
-    """The object in the body; a field that there is not is told with the names that there are."""
+    """The object in the body; a field that there is not is told with the names that there are, or where it belongs."""
     value = await read_object(request, place.body_fields)
     for name in value.keys() - set(place.body_fields):
-        report.unknown((name,), f"{operation.name} takes no such field here", name, place.body_fields)
+        rule = f"{operation.name} takes no such field here"
+        if name in place.query_fields:
+            report.error((name,), rule, f"it stands in the URL: ?{name}=...")
+        else:
+            report.unknown((name,), rule, name, place.body_fields or place.query_fields)
     return {name: held for name, held in value.items() if name in place.body_fields}
 
 

@@ -93,6 +93,15 @@ def test_a_misspelt_parameter_is_told(served: Served, query: str) -> None:
     assert "there are wait" in detail
 
 
+def test_a_parameter_that_is_given_again_is_told(served: Served) -> None:
+    uid = served.deploy()
+
+    status, detail = served.say(uid, "x", query="?wait=5&wait=6").problem
+
+    assert (status, detail) == (400, "the parameter 'wait' is given 2 times, and taken once")
+    assert served.get(f"{log_path(uid)}?limit=1&limit=2").problem[0] == 400
+
+
 @pytest.mark.parametrize("query", ["?", "?&", "?&&"])
 def test_an_empty_query_is_none(served: Served, query: str) -> None:
     assert served.say(served.deploy(), "x", query=query).status == 202

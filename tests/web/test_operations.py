@@ -228,6 +228,15 @@ def test_everything_that_is_wrong_is_told_at_once(records: Records) -> None:
     assert faults(records("POST", "", {"content": "x", "tags": "a,b"})).keys() == {"/tags"}
 
 
+def test_what_belongs_into_the_url_is_told_to_stand_there(records: Records) -> None:
+    path = f"/{records.create('tea')['guid']}"
+
+    told = faults(records("DELETE", path, {"reason": "mistaken", "why": "x"}))
+
+    assert told["/reason"].endswith("it stands in the URL: ?reason=...") and told["/why"].endswith("known are reason")
+    assert records("DELETE", f"{path}?reason=mistaken").status == 204
+
+
 @pytest.mark.parametrize(("method", "path", "body", "expected"), [
     ("POST", "", b"{", 400), ("POST", "", b"[]", 422), ("POST", "", b'"x"', 422), ("POST", "", b"", 422),
     ("POST", "", b"\xff", 400), ("POST", "", b'{"content": "\\ud800"}', 400), ("POST", "", b"[" * 100_000, 400),
@@ -235,8 +244,8 @@ def test_everything_that_is_wrong_is_told_at_once(records: Records) -> None:
     ("POST", "", b"{" + b",".join(b'"%d":1' % n for n in range(20_000)) + b"}", 422),
     ("POST", "?kind=x", b"{}", 400), ("GET", "?nope=1", b"", 400), ("GET", "?kind=a&kind=b", b"", 400),
     ("GET", "?cursor=x", b"", 422), ("GET", "?limit=99999999999999999999999", b"", 422), ("GET", "?store=x", b"", 422),
-    ("GET", "?store=instances/other/memories", b"", 422), ("GET", "/" + "x" * 200, b"", 422), ("PUT", "", b"{}", 405),
-    ("POST", "/nothing", b"{}", 405), ("GET", "/x/y", b"", 404),
+    ("GET", "?store=instances/other/memories", b"", 422), ("GET", "?store=a&store=b", b"", 400),
+    ("GET", "/" + "x" * 200, b"", 422), ("PUT", "", b"{}", 405), ("POST", "/nothing", b"{}", 405), ("GET", "/x/y", b"", 404),
 ])
 def test_what_cannot_be_understood_is_refused(records: Records, method: str, path: str, body: bytes, expected: int) -> None:
     assert records(method, path, body).problem[0] == expected
