@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cli.composition import fail
-from cli.output import print_line
+from cli.output import end_unread, print_line
 from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores
@@ -32,11 +32,21 @@ async def export_records(settings: Settings, pipeline: str, store: str, output: 
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
     names = [name for name in ([store] if store else found.stores) if path_of(settings.memory.root, name).exists()]
     stores = _stores(settings.memory.root, found.uid, names)
-    if output is None or (output.exists() and not output.is_file()):
-        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") if output is None else output.open("wb") as file:
+    if output is None:
+        _print(_header(found), stores)
+    elif output.exists() and not output.is_file():
+        with output.open("wb") as file:
             write_export(file, _header(found), stores)
     else:
         _tell(output, _write(output.resolve(), _header(found), stores))
+
+
+def _print(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None:
+    try:
+        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
+            write_export(file, header, stores)
+    except BrokenPipeError:
+        end_unread()
 
 
 def _write(output: Path, header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> End:

@@ -66,6 +66,9 @@ def verify_export(path: Path) -> End:
     """That the file is whole, and of a format that is known. Raises BadExport and OSError."""
     digest, last = sha256(), b""
     with path.open("rb") as file:
+        if not file.seekable():
+            raise BadExport(f"{path} is a pipe, and an export is read twice, first to check it: write it into a file, and name "
+                            "that")
         _check_header(path, file.readline())
         for line in file:
             digest.update(last)

@@ -1,5 +1,6 @@
 """`memrelay export --records` and `memrelay import`: everything that a pipeline remembers, to a file and back."""
 import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -11,10 +12,11 @@ import pytest
 
 from memory.errors import BadExport
 from memory.export_file import verify_export
+from tests.cli.piped import piped
 from tests.support.bundles import make_bundle
 from tests.support.calls import call, refused
 from tests.support.client import Client
-from tests.support.program import Ended, Program
+from tests.support.program import COMMAND, Ended, Program
 
 SOURCE, TARGET = "source1", "target1"
 STORE = "instances/${pipeline_uid}/memories"
@@ -79,6 +81,25 @@ def test_a_pipe_is_written_into_and_stays_one(up: Program) -> None:
 
     assert (ended.code, ended.out) == (0, "") and pipe.is_fifo()
     assert read.result().splitlines(keepends=True)[1:] == whole[1:]
+
+
+def test_a_reader_of_stdout_that_leaves_is_no_failure(up: Program) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, "export", SOURCE, "--records"], cwd=up.folder, env=up.environment, stdout=pipe,
+                          stderr=pipe) as command:
+        assert command.stdout is not None and command.stderr is not None
+        begun = command.stdout.read(1)
+        command.stdout.close()
+
+        assert (begun, command.stderr.read(), command.wait(60)) == (b"{", b"", 0)
+
+
+def test_an_import_from_a_pipe_is_refused_since_it_would_be_empty_when_it_is_read_again(up: Program) -> None:
+    export(up, SOURCE, "whole.jsonl")
+
+    ended = piped(up, (up.folder / "whole.jsonl").read_bytes(), "import", TARGET, "/dev/stdin")
+
+    assert ended.code == 1 and "write it into a file" in ended.err, ended
 
 
 def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_first_line(up: Program) -> None:
