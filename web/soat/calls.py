@@ -132,7 +132,11 @@ def missing(sort: Sort, ident: str) -> NotFound:
 
 async def read_fields(request: web.Request, names: tuple[str, ...]) -> Given:
     """The object in the body, whose fields may be spelt `projectId` too. Raises BadRequest for a field that there is not."""
-    given = {HUMP.sub(r"_\1", name).lower(): value for name, value in (await read_object(request)).items()}
+    given: Given = {}
+    for spelt, value in (await read_object(request)).items():
+        name = HUMP.sub(r"_\1", spelt).lower()
+        if given.setdefault(name, value) != value:
+            raise BadRequest(f"{name[:50]} is given twice, in two spellings, and is not the same in both: leave one out")
     for name in given.keys() - set(names):
         raise BadRequest(f"there is no field {name[:50]!r} here; there are {', '.join(names)}")
     return given
@@ -143,3 +147,13 @@ def needed(given: Given, name: str) -> None:
     value = given.get(name)
     if value is None or (isinstance(value, str) and not value.strip()):
         raise BadRequest(f"{name} is required")
+
+
+def with_source(given: Given) -> Given:
+    """What is written, with its `source_type` under the name of the operation. Raises BadRequest where there are two."""
+    if "source_type" not in given:
+        return given
+    rest = {name: value for name, value in given.items() if name != "source_type"}
+    if rest.setdefault("source", given["source_type"]) != given["source_type"]:
+        raise BadRequest("source and source_type are two names of one field, and are not the same here: leave one out")
+    return rest

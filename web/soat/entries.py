@@ -6,7 +6,7 @@ from aiohttp import web
 from web.access import caller_of, needs
 from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
-from web.soat.calls import every_page, needed, owner_of, read_fields
+from web.soat.calls import every_page, needed, owner_of, read_fields, with_source
 from web.soat.memories import AWAY, CHANGED, WRONG, at_memory
 from web.soat.shapes import SoatEntry, SoatWritten
 
@@ -25,9 +25,7 @@ async def create(request: web.Request) -> web.Response:
     await _check_memory(request)
     given = {name: value for name, value in (await read_fields(request, WRITTEN)).items() if value is not None}
     needed(given, "content")
-    if "source_type" in given:
-        given["source"] = given.pop("source_type")
-    told = await at_memory(request, "entries.create", given, field="memory_id")
+    told = await at_memory(request, "entries.create", with_source(given), field="memory_id")
     return json_response(entry_of(told), 201 if told["action"] == "created" else 200)
 
 

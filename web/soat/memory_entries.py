@@ -8,7 +8,7 @@ from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
 from web.errors import BadRequest
 from web.operation_input import read_object
-from web.soat.calls import Given, call_at, entries_within
+from web.soat.calls import Given, call_at, entries_within, with_source
 from web.soat.memories import AWAY, CHANGED, WRONG
 from web.soat.shapes import LaterEntries, LaterEntry, LaterWritten
 
@@ -33,9 +33,7 @@ async def create(request: web.Request) -> web.Response:
     """Writes an entry, unless one says the same already; it is added to none where no `mode` says so."""
     read = await _fields(request, WRITTEN, needed=("memory_id", "content"))
     given = {"mode": NOT_MERGED} | {name: value for name, value in read.items() if value is not None}
-    if "source_type" in given:
-        given["source"] = given.pop("source_type")
-    told = await call_at(request, "entries.create", "mem", _text(given, "memory_id"), given)
+    told = await call_at(request, "entries.create", "mem", _text(given, "memory_id"), with_source(given))
     return json_response(later_entry(told), 201 if told["action"] == "created" else 200)
 
 
