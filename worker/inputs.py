@@ -17,6 +17,7 @@ from pipelines.plan import Plan
 
 NOTHING_SAID = Message("", "", "", PLAIN, UNSET, ())   # what a call says
 APART = "\x1f"           # stands before a call's key, and in no id of a message
+AFTER_CALLS = "\x20"     # where ids of messages begin, by which these stand behind the keys of calls
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 AGAIN = ".again"   # at the end of an input's key: it has left its entry, and waits to be tried again
 LONGEST_NAME = 1024     # bytes of every field but `data`

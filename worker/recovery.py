@@ -4,10 +4,11 @@ from functools import partial
 
 from memory.errors import StoreFenced
 from memory.stores import OpenStores
+from worker.inputs import AFTER_CALLS
 from worker.patience import Patience
 from worker.surroundings import Surroundings
 from worker.tenure import Tenure
-from worker.upkeep import close_stores, end_recovery, stores_below, take_over, take_over_former
+from worker.upkeep import close_stores, end_recovery, move_ids, stores_below, take_over, take_over_former
 
 
 class Recovery:
@@ -20,6 +21,7 @@ class Recovery:
         """
         self._stores, self._patience, self._shared = stores, patience, shared
         self._own, self._homes = len(stores), homes
+        self._firsts: dict[str, str] = {}   # by pipeline: the first store that its bundle names
         self.lasts = True
 
     @property
@@ -30,6 +32,7 @@ class Recovery:
     async def take_over(self, tenure: Tenure) -> None:
         """No earlier owner may write from now on. The bus may have lost its epochs; those in the stores are surpassed too."""
         await self._patience.in_thread(partial(OpenStores.check_commits, told=tenure.told))
+        self._firsts = {plan.uid: plan.stores[0] for plan in tenure.plans}
         own, former = tuple(self._stores), await self._former_stores(tenure.uids)
         while True:
             try:
@@ -47,10 +50,20 @@ class Recovery:
         former = tuple(self._stores[self._own:])
         del self._stores[self._own:]
         settled = await self._patience.in_thread(partial(end_recovery, names=tuple(self._stores)))
+        await self._move_ids(former)
         await self._patience.in_thread(partial(close_stores, names=former))
         self.lasts = False
         self._shared.checkpoint("recovered")
         return settled
+
+    async def _move_ids(self, former: Sequence[str]) -> None:
+        """What a producer sends again is looked for in the stores of its pipeline's bundle, and calls in its home too."""
+        for before in (*former, *self._homes):
+            uid, first = before.split("/")[1], AFTER_CALLS if before in self._homes else ""
+            if uid in self._firsts:
+                move = partial(move_ids, uid=uid, before=before, now=self._firsts[uid], first=first)
+                while await self._patience.in_thread(move):
+                    self._shared.checkpoint("ids moved")
 
     async def _former_stores(self, uids: Sequence[str]) -> list[str]:
         """The pipelines' own stores that no version in service works on: what an earlier one has left is known there alone."""

@@ -87,6 +87,22 @@ def end_recovery(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str
     return {name: [key for key in stores.get(name).inbox.numbers if key not in still] for name in existing}
 
 
+def move_ids(stores: OpenStores, uid: str, before: str, now: str, first: str) -> bool:
+    """Some of what is known by ids of a pipeline's producers, from the `first` on, goes to the store that it works on now.
+
+    Whether there was any. A crash between the two commits leaves it in both; then it moves once more, to the same end.
+    """
+    kept = stores.get(before).inbox.produced_in(uid, first) if stores.exists(before) else []
+    if not kept:
+        return False
+    with stores.get(now).transaction() as store:
+        for known in kept:
+            store.inbox.add_produced(*known)
+    with stores.get(before).transaction() as store:
+        store.inbox.forget_produced([ident for ident, _, _ in kept])
+    return True
+
+
 def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
     """Checkpoints and closes; the stores may belong to another thread from now on."""
     for name in names:

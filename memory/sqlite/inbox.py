@@ -1,10 +1,12 @@
 """The inbox of a store: which inputs are done, and what was answered, for as long as they can come back."""
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import apsw
 
 from memory.sqlite.rows import RowInsert
 
+SOME = 5000
 INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
 
@@ -64,6 +66,17 @@ class Inbox:
     def add_produced(self, producer_id: str, done: Done, now_ms: int) -> None:
         """Keeps the id that a producer gave its message, with what the message led to."""
         self._connection.execute("INSERT OR IGNORE INTO producer_ids VALUES (?, ?, ?, ?)", (producer_id, *done, now_ms))
+
+    def produced_in(self, pipeline: str, first: str = "") -> list[tuple[str, Done, int]]:
+        """(id, what the message led to, Unix ms) of some that are kept of a pipeline's producers, from an id of theirs on."""
+        span = (f"{pipeline}/{first}", f"{pipeline}0")   # 0 is what comes after /
+        rows = self._connection.execute(
+            "SELECT id, bundle, outputs, done_at FROM producer_ids WHERE id >= ? AND id < ? LIMIT ?", (*span, SOME))
+        return [(ident, Done(bundle, outputs), done_at) for ident, bundle, outputs, done_at in rows]
+
+    def forget_produced(self, producer_ids: Iterable[str]) -> None:
+        """These ids are kept elsewhere."""
+        self._connection.executemany("DELETE FROM producer_ids WHERE id = ?", [(ident,) for ident in producer_ids])
 
     def expire_produced(self, before_ms: int) -> None:
         """Forgets producers' ids from before a time."""

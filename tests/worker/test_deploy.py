@@ -2,8 +2,10 @@
 import asyncio
 import threading
 import time
+from functools import partial
 
 import orjson
+import pytest
 
 from memory.catalog import Catalog
 from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
@@ -15,6 +17,12 @@ from tests.support.waiting import wait_for
 
 def make_plus(uid: str, amount: int) -> dict[str, object]:
     return make_bundle(uid, make_agent("plus", "add_1", {"amount": amount}, hears="User"))
+
+
+def writes_to(house: House, uid: str, alias: str) -> bool:
+    """Whether the version in service does."""
+    house.client.ask(uid, "/write probe")
+    return house.contents(uid, alias)[-1:] == ["probe"]
 
 
 def test_a_changed_bundle_takes_effect_while_the_worker_runs(house: House) -> None:
@@ -78,6 +86,18 @@ def test_a_deploy_waits_for_what_a_slow_block_has_begun_and_nobody_else_does() -
         assert left
         assert house.contents(slow) == ["tea"] * 10
         wait_for(lambda: "guid" in house.client.ask(slow, "/write more")[-1].text, "the new version runs")
+
+
+@pytest.mark.parametrize(("before", "after"), [("memories", "notes"), ("notes", "memories"), ("notes", "others")])
+def test_what_is_sent_again_after_a_deploy_that_names_another_store_is_known(house: House, before: str, after: str) -> None:
+    uid = make_uid()
+    for alias in (before, after, before):
+        house.deploy(make_bundle(uid, *make_commands(f"instances/${{pipeline_uid}}/{alias}")))
+        wait_for(partial(writes_to, house, uid, alias), f"{alias} is written to")
+        house.client.await_done(uid, house.client.enter(uid, "/write tea", id="order-1"))
+
+    assert house.contents(uid, before).count("tea") == 1
+    assert "tea" not in house.contents(uid, after)
 
 
 def test_the_same_bundle_again_changes_nothing(house: House) -> None:
