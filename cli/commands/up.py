@@ -1,5 +1,9 @@
 """`memrelay up`: everything in one process, with the sample pipeline to try."""
-from collections.abc import Sequence
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -11,7 +15,7 @@ from cli.composition import bus_name
 from cli.deployment import deploy, read_bundle
 from cli.options import JsonLog
 from cli.output import print_json
-from cli.process import Service, serve
+from cli.process import LOOK_S, Service, serve
 from cli.settings import Settings
 from cli.web_servers import make_web
 from cli.workers import make_worker
@@ -44,12 +48,28 @@ def up(*, as_json: JsonLog = False) -> None:
     serve(make_web, make_worker, with_bus=True, prepare=partial(_deploy_sample, as_json=as_json), as_json=as_json)
 
 
+@asynccontextmanager
+async def _one_at_a_time(folder: Path) -> AsyncIterator[None]:
+    """Of several that start at once, else each would deploy a sample of its own, and its name would stand for none of them."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(LOOK_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_json: bool) -> None:
     url = next(service.url for service in services if isinstance(service, WebServer))
-    async with Catalog(settings.memory.root) as catalog:
+    async with Catalog(settings.memory.root) as catalog, _one_at_a_time(settings.memory.root):
         there = [one for one in await catalog.active() if one.name == "memory_test"]
-    # One that is in service stays as it is: it may have been edited.
-    deployed = min(there, key=attrgetter("deployed_at")) if there else await deploy(settings, read_bundle(SAMPLE, None))
+        # One that is in service stays as it is: it may have been edited.
+        deployed = min(there, key=attrgetter("deployed_at")) if there else await deploy(settings, read_bundle(SAMPLE, None))
     channel = swarm_key(deployed.uid, "chat")
     if as_json:
         print_json({"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)})

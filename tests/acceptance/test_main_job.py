@@ -2,8 +2,10 @@
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import orjson
@@ -11,7 +13,7 @@ import pytest
 
 from tests.support.child import CHECKOUT
 from tests.support.client import Ear, make_envelope
-from tests.support.program import Program
+from tests.support.program import COMMAND, Program
 from tests.support.waiting import wait_for
 
 
@@ -151,6 +153,23 @@ def test_a_second_up_in_the_same_folder_is_refused_with_a_sentence(program: Prog
     assert ended.code == 1
     assert "is another one running?" in ended.err and "Traceback" not in ended.err
     assert say(program, "/search nothing like this") == [[]]
+
+
+def test_several_that_start_at_once_in_one_folder_deploy_one_sample() -> None:
+    with Program() as program, ExitStack() as stack:
+        logs = [program.folder / f"up{number}.log" for number in range(3)]
+        started = [subprocess.Popen([*COMMAND, "up"], cwd=program.folder, env=program.environment, stdin=subprocess.DEVNULL,
+                                    stdout=stack.enter_context(log.open("wb")), stderr=subprocess.STDOUT) for log in logs]
+        for one in started:
+            stack.callback(one.kill)
+
+        wait_for(lambda: all("Ctrl-C ends it" in log.read_text() for log in logs), "all are up")
+        there = program.run("ls").lines
+        for one in started:
+            one.send_signal(signal.SIGTERM)
+
+        assert [one.wait(30) for one in started] == [0] * 3
+        assert len(there) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
