@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from bus.call import NewCall
 from bus.request import Requester
 from cli.composition import bus_address, fail, pipeline_named, run
-from cli.options import JsonAnyway, Pipeline
+from cli.options import JsonAnyway, Pipeline, own_id
 from cli.output import print_json
 from cli.settings import Settings
 from memory.catalog import Catalog
@@ -26,7 +26,8 @@ TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "b
 METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
 Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
                                     show_default=False)]
-Key = Annotated[str, typer.Option(metavar="ID", help="Your own id: the same again has no second effect.", show_default=False)]
+Key = Annotated[str | None, typer.Option(metavar="ID", callback=own_id, show_default=False,
+                                         help="Your own id: the same again has no second effect.")]
 Within = Annotated[float, typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the answer.")]
 
 
@@ -35,16 +36,16 @@ def command_for(operation: Operation) -> Callable[..., None]:
     schema = operation.adapter.json_schema()
     required = schema.get("required", [])
 
-    def command(pipeline: str, store: str, idempotency_key: str = "", wait: float = 30.0, as_json: bool = False,
+    def command(pipeline: str, store: str, idempotency_key: str | None = None, wait: float = 30.0, as_json: bool = False,
                 **given: Any) -> None:
         data = checked(operation, {name: value for name, value in given.items() if value is not None})
-        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, idempotency_key)
+        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, idempotency_key or "")
         run(lambda settings: _perform(settings, pipeline, call, wait, as_json=as_json))
 
     fields = sorted(schema["properties"].items(), key=lambda field: (field[0] not in required, field[0] != "query"))
     parameters = [_parameter("pipeline", Pipeline),
                   *[_field(name, told, is_required=name in required) for name, told in fields],
-                  _parameter("store", Store, ""), *[_parameter("idempotency_key", Key, "")] * operation.mutates,
+                  _parameter("store", Store, ""), *[_parameter("idempotency_key", Key, None)] * operation.mutates,
                   _parameter("wait", Within, 30.0), _parameter("as_json", JsonAnyway, False)]
     command.__name__, command.__doc__ = operation.verb, operation.summary
     command.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}

@@ -11,6 +11,7 @@ from memory.catalog import Catalog
 from memory.errors import MemoryFault
 from memory.expected import ANYTHING, Expected, over
 
+MOST_ID = 256   # characters
 PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)   # a shell takes it for one word and nothing else
 
 
@@ -28,6 +29,13 @@ async def _names(settings: Settings) -> list[str]:
         return []   # which opening it would make
     async with Catalog(settings.memory.root) as catalog:
         return sorted({one.name if PLAIN.fullmatch(one.name) else one.uid for one in await catalog.active()})
+
+
+def own_id(given: str | None) -> str | None:
+    """A producer's own id; an empty one made nothing safe to repeat. Raises BadParameter."""
+    if given is not None and not (given.isprintable() and 0 < len(given) <= MOST_ID):
+        raise typer.BadParameter(f"1 to {MOST_ID} printable characters, or leave the option out")
+    return given
 
 
 def expected_by(if_match: str | None) -> Expected:

@@ -64,7 +64,7 @@ class Relay:
         return Noun("knowledge", self._bind)
 
     def _bind(self, operation: Operation) -> Call:
-        async def call(pipeline: str, /, *given: Any, store: str = "", idempotency_key: str = "", **named: Any) -> Any:
+        async def call(pipeline: str, /, *given: Any, store: str = "", idempotency_key: str | None = None, **named: Any) -> Any:
             """Calls the operation in the pipeline of that uid. Raises RelayError."""
             values = bound_input(operation, given, named)
             return await self._call(operation, pipeline, values, {STORE: store} if store else {}, idempotency_key)
@@ -72,11 +72,12 @@ class Relay:
         call.__doc__ = operation.summary
         return call
 
-    async def _call(self, operation: Operation, uid: str, given: dict[str, Any], query: dict[str, str], key: str) -> Any:
+    async def _call(self, operation: Operation, uid: str, given: dict[str, Any], query: dict[str, str],
+                    key: str | None) -> Any:
         place = place_of(operation)
         names = {name: quote(str(given[name]), safe="") for name in place.path_fields}
         url = URL(self._url + place.path.format(uid=quote(uid, safe=""), **names), encoded=True)
-        headers = {"Idempotency-Key": key} if key else {}
+        headers = {} if key is None else {"Idempotency-Key": key}   # an empty one is refused, and not left out
         if versions := given.get(IN_HEADER):
             headers[hdrs.IF_MATCH] = ", ".join(f'"{version}"' for version in _several(versions))
         asked = [(name, _text(one)) for name in place.query_fields if name in given for one in _several(given[name])]

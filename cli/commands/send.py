@@ -9,18 +9,17 @@ from bus.entry import NewEntry
 from bus.errors import MalformedMessage
 from bus.ingress import Ingress
 from cli.composition import bus_address, run
-from cli.options import Json, Pipeline, User
+from cli.options import Json, Pipeline, User, own_id
 from cli.output import print_json, print_line
 from cli.pipeline import look_up
 from cli.settings import Settings
 from cli.speech import envelope_of
 
-MOST_ID = 256   # characters
-
 Said = Annotated[str, typer.Argument(metavar="TEXT", help="What to say; - reads it from stdin.", show_default=False)]
 OnSwarm = Annotated[str | None, typer.Option(metavar="NAME", help="The swarm to say it on, chat where nothing is chosen.")]
 ToAgent = Annotated[str | None, typer.Option(metavar="ALIAS", help="Hand it to this agent alone, whatever its agent_from.")]
-Id = Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id: within 4 days the same has no second effect.")]
+Id = Annotated[str | None, typer.Option("--id", metavar="ID", callback=own_id,
+                                        help="Your own id: within 4 days the same has no second effect.")]
 Envelope = Annotated[bool, typer.Option("--envelope", help='TEXT is a whole envelope: {"from": ..., "args": [...]}.')]
 
 
@@ -29,8 +28,6 @@ def send(pipeline: Pipeline, text: Said, *, swarm: OnSwarm = None, agent: ToAgen
     """Say something on a swarm, or to one agent; print the message's id once the bus has it."""
     if swarm is not None and agent is not None:
         raise typer.BadParameter("a message goes to a swarm or to an agent, not to both", param_hint="--agent")
-    if ident is not None and not (ident.isprintable() and 0 < len(ident) <= MOST_ID):
-        raise typer.BadParameter(f"1 to {MOST_ID} printable characters", param_hint="--id")
 
     async def command(settings: Settings) -> None:
         spoken, most = await look_up(settings, pipeline), settings.bus.max_message_bytes

@@ -53,8 +53,10 @@ def test_further_fields_and_filters_by_command(program: Program) -> None:
 def test_the_same_key_has_one_effect(program: Program) -> None:
     first, second = (records(program, "create", "once", "--idempotency-key", "k1").lines for _ in range(2))
     other = records(program, "create", "twice", "--idempotency-key", "k1")
+    empty = records(program, "create", "thrice", "--idempotency-key", "")
 
     assert first == second
+    assert (empty.code, empty.out) == (2, "") and "1 to 256 printable characters" in empty.err
     assert (other.code, other.out) == (1, "") and "'k1' was used" in other.err and "a key of its own" in other.err
 
 

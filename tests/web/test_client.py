@@ -28,6 +28,9 @@ def test_the_life_of_a_record(served: Served) -> None:
         with pytest.raises(RelayError, match="a key of its own") as refused:
             await relay.records.create(uid, "coffee", idempotency_key="k")
         assert refused.value.status == 422
+        with pytest.raises(RelayError, match="Idempotency-Key is empty") as empty:
+            await relay.records.create(uid, "coffee", idempotency_key="")
+        assert empty.value.status == 400
         changed = await relay.records.update(uid, made.guid, content="coffee", if_version=[made.version])
         assert (changed.content, changed.tags) == ("coffee", ("a", "b"))
         assert await relay.records.get(uid, made.guid) == changed
