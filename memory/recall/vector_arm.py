@@ -24,7 +24,7 @@ NUMBER = 4   # bytes, in memory
 MOST_SCANNED = 200_000   # vectors that are read from a file for a search, the newest: a second's work
 MOST_READ = 5_000        # that are read to compare a new text with, the newest: 25 ms
 NO_VECTORS = ("this store has no vectors yet: they are made in the background once an agent of the bundle searches with `mode` "
-              "hybrid or semantic; see `memrelay status`")
+              "hybrid or semantic, or an entry is written to a named memory; see `memrelay status`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,10 @@ class VectorFound(Found):
     known: NDArray[np.bool_]   # by place: which records have a vector
     least: float               # the score from which on a record is found for its meaning alone
     alone: Floats              # by place: the score without the window
+
+
+NONE = np.zeros(0, np.float32)
+NOTHING_THERE = VectorFound("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)   # of a store without records
 
 
 class VectorArm:
@@ -56,6 +60,8 @@ class VectorArm:
         if meaning is None or not meaning.questions.embedder.configured:
             raise EmbeddingFault(NO_EMBEDDER)
         one = self._table.serving()
+        if one is None and not len(scene.layout):
+            return NOTHING_THERE
         if one is None:
             raise EmbeddingFault(NO_VECTORS)
         question, embedder = meaning.questions.ask(asked, one.fingerprint)

@@ -16,7 +16,7 @@ from memory.recall.meaning import Meaning
 from memory.recall.pool import Pool
 from memory.sqlite.store import Store
 from memory.vectoring import keep, make, next_task, remake
-from tests.memory.builders import MEMORY_ID, append_to, make_store, write_all
+from tests.memory.builders import MEMORY_ID, append_to, make_store, perform, write_all
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.waiting import wait_for
 
@@ -180,6 +180,20 @@ def test_without_vectors_hybrid_goes_by_words_and_semantic_says_why(tmp_path: Pa
         with pytest.raises(Refused, match=reason):
             found(one, "tea")
     plain.close()
+
+
+def test_in_a_store_without_records_nothing_is_found_and_nothing_is_wrong(store: Store) -> None:
+    assert found(store, "tea") == found(store, "tea", "hybrid") == []
+    for mode in ("semantic", "hybrid"):
+        hits = perform(store, "records.search", query="tea", mode=mode, explain=True)
+        assert (hits.items, hits.explanation.nothing.reason) == ((), "no records")
+        assert hits.explanation.notes == ()
+
+    with store.transaction() as tx:
+        perform(tx, "memories.create", name="empty")
+    known = perform(store, "knowledge.search", query="tea")
+
+    assert (known.results, known.degraded, known.reason) == ((), False, "")
 
 
 def test_old_vectors_serve_until_those_of_another_embedder_are_whole(tmp_path: Path, lazy: LazyEmbedder) -> None:
