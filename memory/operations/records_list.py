@@ -9,7 +9,7 @@ from memory.errors import Refused, ResultTooLarge
 from memory.filter.given import Filter
 from memory.operation import Context, operation
 from memory.operations.records_get import fitting
-from memory.operations.records_read import json_size
+from memory.operations.records_read import Room
 from memory.record import Further, Record
 from memory.record_view import Name, RecordView, Tags, view
 from memory.sqlite.filter_sql import compiled
@@ -79,10 +79,9 @@ def page_within(found: Iterable[tuple[int, Record, Further]], limit: int,
                 context: Context) -> tuple[list[tuple[Record, Further]], str | None]:
     """(the records of a page, the cursor of the next one) of what was found, one more than the limit. Raises ResultTooLarge."""
     records: list[tuple[Record, Further]] = []
-    last, size = None, 0
+    last, room = None, Room(context.result_bytes)
     for row, record, further in found:
-        size += json_size(record, further)
-        if len(records) == limit or (records and size > context.result_bytes):
+        if len(records) == limit or (room.is_short_of(record, further) and records):
             return records, str(last)
         records.append((_fitting(row, record, further, context), further))
         last = row

@@ -10,6 +10,7 @@ from memory.record import Further, Record
 from memory.sqlite.filters import Conditions, Given
 from memory.sqlite.store import Transaction
 
+MOST_ESCAPED = 6     # bytes of a character as JSON: \u0000
 RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at least
 
 
@@ -18,8 +19,28 @@ def size_of(record: Record, data: str | None) -> int:
     return len(record.content) + len(record.source) + len(record.tags) + len(data or "") + RECORD_BYTES
 
 
-def json_size(record: Record, further: Further) -> int:
-    """About how many bytes a record takes as JSON, in which a character may be three of them, and an escaped one six."""
+class Room:
+    """How much of an answer is taken as JSON: at its worst as long as that fits, since it is quickly told, then as it is."""
+
+    def __init__(self, most: int) -> None:
+        """`most` are the bytes that there are."""
+        self._most, self._taken, self._worst = most, 0, 0
+        self._unsure: list[tuple[Record, Further]] = []
+
+    def is_short_of(self, record: Record, further: Further) -> bool:
+        """Whether there is too little with this one."""
+        self._unsure.append((record, further))
+        names = len(record.scope) + len(record.kind) + sum(map(len, filter(None, (further.key, further.owner, further.thread))))
+        self._worst += MOST_ESCAPED * (size_of(record, further.data) + names)
+        if self._taken + self._worst <= self._most:
+            return False
+        self._taken += sum(_json_size(*one) for one in self._unsure)
+        self._worst = 0
+        self._unsure.clear()
+        return self._taken > self._most
+
+
+def _json_size(record: Record, further: Further) -> int:
     names = (record.scope, record.kind, record.source, further.key, further.owner, further.thread)
     told = len(orjson.dumps((record.content, *names))) + len(record.tags.encode())
     return told + len((further.data or "").encode()) + RECORD_BYTES

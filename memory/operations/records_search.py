@@ -11,7 +11,7 @@ from memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memory.explanation import Explanation, as_run
 from memory.filter.given import Filter
 from memory.operation import Context, operation
-from memory.operations.records_read import json_size, most_within, size_of, too_large, within
+from memory.operations.records_read import Room, most_within, size_of, too_large, within
 from memory.query import Query, match_all, match_any, parse
 from memory.recall.languages import DEFAULT_LANGUAGE, Language
 from memory.record import Record
@@ -179,10 +179,9 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
 
 def _hits(tx: Transaction, found: list[Record], most: int) -> Iterator[Hit]:
     """Raises ResultTooLarge where they are too long as JSON; of one alone only what it says counts, as in records.get."""
-    size = 0
+    room = Room(most)
     for record in found:
         further = tx.records.further(record.guid)
-        size += json_size(record, further)
-        if (size if len(found) > 1 else size_of(record, further.data)) > most:
+        if room.is_short_of(record, further) and (len(found) > 1 or size_of(record, further.data) > most):
             raise too_large(most)
         yield Hit(view(record, further), record.score)
