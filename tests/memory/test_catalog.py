@@ -14,7 +14,7 @@ import pytest
 
 from memory.catalog import Catalog, Deployed, Swapped
 from memory.dead_letters import DeadLetter
-from memory.errors import NotAsExpected, StoreBroken
+from memory.errors import NotAsExpected, StoreBroken, StoreBusy
 from memory.expected import ANYTHING, NOTHING, SOMETHING, Expected, over
 from memory.sqlite.system.migrations import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from tests.memory.builders import NOW
@@ -395,3 +395,20 @@ def test_an_opening_that_is_given_up_leaves_no_thread_behind(tmp_path: Path) -> 
     asyncio.run(give_up())
 
     wait_for(lambda: set(threading.enumerate()) <= before, "its thread has ended")
+
+
+def test_a_file_that_is_taken_away_is_told_and_used_again_when_it_is_back(tmp_path: Path) -> None:
+    async def about() -> None:
+        async with Catalog(tmp_path) as catalog:
+            await catalog.deploy("uid", "tea", "hash", b"{}", NOW)
+            away = (tmp_path / "system.db").rename(tmp_path / "away")
+
+            with pytest.raises(StoreBusy, match="taken away"):
+                await catalog.active()
+            with pytest.raises(StoreBusy, match="taken away"):
+                await catalog.letters.bury([make_letter("lost")])
+
+            away.rename(tmp_path / "system.db")
+            assert [one.uid for one in await catalog.active()] == ["uid"]
+
+    asyncio.run(about())
