@@ -50,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._patience = Patience(lambda: self._awaited, self._give_up)
+        self._fault = BusUnavailable("the connection to the server is not open")   # or why it is no more
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -90,7 +91,11 @@ class Connection(asyncio.Protocol):
             if on_push is not None and type(reply) is list and reply[0] in PUSHES:
                 on_push(reply[-2], reply[-1])
                 continue
-            first = awaited[0]
+            try:
+                first = awaited[0]
+            except IndexError:   # unasked, before it closes the connection, as where it has too many of them
+                self._fail(BusUnavailable(f"the server ends the connection: {reply}"))
+                return
             first.left -= 1
             if type(reply) is hiredis.ReplyError:
                 first.error = first.error or reply
@@ -108,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._patience.end()
         if not self.closed.done():
             self.closed.set_result(None)
+            self._fault = error
         if self._transport is not None:
             self._transport.abort()
         while self._awaited:
@@ -147,7 +153,7 @@ class Connection(asyncio.Protocol):
         """The future of what is about to be sent; it has failed already where the connection is closed."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self.closed.done() or self._transport is None:
-            fail(future, BusUnavailable("the connection to the server is closed"))
+            fail(future, self._fault)
         else:
             self._awaited.append(_Awaited(replies, future, queued))
             self._patience.begin()

@@ -16,6 +16,7 @@ from bus.embedded.launcher import EmbeddedServer
 from bus.errors import BusRefused, BusUnavailable
 from bus.resp import EXEC, MULTI, pack
 from tests.support.client import Client
+from tests.support.server import running_server
 
 
 def talk(server: EmbeddedServer, about: Callable[[Connection], Awaitable[Any]], **address: Any) -> Any:
@@ -101,6 +102,18 @@ def test_a_server_that_says_nothing_is_told_as_late(tmp_path: Path) -> None:
 
         with pytest.raises(BusUnavailable, match="timed out"):
             asyncio.run(connect(Address(path=path, password="secret")))
+
+
+def test_a_server_that_has_too_many_clients_is_told_as_such(tmp_path: Path) -> None:
+    async def about(connection: Connection) -> None:
+        await connection.closed
+        await connection.call("PING")
+
+    with running_server(tmp_path / "bus") as server, Client(server.socket_path) as client:
+        client.redis.config_set("maxclients", 1)
+
+        with pytest.raises(BusUnavailable, match="max number of clients reached"):
+            talk(server, about)
 
 
 def test_a_server_that_dies_leaves_nobody_waiting(tmp_path: Path) -> None:
