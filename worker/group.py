@@ -203,13 +203,14 @@ class Group:
             await self._confirm_one(self._leaving[0])
 
     async def _confirm_one(self, sent: "_Sent") -> None:
+        refused = False
         for future in sent.futures:
-            tell_refusals(await future, list(self.slots))
+            refused |= tell_refusals(await future, list(self.slots))
         self._shared.checkpoint("confirmed")
         self._leaving.popleft()
         await self._continuations.forget(sent.outcomes)
         for outcome in sent.outcomes:
-            if outcome.store:
+            if outcome.store and not refused:   # else it may be in the input yet, and come back
                 self._settled.setdefault(outcome.store, []).append(outcome.key)
         if sent.erased:
             self._eraser.wake()

@@ -152,7 +152,7 @@ def as_it_was(entry: Entry, max_bytes: int) -> Input:
     """
     only, message = entry.text(b"agent"), decode(entry.field(b"data"), max_bytes)
     return Input(entry.key, entry.id, entry.plan, entry.text(b"swarm"), message, reply=entry.reply,
-                 producer_id=entry.text(b"id"), only=only, kept_from=0 if only else 1)
+                 producer_id=entry.text(b"id"), only=only, kept_from=0 if only else 1, entry=entry.entry)
 
 
 def _check_names(entry: Entry) -> None:

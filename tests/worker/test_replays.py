@@ -263,6 +263,21 @@ def test_a_producers_id_that_has_had_its_effect_meanwhile_has_no_second_one() ->
         assert not house.dead_letters(uid)
 
 
+@pytest.mark.parametrize("again", ["1-1", "1-1.1+0"], ids=["an input", "a continuation"])
+def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone(house: House, again: str) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    house.client.ask(uid, "/write tea", id="order-1")
+
+    with house.client.redis.pipeline(transaction=True) as pipe:   # one batch, which is acknowledged together
+        pipe.xadd(input_of(uid), {"swarm": "gone", "data": make_envelope("/write tea"), "id": "order-1", "again": again})
+        pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")})
+        pipe.execute()
+    house.client.await_quiet(uid, within_s=10)
+
+    assert house.contents(uid) == ["tea", "milk"]
+
+
 def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
