@@ -3,10 +3,10 @@
 The digest is the SHA-256 of all lines between the first and the last, so a file that was cut or changed is told.
 """
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,7 @@ from memory.errors import BadExport
 from memory.exported import Line, to_json
 
 FORMAT = 1
+Result = TypeVar("Result")
 
 
 class Header(Struct, frozen=True):
@@ -101,9 +102,16 @@ def read_export(path: Path) -> Iterator[tuple[str, str]]:
         store = ""
         for line in file:
             if line.startswith(b'{"store":'):
-                store = _to_written(line).store
+                store = _read(path, line, _to_written).store
             elif not line.startswith(b'{"end":'):
-                yield store, line.decode().rstrip("\n")
+                yield store, _read(path, line, bytes.decode).rstrip("\n")
+
+
+def _read(path: Path, line: bytes, as_what: Callable[[bytes], Result]) -> Result:
+    try:
+        return as_what(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadExport(f"{path} has a line that is none of an export: {error}; export it again") from error
 
 
 _to_header = msgspec.json.Decoder(Header).decode

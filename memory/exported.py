@@ -5,34 +5,41 @@ What carries the pipeline's uid, ids of named memories and scopes, has `${pipeli
 from typing import Annotated, Any
 
 import msgspec
+import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import replace
+from pydantic import ValidationError
 
+from memory.data import as_text, checked
 from memory.errors import Refused
-from memory.named_ids import ID, uid_of_store
+from memory.named_ids import HEX, uid_of_store
 from memory.sqlite.memories import Memory
 from memory.sqlite.versions import What
+from memory.times import LAST_MS
 
 UID = "${pipeline_uid}"
 Int = Annotated[int, Meta(ge=-2**63, le=2**63 - 1)]
+Number = Annotated[int, Meta(ge=1, le=2**62)]    # with room for changes
+Time = Annotated[int, Meta(ge=0, le=LAST_MS)]    # Unix ms: what no face could tell would be in the way of every list
 Guid = Annotated[str, Meta(min_length=1, max_length=128)]
+MemoryIdent = Annotated[str, Meta(pattern=f"^mem_.+_{HEX.pattern}$")]
 
 
 class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A record as it is or was, its columns as they are stored. `tags` and `data` are JSON, times Unix ms."""
 
     guid: Guid
-    number: Int
+    number: Number
     scope: str
     kind: str
     source: str
     tags: str
-    created_at: Int
-    updated_at: Int
+    created_at: Time
+    updated_at: Time
     key: str | None = None
     owner: str | None = None
     data: str | None = None
-    expires_at: Int | None = None
+    expires_at: Time | None = None
     in_context: Int = 0
     encrypted: Int = 0
     thread: str | None = None
@@ -44,7 +51,7 @@ class Ended(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """What ended an earlier state."""
 
     what: What
-    changed_at: Int
+    changed_at: Time
     actor: str
     reason: str = ""
     length: Int | None = None   # of its content, characters; None where the record was not there
@@ -54,16 +61,16 @@ class Confirmations(Struct, frozen=True, forbid_unknown_fields=True):
     """How often an entry of a named memory was written again, and when last, Unix ms."""
 
     times: Int
-    last: Int | None
+    last: Time | None
 
 
 class ExportedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A named memory."""
 
-    id: str
+    id: MemoryIdent
     name: str
-    created_at: Int
-    updated_at: Int
+    created_at: Time
+    updated_at: Time
     description: str | None = None
     tags: str | None = None
 
@@ -112,26 +119,37 @@ def _renamed(line: Line, before: str, after: str) -> Line:
 
 def _other(name: str, before: str, after: str) -> str:
     """The id of a named memory, or of a store, with another uid; any other name as it is."""
-    sort, rest = name[:4], name.removeprefix(f"mem_{before}_")
-    if sort == "mem_" and ID.fullmatch(f"mem_x_{rest}"):
-        return f"mem_{after}_{rest}"
+    own = f"mem_{before}_"
+    if name.startswith(own) and HEX.fullmatch(name, len(own)):
+        return f"mem_{after}_{name[len(own):]}"
     return name.replace(f"instances/{before}/", f"instances/{after}/", 1) if name.startswith(f"instances/{before}/") else name
 
 
 def read_line(text: str) -> Line:
-    """What a line says. Raises Refused."""
+    """What a line says, its JSON as a store writes it. Raises Refused."""
     try:
         line = _to_line(text)
-        for one in (line.record, line.version, line.memory):
-            if one is not None:
-                _to_tags(one.tags or "[]")
-                _to_data((one.data if isinstance(one, Exported) else None) or "{}")
+        if line.record is not None:
+            line = replace(line, record=_as_stored(line.record))
+        if line.version is not None:
+            line = replace(line, version=_as_stored(line.version))
+        if line.memory is not None:
+            _to_tags(line.memory.tags or "[]")
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise Refused(f"this is no line of an export: {error}; it begins with {text[:80]!r}") from error
     if [line.record, line.version, line.memory].count(None) != 2 or not _is_whole(line):
         raise Refused(f"a line of an export has a whole `record`, `version` or `memory`, and one of them; this begins with "
                       f"{text[:80]!r}")
     return line
+
+
+def _as_stored(one: Exported) -> Exported:
+    """With other JSON of the same meaning a text would not be found, as where it is erased."""
+    try:
+        data = as_text(checked(_to_data(one.data or "{}")))
+    except ValidationError as error:
+        raise Refused(f"`data` of record {one.guid!r} {error.errors(include_url=False)[0]['msg']}") from error
+    return replace(one, tags=orjson.dumps(_to_tags(one.tags)).decode(), data=data)
 
 
 def _is_whole(line: Line) -> bool:

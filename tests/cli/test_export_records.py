@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pytest
 
 from memory.errors import BadExport
 from memory.export_file import verify_export
+from memory.exported import UID, ExportedMemory, Line
 from tests.cli.piped import piped
 from tests.support.bundles import make_bundle
 from tests.support.calls import call, refused
@@ -167,11 +169,62 @@ def test_one_store_goes_to_stdout_and_into_another(up: Program) -> None:
     assert not list(up.root.glob(".export-*"))
 
 
+def rewritten(program: Program, name: str, *lines: bytes) -> None:
+    """A file that is whole by its own digest, with these lines."""
+    header, *_ = export(program, SOURCE, "out.jsonl")
+    end = {"end": {"records": 1, "versions": 0, "memories": 0, "sha256": sha256(b"".join(lines)).hexdigest()}}
+    (program.folder / name).write_bytes(b"".join([header, *lines, orjson.dumps(end) + b"\n"]))
+
+
+@pytest.mark.parametrize("line", [b"\xff\n", b'{"store":5}\n'])
+def test_a_file_that_somebody_made_up_is_refused_in_a_sentence(up: Program, line: bytes) -> None:
+    rewritten(up, "bad.jsonl", line)
+
+    ended = take_in(up, file="bad.jsonl")
+
+    assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl has a line that is none of an export"), ended.err
+
+
+def made_up(**given: Any) -> str:
+    """A line with a record."""
+    record = {"guid": "made-up", "number": 1, "scope": "", "kind": "", "source": "", "tags": "[]", "created_at": 0,
+              "updated_at": 0, "content": "x"}
+    return orjson.dumps({"record": record | given}).decode()
+
+
+@pytest.mark.parametrize("given", [
+    {"created_at": 2**62}, {"updated_at": -1}, {"expires_at": 2**60}, {"number": 2**63 - 1}, {"number": 0},
+    {"data": '{"a":' + "[" * 300 + "]" * 300 + "}"}, {"data": '{"a":"' + "x" * 70_000 + '"}'}, {"data": '{"a\\u0000":1}'}])
+def test_a_record_that_no_list_could_tell_is_refused(up: Program, given: dict[str, Any]) -> None:
+    code, _ = refused(bus_of(up), TARGET, "records.import", {"lines": [made_up(**given)]})
+
+    assert code == "refused"
+    assert one(up, TARGET, "records.list")["total"] >= 0
+
+
+def test_json_is_kept_as_the_store_writes_it_so_that_texts_in_it_are_found(up: Program) -> None:
+    line = made_up(tags=' [ "caf\\u00e9" ] ', data=' { "a" : "th\\u00e9" } ')
+    for _ in range(2):
+        taken = one(up, TARGET, "records.import", lines=[line])
+    erased = [one(up, TARGET, "records.erase", text="thé"), one(up, TARGET, "records.erase", text="café")]
+
+    assert taken == {"added": 0, "same": 1, "replaced": 0}
+    assert [each["records"] for each in erased] == [1, 0]
+
+
+def test_a_memory_of_another_pipeline_keeps_its_id() -> None:
+    own, other = (ExportedMemory(f"mem_{uid}_{'0' * 32}", "facts", 0, 0) for uid in ("a", "a_b"))
+
+    assert Line(memory=own).without_uid("instances/a/memories").memory.id == f"mem_{UID}_{'0' * 32}"
+    assert Line(memory=other).without_uid("instances/a/memories").memory == other
+
+
 def test_what_is_no_line_is_refused(up: Program) -> None:
     huge = '{"record":{"guid":"x","number":99999999999999999999}}'
     tags = ('{"record":{"guid":"x","number":1,"scope":"","kind":"","source":"","tags":"{","created_at":0,"updated_at":0,'
             '"content":"x"}}')
-    for line in ("", "{}", "[]", '{"record":{}}', huge, "{" * 9000, tags):
+    memory = '{"memory":{"id":"junk","name":"x","created_at":0,"updated_at":0}}'
+    for line in ("", "{}", "[]", '{"record":{}}', huge, "{" * 9000, tags, memory):
         code, detail = refused(bus_of(up), TARGET, "records.import", {"lines": [line]})
 
         assert code == "refused" and "line of an export" in detail
