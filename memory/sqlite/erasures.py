@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import apsw
+import orjson
 
 from memory.errors import StoreBusy
 from memory.sqlite.filters import Conditions, where
@@ -20,8 +21,9 @@ COUNT = ("UPDATE erasures SET replies = replies + ?, messages = messages + ?, le
          "WHERE n = (SELECT max(n) FROM erasures)")
 END = "UPDATE erasures SET ended_at = ?, left_over = ? WHERE ended_at IS NULL AND n <= ?"
 OPEN = "SELECT EXISTS (SELECT 1 FROM erasures WHERE ended_at IS NULL)"
-TEXTS = ("content", "source", "tags", "key", "owner", "thread", "data")
-HOLDS = " OR ".join(f"instr(coalesce({name}, ''), ?1) > 0" for name in TEXTS)
+TEXTS, JSON = ("content", "source", "key", "owner", "thread"), ("tags", "data")   # in JSON a quote is another text
+HOLDS = " OR ".join([*(f"instr(coalesce({name}, ''), ?1) > 0" for name in TEXTS),
+                     *(f"instr(coalesce({name}, ''), ?2) > 0" for name in JSON)])
 WITH_TEXT = f"SELECT guid FROM records WHERE {HOLDS} UNION SELECT guid FROM versions WHERE {HOLDS}"
 DELETED = "NOT EXISTS (SELECT 1 FROM records AS there WHERE there.guid = r.guid)"
 LAST = "r.n = (SELECT max(n) FROM versions AS all_of_it WHERE all_of_it.guid = r.guid)"
@@ -64,7 +66,7 @@ class Erasures:
             for which in (f"records AS r{where(*clauses)}", f"versions AS r{where(*clauses, LAST, DELETED)}"):
                 found |= dict.fromkeys(guid for guid, in self._connection.execute(f"SELECT guid FROM {which}", values))
         if text:
-            found |= dict.fromkeys(guid for guid, in self._connection.execute(WITH_TEXT, (text,)))
+            found |= dict.fromkeys(guid for guid, in self._connection.execute(WITH_TEXT, (text, _in_json(text))))
         return list(found)
 
     def erase(self, guids: Iterable[str], text: str, about: tuple[int, str, str]) -> tuple[int, int]:
@@ -152,3 +154,8 @@ class Erasures:
             self._connection.pragma("temp_store", "MEMORY")
         if next(iter(run("PRAGMA wal_checkpoint(TRUNCATE)")))[0]:
             raise StoreBusy("another program reads the store, and its log cannot be emptied; it is tried again")
+
+
+def _in_json(text: str) -> str:
+    """As a string of JSON has it."""
+    return orjson.dumps(text).decode()[1:-1]
