@@ -6,6 +6,7 @@
 No worker serves the file meanwhile: who opens it takes the lock of its memory root, or where it lies in none one of its own.
 """
 import fcntl
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,6 +25,7 @@ from memory.operation import Context, Noun, Operation, bound_input
 from memory.operations.records_erase import NAME as ERASE
 from memory.operations.records_list import LARGEST
 from memory.reaping import HISTORY_DAYS, reap
+from memory.sqlite.connection import translated
 from memory.sqlite.store import Store
 from pipelines.rules import in_a_line
 from worker.ownership import alone
@@ -34,7 +37,7 @@ ROOT_HAS = ("system.db", "owner.lock")   # what tells a memory root
 
 
 class EmbeddedStore:
-    """An open store file, for one thread; it has an attribute for each noun of the operations."""
+    """An open store file, of one process, whose threads take turns; it has an attribute for each noun of the operations."""
 
     def __init__(self, store: Store, actor: str, *, is_alone: bool) -> None:
         """`actor` is the source of what is written, where none is named. `is_alone`: it is no pipeline's, which a worker
@@ -42,6 +45,23 @@ class EmbeddedStore:
         """
         self._store, self._actor, self._is_alone = store, actor, is_alone
         self._token, self._numbers = secrets.token_hex(8), count(1)
+        self._turn, self._process = Lock(), os.getpid()
+
+    def close(self) -> None:
+        """Nothing can be done with it any more."""
+        with self._turn:
+            self._process = 0
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """While no other thread uses it. Raises Refused."""
+        with self._turn:
+            if not self._process:
+                raise Refused(f"{self._store.path} is closed; use it inside `with open_store(...)`")
+            if self._process != os.getpid():   # SQLite's files do not stand a fork
+                raise Refused(f"{self._store.path} was opened in the process {self._process}; use it there, or open it anew "
+                              "once it is closed there")
+            yield
 
     @cached_property
     def records(self) -> Noun[Callable[..., Any]]:
@@ -71,16 +91,20 @@ class EmbeddedStore:
                 asked = operation.adapter.validate_python(values)
             except ValidationError as error:
                 raise Refused(f"{operation.name}: {in_a_line(error)}") from error
-            if not operation.mutates:
-                return operation.run(self._store, asked, self._context(operation))
-            with self._store.transaction() as tx:
-                output = operation.run(tx, asked, self._context(operation))
-            if operation.name == ERASE and self._is_alone:
-                self._finish()
-            return output
+            with self._in_turn():
+                return self._run(operation, asked)
 
         call.__doc__ = operation.summary
         return call
+
+    def _run(self, operation: Operation, asked: Any) -> Any:
+        if not operation.mutates:
+            return operation.run(self._store, asked, self._context(operation))
+        with self._store.transaction() as tx:
+            output = operation.run(tx, asked, self._context(operation))
+        if operation.name == ERASE and self._is_alone:
+            self._finish()
+        return output
 
     def _finish(self) -> None:
         """What was erased is in no page any more; there is no bus, and nobody else, that quotes it."""
@@ -104,17 +128,25 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
     Raises NotTheOwner where a worker serves its memory root, StoreBusy where another program has it open, and StoreBroken.
     """
     path = Path(path).absolute()
-    root = next((folder for folder in path.parents if any((folder / name).exists() for name in ROOT_HAS)), None)
+    if (root := _root_of(path)) is None:
+        path = path.resolve()   # a link is the file that it leads to, and has no lock of its own
+        root = _root_of(path)
     with ExitStack() as stack:
         if root is not None:
             stack.enter_context(alone(root))
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            with translated(str(path)):
+                path.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(_locked(path))
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
         store = stack.enter_context(closing(Store(name, path)))
         _reap(store)
-        yield EmbeddedStore(store, actor, is_alone=root is None)
+        yield stack.enter_context(closing(EmbeddedStore(store, actor, is_alone=root is None)))
+
+
+def _root_of(path: Path) -> Path | None:
+    """The memory root in which a file lies."""
+    return next((folder for folder in path.parents if any((folder / name).exists() for name in ROOT_HAS)), None)
 
 
 def _reap(store: Store) -> None:

@@ -1,18 +1,38 @@
 """The operations from Python on a file, without bus and server."""
 import sqlite3
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from cli.embedded import open_store
-from memory.errors import NotThere, Refused, StoreBusy, VersionDiffers
+from memory.errors import NotThere, Refused, StoreBroken, StoreBusy, VersionDiffers
 from tests.memory.builders import assert_sound
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call
+from tests.support.child import CHECKOUT
 from tests.support.house import House
-from worker.ownership import NotTheOwner
+from worker.ownership import NotTheOwner, alone
+
+FORKS = """
+import os, sys
+from cli.embedded import open_store
+with open_store(sys.argv[1]) as store:
+    store.records.create("tea")
+    if os.fork() == 0:
+        try:
+            store.records.create("milk")
+        except ValueError as error:
+            print(error, file=sys.stderr, flush=True)
+        os._exit(0)
+    os.wait()
+    store.records.create("coffee")
+    print(store.records.list().total)
+"""
 
 
 def test_the_life_of_a_record(tmp_path: Path) -> None:
@@ -98,6 +118,55 @@ def test_a_file_is_open_once(tmp_path: Path) -> None:
             assert other.records.list().total == 0
 
 
+def test_a_link_to_a_file_is_that_file(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "x.db")
+    with (open_store(tmp_path / "x.db") as store, pytest.raises(StoreBusy, match="another program"),
+          open_store(tmp_path / "link.db")):
+        pass
+    with open_store(tmp_path / "link.db") as again:
+        assert again.records.create("tea").scope == "x" and store.records is not again.records
+
+
+def test_a_link_into_a_memory_root_takes_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "root" / "instances").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "root" / "instances")
+
+    with (alone(tmp_path / "root"), pytest.raises(NotTheOwner, match="a worker serves"),
+          open_store(tmp_path / "link" / "x.db")):
+        pass
+
+
+def test_threads_take_turns(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store, ThreadPoolExecutor(8) as pool:
+        made = [pool.submit(store.records.create, str(number)) for number in range(200)]
+
+        assert len({one.result().guid for one in made}) == 200
+        assert store.records.list().total == 200
+
+
+def test_after_its_end_it_says_so(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store:
+        pass
+
+    with pytest.raises(Refused, match="is closed; use it inside"):
+        store.records.list()
+
+
+def test_in_a_fork_it_refuses_and_its_parent_goes_on(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path / "x.db")], cwd=CHECKOUT, capture_output=True, text=True,
+                          check=False)
+
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    assert "was opened in the process" in done.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StoreBroken, match="its folder must be a folder"), open_store(tmp_path / "file" / "x.db"):
+        pass
+
+
 def test_a_store_of_a_memory_root_is_the_workers_while_one_runs() -> None:
     uid = make_uid()
     with House() as house:
@@ -113,6 +182,19 @@ def test_a_store_of_a_memory_root_is_the_workers_while_one_runs() -> None:
         house.start_worker()
 
         assert call(house, uid, "records.list")["total"] == 2
+
+
+def test_a_text_is_erased_wherever_it_stands_however_json_writes_it(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db") as store:
+        store.records.create("kept", tags=["a", "b"], data={"a": 1})
+        store.records.create("tagged", tags=['say "no"'])
+        store.records.create("told", data={"said": 'first\nsay "no"'})
+        store.records.create("named", data={"C:\\secret": 1})
+
+        counts = [store.records.erase(text=text).records for text in ('say "no"', "C:\\secret", '","', '":')]
+
+        assert counts == [2, 1, 0, 0]
+        assert [one.content for one in store.records.list().items] == ["kept"]
 
 
 def test_what_is_erased_is_not_in_the_file_any_more(tmp_path: Path) -> None:
