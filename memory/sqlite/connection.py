@@ -30,7 +30,7 @@ def translated(path: str) -> Iterator[None]:
         raise StoreBroken(f"{path} cannot be made: {error}; its folder must be a folder that this user may write to") from error
     except OSError as error:
         raise StoreBusy(f"{path}: {error}; it is tried again") from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise StoreDamaged(f"{path} is damaged: {error}; {STEPS}") from error
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
         raise StoreBroken(f"{path} cannot be used: {error}; move it away and restore a backup") from error

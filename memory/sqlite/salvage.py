@@ -3,12 +3,17 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
+import orjson
 
 from memory.sqlite.connection import know_parts, open_store_file, translated
+from memory.times import LAST_MS
 
 # By which rows are found.
 KEYS = {"memories": "row", "entries": "", "records": "row", "versions": "n", "inbox": "n", "pending": "rowid", "attempts": "",
         "producer_ids": "", "erasures": "n", "erasing": "n"}
+REMEMBERED = ("records", "versions", "memories")
+EMPTY = {"tags": b"[]", "data": b"{}"}   # columns with JSON
+TIMES = {"created_at", "updated_at", "expires_at", "changed_at"}
 UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.NoMemError)
 TOGETHER = 1000
 MOST_FAILURES = 100_000   # places that cannot be read, after which the rest is given up
@@ -50,20 +55,40 @@ def _columns(connection: apsw.Connection, table: str) -> str:
 
 
 def _mend(connection: apsw.Connection, table: str, key: str) -> None:
-    """Texts that are none any more: of a record they are mended, so that it can be read; any other row goes."""
-    kinds = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
-    columns = [name for name, kind in kinds if kind == "TEXT"]
+    """Texts that are none any more: of a record they are mended, so that it can be read; any other row goes.
+
+    Tags and `data` that are no JSON, and times that are none, would keep every list from being told: they are mended too.
+    """
+    kinds = {str(name): kind for name, kind in connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))}
+    for name in TIMES & kinds.keys():
+        connection.execute(f"UPDATE main.{table} SET {name} = max(0, min({name}, {LAST_MS})) "
+                           f"WHERE {name} NOT BETWEEN 0 AND {LAST_MS}")
+    columns = [name for name, kind in kinds.items() if kind == "TEXT"]
     rows = connection.execute(f"SELECT {key}, {', '.join(f'CAST({name} AS BLOB)' for name in columns)} FROM main.{table}")
-    update = f"UPDATE main.records SET {', '.join(f'{name} = ?' for name in columns)} WHERE row = ?"
-    for row, mended in [(row, _as_text(texts)) for row, *texts in rows if not _is_text(texts)]:
-        if table == "records":
-            connection.execute(update, (*mended, row))
+    empty = EMPTY if table in REMEMBERED else {}
+    update = f"UPDATE main.{table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {key} = ?"
+    spoilt = [(row, texts, mended) for row, *texts in rows
+              if (mended := [_mended(text, empty.get(name)) for name, text in zip(columns, texts, strict=True)]) != texts]
+    for row, texts, mended in spoilt:
+        if table == "records" or _is_text(texts):
+            connection.execute(update, (*(None if text is None else text.decode() for text in mended), row))
         else:
             connection.execute(f"DELETE FROM main.{table} WHERE {key} = ?", (row,))
 
 
-def _as_text(texts: list[bytes | None]) -> list[str | None]:
-    return [None if text is None else text.decode(errors="replace") for text in texts]
+def _mended(text: bytes | None, empty: bytes | None) -> bytes | None:
+    """As text, and where it is to be JSON as JSON of that sort."""
+    if text is None:
+        return None
+    mended = text.decode(errors="replace").encode()
+    return mended if empty is None or _is_json(mended, type(orjson.loads(empty))) else empty
+
+
+def _is_json(text: bytes, sort: type) -> bool:
+    try:
+        return isinstance(orjson.loads(text), sort)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def _is_text(texts: list[bytes | None]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.bundles import make_bundle, make_uid
+from tests.support.damage import replace_text
 from tests.support.house import House
 from tests.support.told import await_told, type_command
 
@@ -127,3 +128,17 @@ def test_where_nothing_is_stored_there_is_nothing_to_back_up_and_none_is_made() 
         assert [one.returncode for one in done] == [1, 1, 1]
         assert all("nothing is stored" in one.stderr for one in done)
         shutil.rmtree(house.root, ignore_errors=True)
+
+
+def test_a_text_that_is_none_any_more_is_told_by_an_export_in_a_sentence() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write a recognizable text")
+        house.workers[-1].stop()
+        replace_text(house.store_file(uid), b"recognizable", b"recogn\xffzable")
+
+        done = type_command(house, "export", uid, "--records", "-o", "out.jsonl")
+
+        assert done.returncode == 1 and "is damaged" in done.stderr and "Traceback" not in done.stderr, done.stderr
+        assert not list(house.root.glob(".export-*"))

@@ -19,7 +19,7 @@ from tests.memory.builders import NOW, append_to, assert_sound, make_record, mak
 from tests.support.damage import replace_text
 
 
-def do(store: Store, name: str, **given: Any) -> Any:
+def do(store: Store, name: str, /, **given: Any) -> Any:
     with store.transaction() as tx:
         return perform(tx, name, **given)
 
@@ -214,6 +214,28 @@ def test_damage_of_an_earlier_state_is_found_and_a_salvage_keeps_what_there_is(t
     assert inspect(path).guids == [guid]
     assert salvage_store(path, empty=False).rows["versions"] == 1
     assert [one[1] for one in told(make_store(tmp_path), guid)] == ["b", "a rather recognisable text"]
+
+
+def test_a_salvage_mends_what_would_keep_every_list_from_being_told(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    for number in range(3):
+        guid = do(store, "records.create", content=f"tea {number}", tags=[f"tag{number}"], data={"n": number}).guid
+    do(store, "records.update", guid=guid, content="coffee")
+    do(store, "memories.create", name="facts", tags=["customer"])
+    store.close()
+    path = Path(store.path)
+    for was, now in ((b'["tag0"]', b'["tag0"!'), (b'{"n":1}', b'["n",1}'), (b'["tag2"]', b'["tag\xff"]'),
+                     (b'["customer"]', b'["customer",')):
+        replace_text(path, was, now)
+    raw(path, f"UPDATE records SET created_at = {2**60} WHERE content = 'coffee'")
+
+    salvaged = salvage_store(path, empty=False)
+
+    store = make_store(tmp_path)
+    found = {one.content: (one.tags, one.data) for one in do(store, "records.list", limit=10).items}
+    assert found == {"tea 0": ((), {"n": 0}), "tea 1": (("tag1",), {}), "coffee": (("tag\ufffd",), {"n": 2})}
+    assert len(salvaged.guids) == 3
+    assert [one.name for one in do(store, "memories.list").items] == ["facts"]
 
 
 def test_an_older_file_gets_histories_when_it_is_opened_or_salvaged(tmp_path: Path) -> None:
