@@ -1,5 +1,7 @@
 """`memory_id`: the path that names a store below the memory root (seed 000, "Memory ID Convention")."""
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from memory.errors import BadMemoryId
@@ -33,9 +35,29 @@ def _allowed(part: str) -> bool:
 
 
 def stores_below(root: Path, folder: str = "") -> list[str]:
-    """The `memory_id` of every store in a folder of the memory root; what is somebody else's file is left out."""
-    files = sorted((root / folder).rglob("*.db"))
+    """The `memory_id` of every store in a folder of the memory root, behind symbolic links too; what is somebody else's file is
+    left out. Raises OSError where a folder cannot be looked into.
+    """
+    files = sorted(file for file in _files(root / folder) if file.suffix == ".db")
     return [name for file in files if is_memory_id(name := str(file.relative_to(root)).removesuffix(".db"))]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Each folder is looked into once, however many links lead to it, and before them."""
+    seen = set[str]()
+    for at, folders, names in os.walk(folder, followlinks=True, onerror=_raise):
+        if (real := os.path.realpath(at)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        links = {name for name in folders if os.path.islink(os.path.join(at, name))}
+        folders.sort(key=links.__contains__)
+        yield from (Path(at, name) for name in names)
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):   # one that goes meanwhile
+        raise error
 
 
 def path_of(root: Path, memory_id: str) -> Path:

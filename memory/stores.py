@@ -6,7 +6,7 @@ from pathlib import Path
 from memory.errors import StoreBroken, StoreBusy
 from memory.memory_id import path_of, stores_below
 from memory.recall.meaning import Meaning
-from memory.sqlite.connection import make_folder
+from memory.sqlite.connection import make_folder, translated
 from memory.sqlite.damage import condemn, note_of
 from memory.sqlite.store import Store
 
@@ -45,8 +45,9 @@ class OpenStores:
         return memory_id in self._open or path.exists() or note_of(path).exists()
 
     def below(self, folder: str) -> list[str]:
-        """The memory_ids of the stores that were ever made below a folder of the root."""
-        return stores_below(self._root, folder)
+        """The memory_ids of the stores that were ever made below a folder of the root. Raises StoreBroken."""
+        with translated(str(self._root / folder)):
+            return stores_below(self._root, folder)
 
     def close(self, memory_id: str) -> None:
         """Closes one store, if it is open."""
