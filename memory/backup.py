@@ -4,14 +4,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from memory.errors import BadBackup, MemoryFault, NotReplaced
+from memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
 from memory.memory_id import check, path_of
-from memory.replacement import may_replace, replace
+from memory.replacement import aside_of, may_replace, replace
 from memory.sqlite.connection import make_folder, sync_folder
 from memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
 from memory.sqlite.damage import note_of
@@ -62,8 +63,10 @@ def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) ->
     `about` has the rest of the manifest. A store that is damaged or gone is left out, and named. Raises BadBackup where the
     folder is there already, and OSError.
     """
-    if folder.exists():
+    if os.path.lexists(folder):
         raise BadBackup(f"{folder} is there already; name a folder that is not")
+    if root.resolve() in folder.resolve().parents:
+        raise BadBackup(f"{folder} is in the memory root, where a copy counts as a store; name a folder outside of it")
     make_folder(folder.absolute().parent)
     draft = Path(tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name}.unfinished-"))
     try:
@@ -162,16 +165,29 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
 
 
 def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
-    """In place, since web servers have it open."""
+    """In place, since web servers have it open; what is damaged gives its place up."""
+    if faults := inspect_system(draft):
+        raise BadBackup(f"the backup of {path} is damaged: {faults[0]}; take another backup")
+    sync_folder(draft)
+    aside = aside_of(path)
     if not path.exists():
-        sync_folder(draft)
-        os.rename(draft, path)
-        sync_folder(path.parent)
+        _take_place(draft, path, aside)
         return None
     if not force:
         raise NotReplaced(f"{path} is there; with --force it is replaced, and kept under another name, or name the pipelines "
                           "whose stores are to be restored")
-    aside = path.with_name(f"{path.name}.replaced-{os.getpid()}")
     shutil.copyfile(path, aside)
-    copy_over(draft, path)
+    sync_folder(aside)
+    try:
+        copy_over(draft, path)
+    except StoreDamaged:
+        _take_place(draft, path, aside)
     return aside
+
+
+def _take_place(draft: Path, path: Path, aside: Path) -> None:
+    """Without the journal of what was there, which SQLite would undo changes by."""
+    with suppress(FileNotFoundError):
+        os.rename(f"{path}-journal", f"{aside}-journal")
+    os.rename(draft, path)
+    sync_folder(path.parent)

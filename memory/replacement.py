@@ -28,7 +28,7 @@ def replace(path: Path, draft: Path) -> Path | None:
         connection.execute("UPDATE commits SET lineage = ?", (secrets.token_hex(4),))
     sync_folder(draft)
     condemn(path, "a restore or a salvage of it was interrupted; begin it again", ANY)
-    aside = path.with_name(f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(2)}")
+    aside = aside_of(path)
     for suffix in (*LOGS, ""):
         with suppress(FileNotFoundError):
             os.rename(f"{path}{suffix}", f"{aside}{suffix}")
@@ -37,3 +37,8 @@ def replace(path: Path, draft: Path) -> Path | None:
     note_of(path).unlink()
     sync_folder(path.parent)
     return aside if aside.exists() else None
+
+
+def aside_of(path: Path) -> Path:
+    """The name, which nothing has, under which what is replaced at `path` is kept."""
+    return path.with_name(f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(2)}")

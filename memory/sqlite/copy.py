@@ -9,7 +9,7 @@ import apsw
 from memory.errors import StoreBusy
 from memory.sqlite.checksum import checksum_of_bytes
 from memory.sqlite.commits import CommitCount
-from memory.sqlite.connection import translated
+from memory.sqlite.connection import APPLICATION_ID, translated
 from memory.sqlite.damage import keep_log, structural_faults
 
 BUSY_MS = 10_000
@@ -69,13 +69,18 @@ def _looked_at(path: Path) -> Iterator[apsw.Connection]:
 def inspect_system(path: Path) -> list[str]:
     """What is wrong with a copy of the control plane."""
     with translated(str(path)), closing(apsw.Connection(str(path))) as connection:
-        return structural_faults(connection, pragma="integrity_check")
+        if faults := structural_faults(connection, pragma="integrity_check"):
+            return faults
+        is_ours = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name IN ('bundles', 'pipelines')").get == 2
+        return [] if is_ours else ["it has no pipelines of Memrelay"]
 
 
 def inspect(path: Path) -> Inspection:
     """All of a copy that nobody else uses: pages, rows, checksums, and the index against the text."""
     with translated(str(path)), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         faults = structural_faults(connection, pragma="integrity_check")
+        if not faults and connection.pragma("application_id") != APPLICATION_ID:
+            faults = ["it is no store of Memrelay; move it away"]
         if faults:
             return Inspection(0, 0, "", faults, [])
         if connection.pragma("user_version") < CHECKSUMS:

@@ -1,11 +1,15 @@
 """memrelay backup and restore: under load, on an empty machine, over what is there, interrupted, and changed since."""
 import json
 import shutil
+import sqlite3
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from memory.backup import measure
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import replace_text
 from tests.support.house import House
@@ -128,6 +132,83 @@ def test_where_nothing_is_stored_there_is_nothing_to_back_up_and_none_is_made() 
         assert [one.returncode for one in done] == [1, 1, 1]
         assert all("nothing is stored" in one.stderr for one in done)
         shutil.rmtree(house.root, ignore_errors=True)
+
+
+def test_a_store_behind_a_link_is_in_the_backup_once_and_so_is_a_loop(tmp_path: Path) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write tea")
+        house.workers[-1].stop()
+        here = house.root / "instances" / uid
+        shutil.move(here, tmp_path / "far")
+        here.symlink_to(tmp_path / "far")
+        (here / "loop").symlink_to(here)
+
+        done = type_command(house, "backup", "--to", str(house.folder / "saved"))
+
+        files = json.loads((house.folder / "saved" / "manifest.json").read_bytes())["files"]
+        assert done.returncode == 0, done.stderr
+        assert [file["memory_id"] for file in files] == ["", f"instances/{uid}/memories"]
+
+
+def test_a_file_of_another_program_is_named_and_stops_nothing() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write tea")
+        shutil.copyfile(house.root / "system.db", house.root / "instances" / uid / "other.db")
+
+        scrubbed = type_command(house, "scrub")
+        saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
+        inside = type_command(house, "backup", "--to", str(house.root / "saved"))
+
+        assert (scrubbed.returncode, saved.returncode, inside.returncode) == (1, 1, 1)
+        assert f"instances/{uid}/memories: sound" in scrubbed.stdout and "no store of Memrelay" in scrubbed.stdout
+        assert f"instances/{uid}/memories.db: " in saved.stdout and "no store of Memrelay" in saved.stderr
+        assert "name a folder outside" in inside.stderr and not (house.root / "saved").exists()
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"x" * 8192, lambda data: data[:5000]])
+def test_a_damaged_control_plane_is_restored_and_what_was_there_is_kept_each_time(damage: Callable[[bytes], bytes]) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write tea")
+        saved, system = str(house.folder / "saved"), house.root / "system.db"
+        type_command(house, "backup", "--to", saved)
+        house.workers[-1].stop()
+        spoilt = damage(system.read_bytes())
+        system.write_bytes(spoilt)
+        (house.root / "system.db-journal").write_bytes(b"of what was there")
+
+        done = type_command(house, "restore", saved, "--force")
+        again = type_command(house, "restore", saved, "--force")
+
+        assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+        assert json.loads(type_command(house, "ls").stdout)["pipeline_uid"] == uid
+        kept = [file.read_bytes() for file in house.root.glob("system.db.replaced-*") if "journal" not in file.name]
+        assert len(kept) == 2 and spoilt in kept
+
+
+def test_a_backup_whose_control_plane_is_none_is_refused(tmp_path: Path) -> None:
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(make_uid())])
+        saved, system = house.folder / "saved", house.root / "system.db"
+        type_command(house, "backup", "--to", str(saved))
+        house.workers[-1].stop()
+        was = system.read_bytes()
+        with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+            other.execute("CREATE TABLE other(a)")
+        shutil.copyfile(tmp_path / "other.db", saved / "system.db")
+        manifest = json.loads((saved / "manifest.json").read_bytes())
+        manifest["files"][0] |= dict(zip(("bytes", "sha256"), measure(saved / "system.db"), strict=True))
+        (saved / "manifest.json").write_text(json.dumps(manifest))
+
+        done = type_command(house, "restore", str(saved), "--force")
+
+        assert done.returncode == 1 and "no pipelines of Memrelay" in done.stderr, done.stderr
+        assert system.read_bytes() == was
 
 
 def test_a_text_that_is_none_any_more_is_told_by_an_export_in_a_sentence() -> None:
