@@ -48,9 +48,7 @@ class Names:
         return self.sources[name]
 
     def named(self, words: set[str]) -> list[int]:
-        """The speakers whom the words name, wholly. Nobody, where there is but one: it is a bridge's name, or the like."""
-        if len(self.sources) < 2:
-            return []
+        """The speakers whom the words name, wholly; also some who say nothing any more."""
         return [number for word in words for number, name in self.speakers.get(word, ()) if name <= words]
 
     def words_of(self, named: Collection[int]) -> set[str]:
@@ -122,10 +120,20 @@ class Layout:
         """Whether any record has a thread."""
         return bool((self.source >= 0).any())
 
+    def named(self, words: set[str]) -> list[int]:
+        """The speakers whom the words name, wholly. Nobody, where there is but one: it is a bridge's name, or the like."""
+        found = self.names.named(words)
+        return [number for number in found if number in self._speakers] if found and len(self._speakers) > 1 else []
+
     @property
     def nbytes(self) -> int:
         """What it takes in memory, about."""
         return 40 * len(self) + 100 * (len(self.names.threads) + len(self.names.sources))
+
+    @cached_property
+    def _speakers(self) -> NDArray[np.intp]:
+        """The numbers of those who have turns."""
+        return np.flatnonzero(np.bincount(self.source + 1)[1:])
 
     @cached_property
     def _by_row(self) -> tuple[NDArray[np.int32] | None, int]:

@@ -51,7 +51,7 @@ def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside:
     layout = scene.layout
     terms = terms_of(query, scene.vocabulary, stems, language)
     asked = [term for term in terms if term.records or term.text not in beside]
-    covered, named = coverage(asked, len(layout)), layout.names.named(set(tokens(" ".join((*query.words, *query.phrases)))))
+    covered, named = coverage(asked, len(layout)), layout.named(set(tokens(" ".join((*query.words, *query.phrases)))))
     least = 0.0 if not floor else LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
     known = [term for term in terms if term.records] if covered >= least or named else []
     wanted, left_out = _affordable(known, len(layout))

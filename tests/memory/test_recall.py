@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memory.errors import Refused
 from memory.operations.records_append import AppendInput, append
+from memory.operations.records_delete import DeleteInput, delete
 from memory.operations.records_search import SearchInput, search
 from memory.operations.records_write import write
 from memory.recall import pool
@@ -138,6 +139,18 @@ def test_stop_words_are_looked_for_where_they_are_all_there_is(tmp_path: Path) -
     write_all(store, "to be or not to be", "tea")
 
     assert found(store, "not to be") == ["to be or not to be"]
+
+
+def test_who_has_said_nothing_that_is_left_is_no_speaker(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    converse(store, ("Ann", "Sigh"), ("Bob", "Rain again"), ("Eve", "Sky"))
+
+    before = found(store, "did Ann zzxq the blorp rain")
+    with store.transaction() as tx:
+        delete(tx, DeleteInput(tx.records.oldest({"source": "Ann"}).guid))
+
+    assert "Rain again" in before
+    assert found(store, "did Ann zzxq the blorp rain") == []   # as in a store that is opened now
 
 
 def test_a_turn_is_found_by_what_was_said_before_and_after(tmp_path: Path) -> None:
