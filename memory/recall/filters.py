@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import apsw
 import numpy as np
+import orjson
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -12,7 +13,8 @@ from memory.sqlite.filters import Clause, Conditions
 from memory.sqlite.outline import Since, rows_with
 from memory.sqlite.vocabulary import Rows
 
-ON_DAY = "strftime('%Y-%m-%d', r.created_at / 1000, 'unixepoch') LIKE ?"
+ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
+PARTS = "%Y", "%m", "%d"   # of a day, as strftime has them
 KEPT = 16   # sets of a store; 8 bytes a record that passes
 
 
@@ -34,10 +36,16 @@ class Filters:
         return together
 
     def on_days(self, patterns: Iterable[str], layout: Layout) -> NDArray[np.bool_]:
-        """Whether each place's record was made on a day, in UTC, that one of these patterns for LIKE has."""
-        mask = np.zeros(len(layout), bool)
+        """Whether each place's record was made on a day, in UTC, that one of these patterns has: `2023-05-07`, `____-05-__`.
+
+        Those of one form are looked for together, since a look at every record takes a microsecond for each.
+        """
+        mask, together = np.zeros(len(layout), bool), dict[str, list[str]]()
         for pattern in patterns:
-            mask[layout.places(self._of((ON_DAY, (pattern,))))] = True
+            named = [(part, said) for part, said in zip(PARTS, pattern.split("-"), strict=True) if "_" not in said]
+            together.setdefault("-".join(part for part, _ in named), []).append("-".join(said for _, said in named))
+        for form, said in together.items():
+            mask[layout.places(self._of((ON_DAYS.format(form=form), (orjson.dumps(said).decode(),))))] = True
         return mask
 
     def change(self, since: Since) -> None:

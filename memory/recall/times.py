@@ -27,7 +27,7 @@ LONGEST = 10_000   # characters of a question that are looked at
 class Times(NamedTuple):
     """What a question says of times."""
 
-    patterns: tuple[str, ...] = ()   # for LIKE over dates as `2023-05-07`: `____-05-07` is of any year, `2023-05-__` a month
+    patterns: tuple[str, ...] = ()   # of dates: `2023-05-07`, `____-05-07` of any year, `2023-05-__` a month
     words: frozenset[str] = frozenset()   # of the question, as the index has them, that say nothing else
 
 

@@ -1,4 +1,5 @@
 """records.search with mode hybrid: any word in any form, in its surroundings; nothing for nonsense; filters before limits."""
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from memory.errors import Refused
 from memory.operations.records_append import AppendInput, append
 from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_search import SearchInput, search
+from memory.operations.records_search import SearchInput, search, search_explained
 from memory.operations.records_write import write
 from memory.recall import pool
 from memory.recall.languages import LANGUAGES
@@ -132,6 +133,33 @@ def test_what_was_said_at_the_time_that_is_asked_for_comes_first(tmp_path: Path)
 
     assert found(store, "where was tea on 7 May") == [f"tea at {may}", f"tea at {june}"]
     assert found(store, "where was tea in June 2023") == [f"tea at {june}", f"tea at {may}"]
+
+
+def test_several_days_and_months_count_each(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    days = {"1 May 2022": 1_651_363_200_000, "7 May 2023": 1_683_417_600_000, "8 May 2023": 1_683_504_000_000,
+            "9 June 2024": 1_717_891_200_000, "7 July 2024": 1_720_310_400_000}   # their first moments
+    with store.transaction() as tx:
+        for moment in days.values():
+            write(tx, make_record(f"tea at {moment}", now_ms=moment))
+
+        told = search_explained(tx, SearchInput("tea on 7 May 2023, 8 May 2023, in June 2024, on 7 July or in April", PLENTY,
+                                                mode="hybrid"))
+
+    timely = {hit.guid for hit in told[1].hits if hit.factors}
+    assert [record.created_at for record in told[0] if record.guid in timely] == [*days.values()][1:]
+
+
+def test_a_question_of_hundreds_of_days_looks_at_each_record_once_or_twice(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["tea"] * 5000)
+    days = " ".join(f"{day} {month} {year}" for year in range(1990, 2010) for month in ("May", "June") for day in range(1, 20))
+    found(store, "tea in March 2023")
+
+    began = time.thread_time()
+    found(store, f"tea {days}")
+
+    assert time.thread_time() - began < 1
 
 
 def test_stop_words_are_looked_for_where_they_are_all_there_is(tmp_path: Path) -> None:
