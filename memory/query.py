@@ -3,7 +3,7 @@
 What is malformed is words to find. FTS5's own operators are words too: whatever reaches FTS5 is quoted here.
 """
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from memory.errors import Refused
@@ -53,13 +53,14 @@ class _Reading:
     found: dict[str, list[str]] = field(default_factory=dict)   # field of Query -> its values
     after: list[int] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
+    unwanted: list[str] = field(default_factory=list)   # what is excluded, as typed
 
     def add(self, name: str, value: str) -> None:
         self.found.setdefault(name, []).append(value)
 
 
 def parse(text: str) -> Query:
-    """Reads a query. Raises Refused where it has more than one of the bounds above."""
+    """Reads a query. Raises Refused where it has more than one of the bounds above; `match_all` sees to what is wanted."""
     items = dict.fromkeys(_ITEM.findall(text.encode(errors="replace").decode().translate(_NOTHING)))
     _check_size(items)
     reading = _Reading()
@@ -67,12 +68,14 @@ def parse(text: str) -> Query:
         _read(item, reading)
     query = Query(**{name: tuple(dict.fromkeys(values)) for name, values in reading.found.items()},
                   after_ms=max(reading.after, default=None), before_ms=min(reading.before, default=None))
+    if query.excluded and not query.wants_words and not query.filters:
+        return replace(query, words=tuple(item for item in items if tokens(item)), excluded=())
     if len(query.prefixes) + sum(one.rstrip(")").endswith("*") for one in query.excluded) > MAX_PREFIXES:
         raise Refused(f"the query has more than {MAX_PREFIXES} words that end with a star; at most as many are taken")
     if len(query.kinds) + len(query.scopes) + len(query.tags) > MAX_FILTERS:
         raise Refused(f"the query names more than {MAX_FILTERS} kinds, scopes and tags; at most as many are taken")
-    if query.excluded and not query.wants_words and not query.filters:
-        return replace(query, words=tuple(item for item in items if tokens(item)), excluded=())
+    if query.excluded and (count := _count(reading.unwanted)) > MAX_WORDS:
+        raise Refused(f"the query excludes {count} words; exclude at most {MAX_WORDS}")
     return query
 
 
@@ -98,6 +101,7 @@ def _read(item: str, reading: _Reading) -> None:
     if not tokens(item):
         return   # nothing that could be found: punctuation, an emoji
     if item[0] == "-" and item[1] != "-" and not _FILTER.fullmatch(item, 1):
+        reading.unwanted.append(item[1:])
         reading.add("excluded", _excluded(item[1:]))
     else:
         name, wanted = _form(item)
@@ -133,8 +137,7 @@ def match_all(query: Query) -> str:
 
     A quoted word of several tokens (`user-name`) is a phrase of them.
     """
-    texts = [*query.words, *query.phrases, *query.prefixes]
-    count = len(tokens(" ".join(taken_apart(text) or "" if in_letters(text) else text for text in texts)))
+    count = _count((*query.words, *query.phrases, *query.prefixes))
     if count > MAX_WORDS:
         raise Refused(f"the query has {count} words; at most {MAX_WORDS} are looked for, since a record must hold them all")
     wanted = " AND ".join([*map(_expression, query.words), *map(_expression, query.phrases),
@@ -143,11 +146,13 @@ def match_all(query: Query) -> str:
 
 
 def match_any(query: Query) -> str:
-    """The FTS5 expression for records that have anything of what is excluded, "" for nothing. Raises Refused for too much."""
-    expression = " OR ".join(query.excluded)
-    if len(expression) > MAX_WORDS and len(tokens(expression)) > 6 * MAX_WORDS:   # with parts and our own operators
-        raise Refused(f"the query excludes too many words; exclude at most {MAX_WORDS}")
-    return expression
+    """The FTS5 expression for records that have anything of what is excluded, "" for nothing."""
+    return " OR ".join(query.excluded)
+
+
+def _count(texts: Iterable[str]) -> int:
+    """How many words these have, each time that one comes: what FTS5 looks for one beside the other costs it that."""
+    return len(tokens(" ".join(taken_apart(text) or "" if in_letters(text) else text for text in texts)))
 
 
 def _excluded(item: str) -> str:

@@ -12,7 +12,7 @@ from memory.recall.fusion import TEXT, VECTOR
 from memory.recall.nothing import why_nothing
 from memory.recall.ranked import Ranked
 from memory.recall.scene import Floats, Found, Scene
-from memory.recall.terms import MOST_PLACES, stop_words_of
+from memory.recall.terms import MOST_PLACES, MOST_TERMS, is_cut, stop_words_of
 from memory.recall.text_arm import TextFound
 from memory.recall.vector_arm import VectorFound
 from memory.record import Record
@@ -26,7 +26,9 @@ def explained(ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, 
     text, vector = _arms(ranked)
     terms = _terms(text, query, run.language, ranked.scene)
     cut = ", ".join(term.text for term, _ in text.terms if not term.whole) if text else ""
-    notes = [note for note in (ranked.without, cut and CUT.format(cut), MORE if len(found) > MOST_EXPLAINED else "") if note]
+    long = LONG if text and is_cut(query, run.language) else ""
+    notes = [note for note in (ranked.without, cut and CUT.format(cut), long, MORE if len(found) > MOST_EXPLAINED else "")
+             if note]
     return Explanation(
         run, filters_told(conditions), len(ranked.scene.layout), terms,
         text.coverage if text else None, text.least if text else None, vector.least if vector else None, tuple(notes),
@@ -34,6 +36,7 @@ def explained(ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, 
 
 
 CUT = f"too many words begin like {{}}: they were looked for at their first {MOST_PLACES:,} places, by the alphabet"
+LONG = f"only {MOST_TERMS} words of the query are looked for, those of phrases and with a star first"
 MORE = f"only the first {MOST_EXPLAINED} hits are explained"
 
 

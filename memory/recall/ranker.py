@@ -235,8 +235,8 @@ class Ranker:
     def _allowed(self, query: Query, conditions: Conditions, layout: Layout) -> Mask | None:
         """What passes the filters, has nothing of what is excluded, and all phrases where no words stand beside them."""
         allowed = self._filters.mask(conditions, layout)
-        for phrase in () if query.words else query.phrases:   # beside words it ranks: a question may quote a title
-            allowed = _and(allowed, self._holding(match_all(Query(phrases=(phrase,))), layout))
+        if query.phrases and not query.words:   # beside words they rank: a question may quote a title
+            allowed = _and(allowed, self._holding(match_all(Query(phrases=query.phrases)), layout))
         if query.excluded:
             allowed = _and(allowed, ~self._holding(match_any(query), layout))
         return allowed

@@ -1,7 +1,8 @@
 """What a query looks for, term by term: a stem with its spellings, a phrase, a beginning, two letters of Chinese."""
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from memory.recall.stopwords import without_stop_words
 from memory.sqlite.vocabulary import Postings, Rows, Vocabulary
 from memory.words import in_letters, taken_apart, tokens
 
-MOST_TERMS = 256   # of a query; what comes after is not looked for
+MOST_TERMS = 256   # of a query, a phrase of n words as n - 1; what comes after is not looked for
 KIN = 0.5   # what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
 MOST_PLACES = 30_000   # of the words that begin alike, at which they are looked for: 10 to 30 ms
 
@@ -44,11 +45,10 @@ class Term:
 def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) -> list[Term]:
     """What the query looks for, each once, also what no record holds. Stop words are left out, unless they are all there is."""
     found: dict[str, Term] = {}
-    expressions = dict(islice(_expressions(query), MOST_TERMS))
+    expressions, words = _looked_for(query, language)
     for expression, text in expressions.items():
         found[expression] = _found(expression, text, vocabulary)
-    words = without_stop_words(tuple(dict.fromkeys(_words(query))), language, others=bool(expressions))
-    for word in words[:MOST_TERMS - len(expressions)]:
+    for word in words:
         root = stems.root(word)
         if root not in found:
             same = stems.spellings(word, vocabulary)
@@ -56,6 +56,21 @@ def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) 
             spellings = same | kin
             found[root] = Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
     return list(found.values())
+
+
+def is_cut(query: Query, language: str) -> bool:
+    """Whether the query has more than is looked for."""
+    return _looked_for(query, language) != _looked_for(query, language, sys.maxsize)
+
+
+def _looked_for(query: Query, language: str, most: int = MOST_TERMS) -> tuple[dict[str, str], tuple[str, ...]]:
+    """(the expressions with their texts, the words) that are looked for."""
+    expressions: dict[str, str] = {}
+    for expression, text in _expressions(query):
+        if expression not in expressions and (most := most - max(len(tokens(text)) - 1, 1)) >= 0:
+            expressions[expression] = text
+    words = without_stop_words(tuple(dict.fromkeys(_words(query))), language, others=bool(expressions))
+    return expressions, words[:max(most, 0)]
 
 
 def _found(expression: str, text: str, vocabulary: Vocabulary) -> Term:

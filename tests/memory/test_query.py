@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import Refused
-from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_PREFIXES, MAX_WORDS, Query, match_all, match_any, parse
+from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_PREFIXES, MAX_WORDS, Query, match_all, parse
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,8 @@ def test_too_much_of_anything_is_refused() -> None:
     with pytest.raises(Refused, match="star"):
         parse(" ".join(f"{'-' * (number % 2)}user{number}Name*" for number in range(MAX_PREFIXES + 1)))
     with pytest.raises(Refused, match="excludes"):
-        match_any(parse("kind:a " + " ".join(f"-{number}" for number in range(6 * MAX_WORDS))))
+        parse("kind:a " + " ".join(f"-{number}" for number in range(MAX_WORDS + 1)))
     with pytest.raises(Refused, match="excludes"):
-        match_any(parse("kind:a -a" + "-a" * 6 * MAX_WORDS))
+        parse("kind:a -a" + "-a" * MAX_WORDS)
+    with pytest.raises(Refused, match="excludes"):
+        parse('tea ' + " ".join(f'-"{"a " * number}"' for number in range(1, 30)))

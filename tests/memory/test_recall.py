@@ -162,6 +162,30 @@ def test_a_question_of_hundreds_of_days_looks_at_each_record_once_or_twice(tmp_p
     assert time.thread_time() - began < 1
 
 
+def test_of_a_long_query_some_words_are_looked_for_and_it_says_so(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "tea", "cup")
+    phrases = " ".join(f'"{"tea " * count}"' for count in range(60, 2, -1))
+    many = " ".join(f"word{'x' * number}" for number in range(255))
+
+    with store.transaction() as tx:
+        of_phrases, of_words, short = [search_explained(tx, SearchInput(query, PLENTY, mode="hybrid"))[1]
+                                       for query in (f"{phrases} cup", f"cup {many} tea", f"cup {many}")]
+
+    assert sum(term.term.count("tea") - 1 for term in of_phrases.terms if '"' in term.term) <= 256
+    assert [term.term for term in of_words.terms if term.records] == ["cup"]
+    assert ["256" in note for told in (of_phrases, of_words, short) for note in told.notes] == [False, True, False, True, False]
+
+
+def test_phrases_that_must_all_be_there_are_bounded(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "green tea and brown sugar", "green tea")
+
+    assert found(store, '"green tea" "brown sugar"') == ["green tea and brown sugar"]
+    with pytest.raises(Refused, match="at most 256"):
+        found(store, " ".join(f'"{"tea " * count}"' for count in range(2, 60)))
+
+
 def test_stop_words_are_looked_for_where_they_are_all_there_is(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "to be or not to be", "tea")
