@@ -172,7 +172,7 @@ def test_several_that_start_at_once_in_one_folder_deploy_one_sample() -> None:
         assert len(there) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"])
 def test_it_ends_on_a_signal_leaves_no_server_and_finds_everything_at_the_next_start(number: int) -> None:
     with Program() as program:
         program.up()
