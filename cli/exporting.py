@@ -32,6 +32,8 @@ async def export_records(settings: Settings, pipeline: str, store: str, output: 
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
     names = [name for name in ([store] if store else found.stores) if path_of(settings.memory.root, name).exists()]
     stores = _stores(settings.memory.root, found.uid, names)
+    if output is not None and not output.resolve().parent.is_dir():
+        fail(f"{output.resolve().parent} is no folder; make it, or name another file")
     if output is None:
         _print(_header(found), stores)
     elif output.exists() and not output.is_file():

@@ -48,7 +48,7 @@ def erase(tx: Transaction, unwanted: EraseRecords, context: Context) -> Erased:
     done. Raises Refused where nothing is given.
     """
     if not (unwanted.guids or unwanted.text) and unwanted.filter is None:
-        raise Refused("say what is to be erased: `guids`, a `filter` or a `text`; the filter {} is for all records")
+        raise Refused("say what is to be erased: records by their guids or a filter ({} is for all), or what has a text")
     conditions = None if unwanted.filter is None else Conditions(given=compiled(unwanted.filter))
     found = tx.erasures.matching(unwanted.guids, conditions, unwanted.text)
     return Erased(*tx.erasures.erase(found, unwanted.text, (context.now_ms, context.actor, unwanted.reason)))

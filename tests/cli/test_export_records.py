@@ -85,6 +85,13 @@ def test_a_pipe_is_written_into_and_stays_one(up: Program) -> None:
     assert read.result().splitlines(keepends=True)[1:] == whole[1:]
 
 
+def test_a_folder_that_is_not_there_is_named(up: Program) -> None:
+    ended = up.run("export", SOURCE, "--records", "-o", "none/whole.jsonl")
+
+    assert ended.code == 1
+    assert ended.err == f"memrelay: {up.folder.resolve() / 'none'} is no folder; make it, or name another file\n"
+
+
 def test_a_reader_of_stdout_that_leaves_is_no_failure(up: Program) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen([*COMMAND, "export", SOURCE, "--records"], cwd=up.folder, env=up.environment, stdout=pipe,
