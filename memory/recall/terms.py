@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from memory.query import Query, match_all
+from memory.recall.scene import Scene
 from memory.recall.stems import Stems
 from memory.recall.stopwords import without_stop_words
 from memory.sqlite.vocabulary import Postings, Rows, Vocabulary
@@ -14,6 +15,7 @@ from memory.words import in_letters, taken_apart, tokens
 
 MOST_TERMS = 256   # of a query, a phrase of n words as n - 1; what comes after is not looked for
 KIN = 0.5   # what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
+MOST_COUNTED = 4   # times that one record may count for a term: by its content, its parts, and several spellings
 MOST_PLACES = 30_000   # of the words that begin alike, at which they are looked for: 10 to 30 ms
 
 
@@ -42,9 +44,10 @@ class Term:
         return Postings(found.rows, found.counts * np.float32(KIN)) if spelling in self.kin else found
 
 
-def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) -> list[Term]:
+def terms_of(query: Query, scene: Scene, stems: Stems, language: str) -> list[Term]:
     """What the query looks for, each once, also what no record holds. Stop words are left out, unless they are all there is."""
     found: dict[str, Term] = {}
+    vocabulary = scene.vocabulary
     expressions, words = _looked_for(query, language)
     for expression, text in expressions.items():
         found[expression] = _found(expression, text, vocabulary)
@@ -55,7 +58,15 @@ def terms_of(query: Query, vocabulary: Vocabulary, stems: Stems, language: str) 
             kin = stems.kin(word, same, vocabulary)
             spellings = same | kin
             found[root] = Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
-    return list(found.values())
+    return [_as_told(term, scene) for term in found.values()]
+
+
+def _as_told(term: Term, scene: Scene) -> Term:
+    """A term of which all records have expired is in none: nothing tells of these, though the index has them for a while."""
+    if not 0 < term.records <= MOST_COUNTED * len(scene.expired):
+        return term
+    rows = term.postings(scene.vocabulary).rows
+    return term if np.isin(rows, scene.expired, invert=True).any() else Term(term.text, 0, found=rows[:0])
 
 
 def is_cut(query: Query, language: str) -> bool:

@@ -49,7 +49,7 @@ def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside:
     `floor` that does not count. The words `beside` need not be known, since they are understood otherwise.
     """
     layout = scene.layout
-    terms = terms_of(query, scene.vocabulary, stems, language)
+    terms = terms_of(query, scene, stems, language)
     asked = [term for term in terms if term.records or term.text not in beside]
     covered, named = coverage(asked, len(layout)), layout.named(set(tokens(" ".join((*query.words, *query.phrases)))))
     least = 0.0 if not floor else LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE

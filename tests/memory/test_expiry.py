@@ -70,6 +70,19 @@ def test_no_read_tells_what_has_expired_and_nothing_changes_it(store: Store) -> 
         assert delete(tx, DeleteInput(kind="observation")) == 2
 
 
+@pytest.mark.parametrize("mode", ["fts", "hybrid"])
+def test_a_word_of_expired_records_alone_is_one_that_no_record_has(store: Store, mode: str) -> None:
+    at(store, NOW, "records.create", content="green tea userName", expires_at=as_time(END))
+    at(store, NOW, "records.create", content="tea")
+
+    told = [at(store, END, "records.search", query=query, mode=mode, explain=True).explanation
+            for query in ("green", "greens -milk", '"green tea"', "gre*", "username")]
+
+    terms = [(term.state, term.records, term.spellings) for one in told for term in one.terms if not term.records]
+    assert {one.nothing.reason for one in told} == {"unknown"}
+    assert terms and set(terms) == {("unknown", 0, ())}
+
+
 def test_when_it_expires_is_told_and_can_be_changed(store: Store) -> None:
     made = at(store, NOW, "records.create", content="tea", expires_at="2100-01-01")
     sooner = at(store, NOW, "records.update", guid=made.guid, expires_at="4102444800001")
