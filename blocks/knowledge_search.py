@@ -34,7 +34,8 @@ def _names(value: Any) -> tuple[str, ...]:
         raise ValueError('memories are an array of ids or names like ["notes", "people"], or a comma list') from error
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_names), Field(max_length=100)]
+MemoryNames = Annotated[tuple[str, ...], Field(max_length=100)]
+Names = Annotated[MemoryNames, BeforeValidator(_names, json_schema_input_type=MemoryNames | str)]
 
 
 class KnowledgeArgs(MemoryArgs):

@@ -32,7 +32,7 @@ def _template(value: str) -> str:
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
 MemoryId = Annotated[str, AfterValidator(_memory_id)]
-Tags = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse)]
+Tags = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)]
 Template = Annotated[str, AfterValidator(_template)]
 Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, 2**63 - 1))]   # no store has more records
 

@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import orjson
+import pytest
+from jsonschema import Draft202012Validator
 
 from blocks.registry import all_blocks
 from pipelines.bundle import AgentSpec
+from pipelines.check import check
 from pipelines.schema import json_schema, rendered
+from tests.pipelines.builders import make_block, make_bundle, make_memory
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "bundle.schema.json"
 
@@ -33,3 +37,20 @@ def test_every_reference_leads_somewhere() -> None:
 
     assert refs <= schema["$defs"].keys()
     assert {"Bundle", "AgentSpec", "SwarmSpec", "StoreSpec", "WriteArgs"} <= refs
+
+
+@pytest.mark.parametrize("tags", ["", "important,fact", '["important","fact"]', ["important"], []])
+def test_lists_are_taken_as_text_too_as_the_check_takes_them(tags: str | list[str]) -> None:
+    searching = make_block("knowledge_search", {"memory_id": "instances/${pipeline_uid}/m", "memories": tags, "tags": tags})
+    bundle = make_bundle(make_memory(wf_webhook_args={"memory_id": "instances/${pipeline_uid}/m", "tags": tags}), searching)
+
+    assert not list(Draft202012Validator(json_schema()).iter_errors(bundle))
+    assert not check(bundle).faults
+
+
+def test_too_many_memories_are_wrong_for_the_schema_and_for_the_check() -> None:
+    names = [str(number) for number in range(101)]
+    bundle = make_bundle(make_block("knowledge_search", {"memory_id": "instances/a/m", "memories": names}))
+
+    assert list(Draft202012Validator(json_schema()).iter_errors(bundle))
+    assert check(bundle).faults
