@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 
 import orjson
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from blocks.patterns import Pattern
 from bus.message import JSON, PLAIN, Message, Part
@@ -97,6 +97,13 @@ class BlockArgs(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=65536, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
+        if isinstance(value, bool) and cls.model_fields[str(about.field_name)].annotation is not bool:
+            raise ValueError("must not be true or false")
+        return value
 
     @property
     def store(self) -> str:

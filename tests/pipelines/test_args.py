@@ -57,6 +57,17 @@ def test_an_unknown_argument_unlike_any_is_an_error_with_the_list() -> None:
     ]
 
 
+@pytest.mark.parametrize(("block", "name"), [
+    ("add_1", "amount"), ("memory_read", "limit"), ("memory_write", "ttl_s"), ("regex_match", "group"),
+    ("memory_entry_write", "duplicate_threshold"), ("memory_search", "recency")])
+def test_true_is_no_number(block: str, name: str) -> None:
+    others = {"regex_match": {"pattern": "^/(x)"}, "add_1": {}}.get(block, {"memory_id": "instances/${pipeline_uid}/m"})
+
+    assert faults_of(make_block(block, others | {name: True})) == [
+        f"agents[0].wf_webhook_args.{name}: must not be true or false"
+    ]
+
+
 def test_a_missing_argument_is_told_at_its_place() -> None:
     assert faults_of(make_block("regex_match")) == ["agents[0].wf_webhook_args.pattern: is missing"]
 
