@@ -14,8 +14,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def as_time(unix_ms: int) -> str:
-    """A `Moment`: 2026-11-22T05:00:00.000Z."""
-    moment = _EPOCH + timedelta(milliseconds=unix_ms)   # a float of seconds, centuries from now, lacks some of the ms
+    """A `Moment`: 2026-11-22T05:00:00.000Z. What lies beyond, as of a client that gave its message an id in microseconds, is
+    told as the end, so that it can be told at all.
+    """
+    known = min(max(unix_ms, 0), LAST_MS)
+    moment = _EPOCH + timedelta(milliseconds=known)   # a float of seconds, centuries from now, lacks some of the ms
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -169,3 +169,16 @@ def test_the_next_turn_follows_those_that_are_there_also_within_one_transaction(
         perform(tx, "records.delete", guid=gone.guid)
 
         assert perform(tx, "records.create", content="tea", thread="t").seq == 0
+
+
+def test_a_record_from_beyond_all_times_is_told_at_their_end(store: Store) -> None:
+    write_all(store, "from the future", now_ms=10**15)
+
+    (found,) = perform(store, "records.list").items
+    assert found.created_at == "9999-12-31T23:59:59.999Z"
+
+
+def test_a_far_time_keeps_its_milliseconds(store: Store) -> None:
+    ends = [f"2999-01-01T00:00:00.{ms:03}Z" for ms in range(100)]
+
+    assert [create(store, expires_at=end).expires_at for end in ends] == ends
