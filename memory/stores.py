@@ -7,6 +7,7 @@ from memory.errors import StoreBroken, StoreBusy
 from memory.memory_id import path_of, stores_below
 from memory.recall.meaning import Meaning
 from memory.sqlite.connection import make_folder, translated
+from memory.sqlite.copy import clear_copies
 from memory.sqlite.damage import condemn, note_of
 from memory.sqlite.store import Store
 
@@ -48,6 +49,11 @@ class OpenStores:
         """The memory_ids of the stores that were ever made below a folder of the root. Raises StoreBroken."""
         with translated(str(self._root / folder)):
             return stores_below(self._root, folder)
+
+    def rewrite(self, memory_id: str) -> None:
+        """Rewrites a store, so that nothing of what was deleted is in it, nor in a copy that a killed program left."""
+        self.get(memory_id).rewrite()
+        clear_copies(self._root)
 
     def close(self, memory_id: str) -> None:
         """Closes one store, if it is open."""

@@ -138,7 +138,7 @@ def _forget(stores: OpenStores, name: str, task: _Task, counts: tuple[int, int, 
 
 
 def _rewrite(stores: OpenStores, name: str) -> None:
-    stores.get(name).rewrite()
+    stores.rewrite(name)
 
 
 def _end(stores: OpenStores, name: str, task: _Task, left_over: str) -> None:

@@ -1,5 +1,4 @@
 """`memrelay scrub [PIPELINE...]`: reads everything that is stored, and looks for damage."""
-import tempfile
 from pathlib import Path
 
 import typer
@@ -12,7 +11,7 @@ from cli.settings import Settings
 from cli.stored import pipelines_with_stores, wanted_stores
 from memory.errors import MemoryFault
 from memory.memory_id import path_of
-from memory.sqlite.copy import Inspection, copy_database, inspect
+from memory.sqlite.copy import Inspection, copied, inspect
 
 
 def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
@@ -37,13 +36,11 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
 
 
 def _inspect(root: Path, memory_id: str) -> Inspection:
-    with tempfile.TemporaryDirectory(dir=root, prefix=".scrub-") as folder:
-        copy = Path(folder, "copy")
-        try:
-            copy_database(path_of(root, memory_id), copy)
+    try:
+        with copied(path_of(root, memory_id), root, ".scrub-") as copy:
             return inspect(copy)
-        except MemoryFault as fault:
-            return Inspection(0, 0, "", [str(fault)], [])
+    except MemoryFault as fault:
+        return Inspection(0, 0, "", [str(fault)], [])
 
 
 def _tell(memory_id: str, found: Inspection, as_json: bool) -> None:

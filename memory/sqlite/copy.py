@@ -1,6 +1,10 @@
 """Copies a database file while others use it, and inspects such a copy wholly."""
+import fcntl
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +17,7 @@ from memory.sqlite.connection import APPLICATION_ID, translated
 from memory.sqlite.damage import keep_log, structural_faults
 
 BUSY_MS = 10_000
+SORTS = (".scrub-", ".export-")   # what copies are for
 CHECKSUMS = 4   # the migration by which records have them
 VERSIONS = 8    # the one by which earlier states are kept
 PLAIN = "key IS NULL AND owner IS NULL AND data IS NULL AND NOT in_context"
@@ -43,6 +48,34 @@ def copy_database(source: Path, target: Path) -> None:
             raise StoreBusy(f"{source} could not be copied to {target.parent}: make room there, and try again") from error
         if not backup.done:
             raise StoreBusy(f"{source} could not be copied; try again")
+
+
+@contextmanager
+def copied(source: Path, root: Path, sort: str) -> Iterator[Path]:
+    """A copy in a folder of its own in the memory root, for as long as it is looked at. `sort` is one of SORTS."""
+    clear_copies(root)
+    with tempfile.TemporaryDirectory(dir=root, prefix=sort) as folder, _held(Path(folder)):
+        copy = Path(folder, "copy")
+        copy_database(source, copy)
+        yield copy
+
+
+def clear_copies(root: Path) -> None:
+    """Removes what programs have left that were killed: nobody holds it."""
+    for folder in [found for sort in SORTS for found in root.glob(f"{sort}*")]:
+        with suppress(OSError), _held(folder):
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Raises OSError where another program holds it, or it is gone."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def copy_over(source: Path, target: Path) -> None:
@@ -84,7 +117,8 @@ def inspect(path: Path) -> Inspection:
         if faults:
             return Inspection(0, 0, "", faults, [])
         if connection.pragma("user_version") < CHECKSUMS:
-            return Inspection(0, 0, "", _index_faults(connection), [])
+            records = connection.execute("SELECT count(*) FROM records").get
+            return Inspection(records, records, "", _index_faults(connection), [])
         records, unknown, guids = _compare(connection, ROWS)
         if connection.pragma("user_version") >= VERSIONS:
             guids = list(dict.fromkeys([*guids, *_compare(connection, STATES)[2]]))

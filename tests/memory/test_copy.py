@@ -2,10 +2,12 @@
 import resource
 from pathlib import Path
 
+import apsw
 import pytest
 
 from memory.errors import StoreBusy
-from memory.sqlite.copy import copy_database
+from memory.sqlite.connection import APPLICATION_ID, migrations
+from memory.sqlite.copy import copied, copy_database, inspect
 from tests.memory.builders import make_store, write_all
 
 
@@ -23,3 +25,29 @@ def test_where_there_is_no_room_for_a_copy_the_place_and_the_remedy_are_named(tm
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     copy_database(Path(store.path), folder / "whole")
+
+
+def test_what_a_killed_program_left_goes_with_the_next_copy_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "secret")
+    (left := tmp_path / ".scrub-left").mkdir()
+    copy_database(Path(store.path), left / "copy")
+
+    with copied(Path(store.path), tmp_path, ".export-") as used, copied(Path(store.path), tmp_path, ".scrub-") as copy:
+        assert inspect(copy).records == inspect(used).records == 1
+        assert not left.exists()
+
+    assert not [*tmp_path.glob(".scrub-*"), *tmp_path.glob(".export-*")]
+
+
+def test_records_of_a_store_from_before_there_were_checksums_are_counted(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "old.db"))
+    connection.execute(migrations()[0])
+    connection.pragma("user_version", 1)
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.execute("INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
+                       "VALUES ('g', 's', 'k', 'tea', 'x', 1, 1)")
+    connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
+    connection.close()
+
+    assert inspect(tmp_path / "old.db")[:4] == (1, 1, "", [])

@@ -1,6 +1,7 @@
 """records.erase: what is erased is in no file any more, also where the worker dies in the middle, and under load."""
 import asyncio
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -75,6 +76,8 @@ def test_what_is_erased_is_in_no_file_any_more(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
+    (left := empty.root / ".scrub-left").mkdir()   # by a scrub that was killed
+    shutil.copyfile(empty.store_file(uid), left / "copy")
     before = holding(empty)
 
     erased = call(empty, uid, "records.erase", {"text": "zwitscherling", "reason": "asked for"})
