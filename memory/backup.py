@@ -151,7 +151,7 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
     make_folder(path.parent)
     draft = path.with_name(f".{path.name}.restored")
     try:
-        shutil.copyfile(folder / file.path, draft)
+        _copy(folder / file.path, draft)
         if not file.memory_id:
             return _put_back_system(path, draft, force)
         may_replace(path, force)
@@ -162,6 +162,12 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
         return replace(path, draft)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """For this user's eyes alone, as stores are made."""
+    target.touch(mode=0o600)
+    shutil.copyfile(source, target)
 
 
 def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
@@ -176,7 +182,7 @@ def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
     if not force:
         raise NotReplaced(f"{path} is there; with --force it is replaced, and kept under another name, or name the pipelines "
                           "whose stores are to be restored")
-    shutil.copyfile(path, aside)
+    _copy(path, aside)
     sync_folder(aside)
     try:
         copy_over(draft, path)

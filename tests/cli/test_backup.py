@@ -2,6 +2,7 @@
 import json
 import shutil
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -84,6 +85,7 @@ def test_what_works_is_replaced_by_force_alone_and_kept_and_what_came_later_is_n
         assert (serving.returncode, unforced.returncode, forced.returncode) == (1, 1, 0), forced.stderr
         assert "stop it" in serving.stderr and "--force" in unforced.stderr
         assert [one["content"] for one in house.client.answer(uid, "/read")] == ["old"]
+        assert stat.S_IMODE(house.store_file(uid).stat().st_mode) == 0o600
         assert not await_told(house, uid, lambda told: True, "it is served")["paused"]
         assert len(list(house.store_file(uid).parent.glob("*.replaced-*"))) == 1
 
@@ -189,6 +191,7 @@ def test_a_damaged_control_plane_is_restored_and_what_was_there_is_kept_each_tim
         assert json.loads(type_command(house, "ls").stdout)["pipeline_uid"] == uid
         kept = [file.read_bytes() for file in house.root.glob("system.db.replaced-*") if "journal" not in file.name]
         assert len(kept) == 2 and spoilt in kept
+        assert {stat.S_IMODE(file.stat().st_mode) for file in house.root.glob("system.db.replaced-*[0-9a-f]")} == {0o600}
 
 
 def test_a_backup_whose_control_plane_is_none_is_refused(tmp_path: Path) -> None:
