@@ -16,6 +16,7 @@ from memory.sqlite.vocabulary import Rows
 ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
 PARTS = "%Y", "%m", "%d"   # of a day, as strftime has them
 KEPT = 16   # sets of a store; 8 bytes a record that passes
+APART = 4   # tags of a search that each have a set: of more, most records are out after the first
 
 
 class Filters:
@@ -70,9 +71,10 @@ class Filters:
 
 
 def _clauses(conditions: Conditions) -> Iterator[Clause]:
-    """Each condition by itself, since searches seldom have the same ones together."""
+    """Each condition by itself, since searches seldom have the same ones together; but many tags, which are a look each."""
     parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
-    parts += [Conditions(tags=(tag,)) for tag in conditions.tags]
+    few = len(conditions.tags) <= APART
+    parts += [Conditions(tags=(tag,)) for tag in conditions.tags] if few else [Conditions(tags=conditions.tags)]
     rest = replace(conditions, equal={}, tags=())
     names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
     parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]

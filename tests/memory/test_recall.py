@@ -254,6 +254,16 @@ def test_scores_are_between_0_and_1_and_fall(tmp_path: Path) -> None:
     assert all(0 < score < 1 for score in scores)
 
 
+def test_of_many_tags_each_must_be_there(tmp_path: Path) -> None:
+    store, tags = make_store(tmp_path), tuple("abcdef")
+    write_all(store, "green tea", tags=tags)
+    write_all(store, "black tea", tags=tags[:-1])
+
+    assert found(store, "tea", tags=tags) == ["green tea"]
+    write_all(store, "white tea", tags=(*tags, "g"))
+    assert set(found(store, "tea", tags=tags)) == {"green tea", "white tea"}
+
+
 @settings(max_examples=40)
 @given(
     records=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.sets(st.sampled_from("pq")),
