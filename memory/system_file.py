@@ -1,6 +1,5 @@
 """The control plane's file, `system.db`: one connection, its transactions, and its faults in our words."""
 import asyncio
-import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -10,6 +9,7 @@ from typing import Self
 import aiosqlite
 
 from memory.errors import StoreBroken, StoreBusy
+from memory.inode import inode_of
 from memory.sqlite.system import file
 
 
@@ -47,7 +47,7 @@ class SystemFile:
         except (aiosqlite.DatabaseError, StoreBroken) as error:
             await self._database.close()
             raise StoreBroken(f"{self.path} cannot be used: {error}") from error
-        self._inode = _inode(self.path)
+        self._inode = inode_of(self.path)
 
     async def __aexit__(self, *_: object) -> None:
         """Closes the file."""
@@ -69,7 +69,7 @@ class SystemFile:
     @contextmanager
     def reading(self) -> Iterator[aiosqlite.Connection]:
         """The connection, for one statement. Raises StoreBusy where another file, or none, is at the path by now."""
-        if _inode(self.path) != self._inode:   # what is kept in this one nobody else reads
+        if inode_of(self.path) != self._inode:   # what is kept in this one nobody else reads
             raise StoreBusy(f"{self.path} was taken away or replaced while it is open; put it back, or start this program "
                             "again")
         try:
@@ -80,11 +80,3 @@ class SystemFile:
             if getattr(error, "sqlite_errorcode", None) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise
             raise StoreBroken(f"{self.path} is damaged: {error}") from error
-
-
-def _inode(path: Path) -> int:
-    """0 where there is no file."""
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return 0

@@ -1,11 +1,11 @@
 """A store: one SQLite file at a `memory_id`, and its transaction."""
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory.errors import StoreBroken, StoreDamaged, StoreFenced
+from memory.inode import inode_of
 from memory.sqlite.commits import CommitCount, lost_commits
 from memory.sqlite.connection import open_store_file, translated
 from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, structural_faults
@@ -36,7 +36,7 @@ class Store:
         self._connection = open_store_file(path)
         self._open = False
         self._ranker: Ranker | None = None   # from the first search that ranks
-        self._inode = path.stat().st_ino
+        self._inode = inode_of(path)
         try:
             with translated(self.path), condemned_where_damaged(path):
                 self.records = RecordTable(self._connection)
@@ -140,10 +140,7 @@ class Store:
 
     def _look_in_place(self) -> None:
         """Raises StoreBroken where the file is at its path no more: what is written then is gone when it is closed."""
-        try:
-            there = os.stat(self.path).st_ino
-        except FileNotFoundError:
-            there = 0
+        there = inode_of(self.path)
         if there != self._inode:
             raise StoreBroken(f"{self.path} was {'replaced' if there else 'taken away'} while a worker has it open, and "
                               "nothing is written any more; put it back, or stop the worker before another file is put there")
