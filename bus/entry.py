@@ -4,6 +4,13 @@ from msgspec import Struct
 from bus.resp import bulk
 from bus.wire import input_key
 
+LONGEST_ID = 256   # characters of a producer's own id
+
+
+def may_be_id(ident: str) -> bool:
+    """Whether a producer may give its message this id; "" stands for none."""
+    return len(ident) <= LONGEST_ID and ident.isprintable()
+
 
 class NewEntry(Struct, frozen=True):
     """On its way in: a message, said on `swarm` or handed to the one `agent` of that alias, or a call of the operation `op`."""

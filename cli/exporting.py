@@ -17,7 +17,7 @@ from memory.export_file import FORMAT, End, Header, write_export
 from memory.exported import UID, Line
 from memory.memory_id import path_of
 from memory.sqlite.connection import sync_folder
-from memory.sqlite.copy import copied
+from memory.sqlite.copy import FOR_EXPORT, copied
 from memory.sqlite.exports import exported
 
 
@@ -77,7 +77,7 @@ def _tell(output: Path, end: End) -> None:
 def _stores(root: Path, uid: str, names: Iterable[str]) -> Iterator[tuple[str, Iterable[Line]]]:
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
-        with copied(path_of(root, memory_id), root, ".export-") as copy:
+        with copied(path_of(root, memory_id), root, FOR_EXPORT) as copy:
             yield store_name(memory_id, uid), exported(copy, memory_id, now_ms)
 
 

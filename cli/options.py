@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
+from bus.entry import LONGEST_ID, may_be_id
 from cli.settings import Settings, SettingsError, load_settings
 from memory.catalog import Catalog
 from memory.errors import MemoryFault
 from memory.expected import ANYTHING, Expected, over
 
-MOST_ID = 256   # characters
 PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)   # a shell takes it for one word and nothing else
 
 
@@ -33,8 +33,8 @@ async def _names(settings: Settings) -> list[str]:
 
 def own_id(given: str | None) -> str | None:
     """A producer's own id; an empty one made nothing safe to repeat. Raises BadParameter."""
-    if given is not None and not (given.isprintable() and 0 < len(given) <= MOST_ID):
-        raise typer.BadParameter(f"1 to {MOST_ID} printable characters, or leave the option out")
+    if given == "" or not may_be_id(given or ""):
+        raise typer.BadParameter(f"1 to {LONGEST_ID} printable characters, or leave the option out")
     return given
 
 

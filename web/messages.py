@@ -6,7 +6,7 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import istr
 
-from bus.entry import NewEntry
+from bus.entry import LONGEST_ID, NewEntry, may_be_id
 from bus.errors import NoAnswer
 from bus.log import Said, goes_on, place_of, read_log, read_log_back
 from bus.wire import swarm_key
@@ -22,7 +22,6 @@ from web.reading import read_body
 from web.shapes import LogItem, Page
 
 routes = web.RouteTableDef()
-LONGEST_ID = 256
 ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")
 MESSAGES = "/v1/pipelines/{uid}/swarms/{swarm}/messages"
 PAGE = 50
@@ -94,7 +93,7 @@ def producer_id(request: web.Request) -> str:
     ident = given[0] if given else ""
     if "" in given:   # what a caller takes for safe to repeat would be done twice
         raise BadRequest(f"{' or '.join(ID_HEADERS)} is empty: give each message an id of its own, or leave the header out")
-    if len(ident) > LONGEST_ID or not ident.isprintable():
+    if not may_be_id(ident):
         raise BadRequest(f"{' and '.join(ID_HEADERS)} have at most {LONGEST_ID} characters, all of them printable")
     return ident
 

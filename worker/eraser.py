@@ -83,7 +83,7 @@ class Eraser:
             await self._sweep(control, name, task)
         self._shared.checkpoint("quotes erased")
         await self._shared.catalog.letters.rewrite()
-        await self._in_thread(_rewrite, name)
+        await self._in_thread(OpenStores.rewrite, name)
         self._shared.checkpoint("store rewritten")
         left_over = await rewrite_file(control)
         await self._in_thread(partial(_end, task=task, left_over=left_over), name)
@@ -135,10 +135,6 @@ def _silence(stores: OpenStores, name: str, erased: Erased) -> int:
 def _forget(stores: OpenStores, name: str, task: _Task, counts: tuple[int, int, int]) -> None:
     with stores.get(name).transaction() as store:
         store.erasures.forget(task.noted, counts)
-
-
-def _rewrite(stores: OpenStores, name: str) -> None:
-    stores.rewrite(name)
 
 
 def _end(stores: OpenStores, name: str, task: _Task, left_over: str) -> None:

@@ -11,7 +11,7 @@ from cli.settings import Settings
 from cli.stored import pipelines_with_stores, wanted_stores
 from memory.errors import MemoryFault
 from memory.memory_id import path_of
-from memory.sqlite.copy import Inspection, copied, inspect
+from memory.sqlite.copy import FOR_SCRUB, Inspection, copied, inspect
 
 
 def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
@@ -37,7 +37,7 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
 
 def _inspect(root: Path, memory_id: str) -> Inspection:
     try:
-        with copied(path_of(root, memory_id), root, ".scrub-") as copy:
+        with copied(path_of(root, memory_id), root, FOR_SCRUB) as copy:
             return inspect(copy)
     except MemoryFault as fault:
         return Inspection(0, 0, "", [str(fault)], [])

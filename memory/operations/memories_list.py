@@ -2,13 +2,13 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import orjson
 from pydantic import Field
 
 from memory.named_ids import ALIAS
 from memory.named_view import Globs, MemoryView, memory_view
 from memory.operation import Context, operation
 from memory.operations.records_list import Limit, place_of_cursor
+from memory.operations.records_read import fitting_page
 from memory.sqlite.store import Transaction
 
 
@@ -43,14 +43,7 @@ def list_memories(tx: Transaction, wanted: ListMemories, context: Context) -> Me
 
     Raises Refused for a cursor that is none.
     """
-    items: list[MemoryView] = []
-    cursor, last, size = None, None, 0
-    for row, memory in tx.memories.page(wanted.tags, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1):
-        told = memory_view(memory, tx.memory_id)
-        size += len(orjson.dumps(told))
-        if len(items) == wanted.limit or (items and size > context.result_bytes):
-            cursor = str(last)
-            break
-        items.append(told)
-        last = row
-    return MemoryPage(tuple(items), cursor, tx.memories.count(wanted.tags))
+    found = list(tx.memories.page(wanted.tags, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1))
+    told = (memory_view(memory, tx.memory_id) for _, memory in found)
+    items, more = fitting_page(told, wanted.limit, context.result_bytes)
+    return MemoryPage(tuple(items), str(found[len(items) - 1][0]) if more else None, tx.memories.count(wanted.tags))

@@ -3,13 +3,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import orjson
 from pydantic import Field
 
 from memory.errors import NotThere, ResultTooLarge
 from memory.operation import Context, operation
 from memory.operations.records_list import place_of_cursor
-from memory.operations.records_read import RECORD_BYTES
+from memory.operations.records_read import RECORD_BYTES, fitting_page
 from memory.record_view import Guid, RecordView, view
 from memory.sqlite.store import Transaction
 from memory.sqlite.versions import Version
@@ -67,17 +66,11 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
     fit into an answer.
     """
     before, total = place_of_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
-    items: list[RecordState] = []
-    size = 0
-    for state in _states(tx, wanted.guid):
-        if before is not None and state.number >= before:
-            continue
-        size += len(orjson.dumps(state))
-        if len(items) == wanted.limit or (items and size > context.result_bytes):
-            return History(tuple(items), str(items[-1].number), total)
+    states = (state for state in _states(tx, wanted.guid) if before is None or state.number < before)
+    items, more = fitting_page(states, wanted.limit, context.result_bytes)
+    for state in items:
         _check_size(state, context.result_bytes)
-        items.append(state)
-    return History(tuple(items), None, total)
+    return History(tuple(items), str(items[-1].number) if more else None, total)
 
 
 def _check_size(state: RecordState, most: int) -> None:

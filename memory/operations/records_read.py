@@ -1,6 +1,6 @@
 """Lists records for the blocks, by exact kind, scope and source, oldest first. Never cut silently."""
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, TypeVar
 
 import orjson
 from msgspec import Struct
@@ -12,6 +12,7 @@ from memory.sqlite.store import Transaction
 
 MOST_ESCAPED = 6     # bytes of a character as JSON: \u0000
 RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at least
+Item = TypeVar("Item")
 
 
 def size_of(record: Record, data: str | None) -> int:
@@ -72,6 +73,18 @@ def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
         if size > max_bytes:
             raise too_large(max_bytes)
     return taken
+
+
+def fitting_page(told: Iterable[Item], limit: int, most: int) -> tuple[list[Item], bool]:
+    """(what a page has of them, whether there are more): at most `limit`, and `most` bytes as JSON, but one in any case."""
+    items: list[Item] = []
+    size = 0
+    for one in told:
+        size += len(orjson.dumps(one))
+        if len(items) == limit or (items and size > most):
+            return items, True
+        items.append(one)
+    return items, False
 
 
 def most_within(max_bytes: int) -> int:

@@ -17,7 +17,7 @@ from memory.sqlite.connection import APPLICATION_ID, translated
 from memory.sqlite.damage import keep_log, structural_faults
 
 BUSY_MS = 10_000
-SORTS = (".scrub-", ".export-")   # what copies are for
+FOR_SCRUB, FOR_EXPORT = SORTS = ".scrub-", ".export-"   # what copies are for: how their folders begin
 CHECKSUMS = 4   # the migration by which records have them
 VERSIONS = 8    # the one by which earlier states are kept
 PLAIN = "key IS NULL AND owner IS NULL AND data IS NULL AND NOT in_context"
