@@ -2,6 +2,7 @@
 import threading
 import time
 from collections.abc import Iterable
+from itertools import count
 from typing import Self
 
 import redis
@@ -15,9 +16,14 @@ CHUNK = 100
 class Feeder(threading.Thread):
     """Appends numbered writes to an input, chunk by chunk; after an error the same chunk again, with the same ids."""
 
-    def __init__(self, house: House, uid: str, writes: int, *, with_ids: bool = False, pause_s: float = 0.0) -> None:
-        """`pause_s` between two chunks spreads the writes over the faults; only `with_ids` may a chunk be entered again."""
+    def __init__(self, house: House, uid: str, writes: int, *, with_ids: bool = False, pause_s: float = 0.0,
+                 goes_on: bool = False) -> None:
+        """`pause_s` between two chunks spreads the writes over the faults; only `with_ids` may a chunk be entered again.
+
+        `goes_on`: after `writes` more follow until its block ends, for faults that take as long as the machine lets them.
+        """
         super().__init__()
+        self._goes_on, self._enough = goes_on, threading.Event()
         self._client, self._uid, self._with_ids, self._pause_s = Client(house.client.socket), uid, with_ids, pause_s
         self.texts = [str(number) for number in range(writes)]
         self.entered: list[str] = []   # ids of the entries that were acknowledged
@@ -30,6 +36,7 @@ class Feeder(threading.Thread):
 
     def __exit__(self, *_: object) -> None:
         """Waits for its end, and fails where it has failed."""
+        self._enough.set()
         self.join()
         if self.fault is not None:
             raise self.fault
@@ -43,10 +50,17 @@ class Feeder(threading.Thread):
             self.fault = error
 
     def _enter_all(self) -> None:
-        for start in range(0, len(self.texts), CHUNK):
+        for start in count(step=CHUNK):
+            if start >= len(self.texts) and not self._more():
+                return
             while not self._enter(self.texts[start:start + CHUNK]):
                 time.sleep(0.02)
             time.sleep(self._pause_s)
+
+    def _more(self) -> bool:
+        if more := self._goes_on and not self._enough.is_set():
+            self.texts += [str(len(self.texts) + number) for number in range(CHUNK)]
+        return more
 
     def _enter(self, texts: Iterable[str]) -> bool:
         pipe = self._client.redis.pipeline(transaction=False)
