@@ -40,7 +40,8 @@ HEADERS: tuple[tuple[str, ...], ...] = (
     ("Content-Type: application/json",))
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
-MOMENT = re.compile(rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z|(?<=X-Request-Id: )\w+")   # an entry's id, a time, a request
+MOMENT = re.compile(rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z"   # an entry's id, a time
+                    rb'|(?<=X-Request-Id: )\w+|(?<="silent_s":)[0-9.]+')   # and what no two answers share
 BODIES = (b"", b"/read", b'{"text": "/read"}', b'{"text": "/search name"}', b'{"text": "/write tea"}', b"{",
           b'{"content": "tea"}', b'{"query": "name"}', b"key=mr_x&next=/")
 AT_ONCE = 32
