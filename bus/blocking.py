@@ -5,7 +5,7 @@ from typing import Any
 
 from bus.connection import Connection
 from bus.errors import BusError
-from bus.resp import Word, pack
+from bus.resp import pack
 
 AGAIN_S = 0.002   # before a call is repeated that came to the server before the read did
 
@@ -20,14 +20,14 @@ class BlockingReads:
         self._number = 0      # of the read
         self._waits = False
 
-    async def read(self, *words: Word) -> Any:
-        """The reply to a command with BLOCK; None when the time is over or it was called back."""
+    async def read(self, command: bytes) -> Any:
+        """The reply to a packed command with BLOCK; None when the time is over or it was called back."""
         self._number += 1
         self._waits = True
         try:
             if not self._client_id:
                 self._client_id = await self._blocking.call("CLIENT", "ID")
-            return await self._blocking.call(*words)
+            return await self._blocking.send(command)
         finally:
             self._waits = False
 

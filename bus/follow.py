@@ -11,6 +11,7 @@ from bus.connection import Connection
 from bus.errors import BusError
 from bus.line import Line
 from bus.log import Said, as_said
+from bus.resp import pack
 from bus.wire import swarm_key
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ class Follower:
         if connection is not self._connection:
             self._reads, self._connection = BlockingReads(connection, await self._control.open()), connection
         asked = {key: self._positions[key] for key in self._listeners}
-        reply = await self._reads.read("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *asked, *asked.values())
+        reply = await self._reads.read(
+            pack("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *asked, *asked.values()))
         for name, entries in reply or ():
             key = name.decode()
             if self._positions.get(key) == asked[key]:   # else the last one has left meanwhile, and maybe another has come

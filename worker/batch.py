@@ -1,10 +1,11 @@
 """A batch: many inputs, one transaction for each store that they touch, one fsync. One callable for a database thread."""
 import logging
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from blocks.contract import Transient
 from bus.codec import encode
@@ -42,7 +43,8 @@ class BatchResult:
     marks: dict[str, str] = field(default_factory=dict)   # store -> its last commit, for the bus
     embedded: set[str] = field(default_factory=set)   # stores that are to have vectors from now on
     erased: bool = False   # whether something was erased for good
-    duplicates: Counter[str] = field(default_factory=Counter)   # pipeline -> inputs that were answered from the inbox
+    duplicates: defaultdict[str, int] = field(   # pipeline -> inputs that were answered from the inbox
+        default_factory=partial(defaultdict, int))
     took_s: float = 0.0
 
 

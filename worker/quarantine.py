@@ -21,17 +21,22 @@ class Quarantine:
         self._alone: object | None = None   # stands for the input that runs alone, or is about to
         self._until_s = 0.0   # as time.monotonic() counts: when those held back go on in any case
 
-    @contextmanager
-    def beside(self) -> Iterator[None]:
+    def beside(self) -> "_Beside":
         """Runs beside others, when none has to be alone."""
+        return _Beside(self)
+
+    def come(self) -> None:
+        """One more runs beside others."""
         with self._changed:
-            self._wait(lambda: self._alone is None)
+            if self._alone is not None:
+                self._wait(lambda: self._alone is None)
             self._beside += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._beside -= 1
+
+    def go(self) -> None:
+        """It has run."""
+        with self._changed:
+            self._beside -= 1
+            if self._alone is not None:   # else nobody waits
                 self._changed.notify_all()
 
     @contextmanager
@@ -53,3 +58,18 @@ class Quarantine:
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until it is ready, or whoever runs alone has had its time."""
         self._changed.wait_for(ready, max(0.0, self._until_s - time.monotonic()))
+
+
+class _Beside:
+    """Entered for each batch, where a context of a generator costs four times as much."""
+
+    __slots__ = ("_quarantine",)
+
+    def __init__(self, quarantine: Quarantine) -> None:
+        self._quarantine = quarantine
+
+    def __enter__(self) -> None:
+        self._quarantine.come()
+
+    def __exit__(self, *_: object) -> None:
+        self._quarantine.go()

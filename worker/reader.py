@@ -7,6 +7,7 @@ from typing import Any
 from bus.blocking import BlockingReads
 from bus.connection import Connection
 from bus.errors import BusRefused
+from bus.resp import pack
 from bus.wire import GROUP, input_key
 from pipelines.plan import Plan
 from worker.inputs import Entry
@@ -31,6 +32,8 @@ class Reader:
         self._tally = tally
         self._slots: dict[bytes, Slot] = {}
         self._asked: frozenset[bytes] = frozenset()   # by the read that waits at the server
+        self._last_asked: list[bytes] = []
+        self._command = b""   # that asks for these: most reads are like the one before
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -63,11 +66,11 @@ class Reader:
             await self._changed.wait()
 
     async def _read(self, keys: list[bytes]) -> None:
-        count = max(min(self._limits.batch, MANY // len(keys)), 1)
+        if keys != self._last_asked:
+            self._last_asked, self._command = keys, self._pack(keys)
         self._asked = frozenset(keys)
         try:
-            reply = await self._reads.read("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count,
-                                           "BLOCK", BLOCK_MS, "NOACK", "STREAMS", *keys, *[">"] * len(keys))
+            reply = await self._reads.read(self._command)
         except BusRefused as error:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
@@ -79,6 +82,11 @@ class Reader:
         for key, entries in reply or ():
             if key in self._slots:
                 self._slots[key].fill(entries)
+
+    def _pack(self, keys: list[bytes]) -> bytes:
+        count = max(min(self._limits.batch, MANY // len(keys)), 1)
+        return pack("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count, "BLOCK", BLOCK_MS, "NOACK",
+                    "STREAMS", *keys, *[">"] * len(keys))
 
     def _wake(self, key: bytes) -> None:
         """A slot is free again: if the read under way does not ask for it, that read is cut short."""

@@ -37,9 +37,9 @@ class Tally:
     def count(self, outcomes: Sequence[Outcome], took_s: float = 0.0, duplicates: Mapping[str, int] = NONE) -> None:
         """The inputs of a batch that has been committed, the time that it took, and how many the inbox answered."""
         counted = Counter(map(_uid, filterfalse(_put_off, outcomes)))
-        self._done.update(counted)
         each_s = took_s / max(1, counted.total())
         for uid, count in counted.items():
+            self._done[uid] += count
             self._handler_s[uid] += each_s * count
         if duplicates:
             self._duplicates.update(duplicates)

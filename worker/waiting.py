@@ -7,6 +7,8 @@ from typing import Any
 
 async def wait(event: asyncio.Event, seconds: float | None) -> bool:
     """Whether the event came within the time; None is however long it takes."""
+    if seconds is None:
+        return await event.wait()
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

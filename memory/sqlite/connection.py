@@ -1,11 +1,11 @@
 """Opens a store file: from a template where it is new, migrated where it is old, refused where it is not ours."""
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import apsw
@@ -17,23 +17,36 @@ from memory.words import parts_of
 APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
 
 
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """SQLite's errors in our words: which may pass by themselves, and which not."""
-    try:
-        yield
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise StoreBusy(f"{path} is locked by another program; it is tried again") from error
-    except (apsw.FullError, apsw.IOError, apsw.NoMemError) as error:
-        raise StoreBusy(f"{path}: {error}; free some space, it is tried again") from error
-    except (NotADirectoryError, FileExistsError, PermissionError) as error:
-        raise StoreBroken(f"{path} cannot be made: {error}; its folder must be a folder that this user may write to") from error
-    except OSError as error:
-        raise StoreBusy(f"{path}: {error}; it is tried again") from error
-    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
-        raise StoreDamaged(f"{path} is damaged: {error}; {STEPS}") from error
-    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
-        raise StoreBroken(f"{path} cannot be used: {error}; move it away and restore a backup") from error
+# Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves, and which do not.
+WORDS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
+    ((apsw.BusyError, apsw.LockedError), StoreBusy, "{path} is locked by another program; it is tried again"),
+    ((apsw.FullError, apsw.IOError, apsw.NoMemError), StoreBusy, "{path}: {error}; free some space, it is tried again"),
+    ((NotADirectoryError, FileExistsError, PermissionError), StoreBroken,
+     "{path} cannot be made: {error}; its folder must be a folder that this user may write to"),
+    ((OSError,), StoreBusy, "{path}: {error}; it is tried again"),
+    ((apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError), StoreDamaged, f"{{path}} is damaged: {{error}}; {STEPS}"),
+    ((apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError), StoreBroken,
+     "{path} cannot be used: {error}; move it away and restore a backup"),
+)
+
+
+class translated:   # a context like contextlib's; entered for each batch, where one of a generator costs four times as much
+    """Such errors of what is done to the store at `path` are raised in these words."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        """Of the store, or a name for several."""
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Raises what an error means."""
+        for kinds, meant, words in WORDS if error is not None else ():
+            if isinstance(error, kinds):
+                raise meant(words.format(path=self._path, error=error)) from error
 
 
 def open_store_file(path: Path) -> apsw.Connection:

@@ -5,8 +5,9 @@ from bus.address import Address
 from bus.blocking import BlockingReads
 from bus.connection import Connection, connect
 from bus.embedded.launcher import EmbeddedServer
+from bus.resp import pack
 
-LONG_MS = 20_000
+READ = pack("XREAD", "BLOCK", 20_000, "STREAMS", "nothing", "$")
 
 
 async def make_reads(server: EmbeddedServer) -> tuple[BlockingReads, Connection, Connection]:
@@ -18,7 +19,7 @@ async def make_reads(server: EmbeddedServer) -> tuple[BlockingReads, Connection,
 def test_a_read_that_is_called_back_returns_nothing_at_once(server: EmbeddedServer) -> None:
     async def whole() -> object:
         reads, blocking, control = await make_reads(server)
-        reading = asyncio.create_task(reads.read("XREAD", "BLOCK", LONG_MS, "STREAMS", "nothing", "$"))
+        reading = asyncio.create_task(reads.read(READ))
         await asyncio.sleep(0.1)
         reads.call_back()
         found = await asyncio.wait_for(reading, 5)
@@ -33,7 +34,7 @@ def test_a_call_that_comes_before_its_read_is_repeated(server: EmbeddedServer) -
     async def whole() -> None:
         reads, blocking, control = await make_reads(server)
         for _ in range(200):   # the call is sent in the tick of the read, so that either may come first
-            reading = asyncio.create_task(reads.read("XREAD", "BLOCK", LONG_MS, "STREAMS", "nothing", "$"))
+            reading = asyncio.create_task(reads.read(READ))
             await asyncio.sleep(0)
             reads.call_back()
             await asyncio.wait_for(reading, 5)
@@ -48,7 +49,7 @@ def test_a_call_without_a_read_does_nothing(server: EmbeddedServer) -> None:
         reads, blocking, control = await make_reads(server)
         reads.call_back()
         await control.call("XADD", "something", "*", "a", "b")
-        found = await reads.read("XREAD", "BLOCK", LONG_MS, "STREAMS", "something", "0")
+        found = await reads.read(pack("XREAD", "BLOCK", 20_000, "STREAMS", "something", "0"))
         await blocking.close()
         await control.close()
         return found

@@ -1,7 +1,11 @@
 """Database threads: one after another, in a thread of their own, whatever the work does."""
 
 import asyncio
+import gc
 import threading
+import weakref
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,7 +56,52 @@ def test_a_failure_is_told_to_who_asked_and_the_thread_goes_on(tmp_path: Path) -
     assert asyncio.run(scenario()) == 7
 
 
-def test_work_that_nobody_awaits_any_more_is_finished(tmp_path: Path) -> None:
+def test_neither_what_failed_nor_what_came_of_work_is_kept(tmp_path: Path) -> None:
+    class Batch:
+        pass
+
+    seen: list[weakref.ref[Batch]] = []
+
+    def work(stores: OpenStores, fails: bool) -> Batch:
+        seen.append(weakref.ref(batch := Batch()))
+        if fails:
+            raise ValueError("told")
+        return batch
+
+    async def scenario() -> list[bool]:
+        thread = DatabaseThread("db", tmp_path, 2)
+        for fails in (True, False):
+            with suppress(ValueError):
+                await thread.run(partial(work, fails=fails))
+        await asyncio.sleep(0.01)   # for the thread is still leaving the last one
+        kept = [ref() is not None for ref in seen]
+        await thread.close()
+        return kept
+
+    gc.disable()   # which would find in the end what keeps itself
+    try:
+        assert asyncio.run(scenario()) == [False, False]
+    finally:
+        gc.enable()
+
+
+def test_work_that_nobody_awaits_any_more_is_left_out(tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
+        thread, done, go_on = DatabaseThread("db", tmp_path, 2), list[str](), threading.Event()
+        first = asyncio.create_task(thread.run(lambda stores: go_on.wait(60)))
+        second = asyncio.create_task(thread.run(lambda stores: done.append("second")))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        await first
+        await thread.close()
+        return done
+
+    assert asyncio.run(scenario()) == []
+
+
+def test_work_that_has_begun_is_finished_though_nobody_awaits_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         thread, begun, go_on = DatabaseThread("db", tmp_path, 2), asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
