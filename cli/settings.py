@@ -57,10 +57,20 @@ def _bus_url(url: str) -> str:
 
 
 def _endpoint_url(url: str) -> str:
-    parts = urlsplit(url)
-    if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query):
+    if url and not _is_endpoint(url):
         raise ValueError("must be empty, or what stands before /embeddings, like https://api.example.com/v1, without a key")
     return url
+
+
+def _is_endpoint(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port   # which raises where it is none
+    except ValueError:
+        return False
+    told = url.isascii() and url.isprintable() and " " not in url
+    return (told and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and parts.username is None
+            and not parts.query and not parts.fragment)
 
 
 def _reference(reference: str) -> str:

@@ -1,5 +1,6 @@
 """Any server that speaks OpenAI's `/v1/embeddings`: texts leave the machine, if the server is another one."""
 import hashlib
+import re
 from collections.abc import Sequence
 from contextlib import closing
 from http.client import HTTPException, HTTPResponse
@@ -21,6 +22,13 @@ MOST_CHARACTERS = 8000      # of a text, so that it has no more tokens than the 
 MOST_BYTES = 32 << 20       # of an answer
 LATER = {408, 409, 425, 429}
 REFUSED_TEXT = {400, 413, 422}
+NO_NUMBER = re.compile(rb"-?\b(?:NaN|Infinity)\b")
+PROBE = ["."]               # a text that any model has a vector of
+MOST_REASON = 100           # characters of a server's reason that are told
+
+
+class _NotFinite(ValueError):
+    """A vector with what is no number."""
 
 
 class Endpoint:
@@ -35,7 +43,7 @@ class Endpoint:
         if self._url.scheme not in ("http", "https") or not self._url.hostname or not options.name:
             raise EmbeddingFault("the embedder `endpoint` needs `embedding.url`, like https://api.example.com/v1, and "
                                  "`embedding.name`, by which the server knows the model")
-        dimension = self._ask(["."]).shape[1]
+        dimension = self._ask(PROBE).shape[1]
         self.fingerprint = Fingerprint(options.name, dimension, hashlib.sha256(options.name.encode()).hexdigest())
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -56,7 +64,12 @@ class Endpoint:
         if status != 200:
             raise EmbeddingFault(f"{self._url.hostname} answers {status} {reason}: look at `embedding.url`, `name` and `key`")
         try:
-            return unit_rows(_vectors(orjson.loads(answer), len(texts)))
+            return unit_rows(_vectors(_read_json(answer), len(texts)))
+        except _NotFinite as error:
+            if texts != PROBE:
+                self._ask(PROBE)   # raises where the model makes nothing of any text
+                raise TextRefused(f"{self._url.hostname} gives no numbers for some of these texts") from error
+            raise EmbeddingFault(f"{self._url.hostname} gives no numbers for a text") from error
         except (ValueError, TypeError, LookupError) as error:
             raise EmbeddingFault(f"{self._url.hostname} does not answer as /v1/embeddings does: {error!r}"[:300]) from error
 
@@ -69,6 +82,8 @@ class Endpoint:
                 return _read(connection.getresponse())
         except (OSError, HTTPException) as error:
             raise EmbeddingLater(f"{self._url.hostname} does not answer: {type(error).__name__}") from error
+        except ValueError as error:
+            raise EmbeddingFault(f"`embedding.url` is no address: {error}"[:300]) from error
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
@@ -85,7 +100,16 @@ def _read(response: HTTPResponse) -> tuple[int, str, bytes]:
     answer = response.read(MOST_BYTES + 1)
     if len(answer) > MOST_BYTES:
         raise EmbeddingFault(f"the answer of the embedder has more than {MOST_BYTES} bytes")
-    return response.status, response.reason, answer
+    reason = "".join(filter(str.isprintable, response.reason[:MOST_REASON]))   # it is told in logs and on terminals
+    return response.status, reason, answer
+
+
+def _read_json(answer: bytes) -> Any:
+    """Python's own json writes NaN and Infinity, which are no JSON: then as null. Raises ValueError."""
+    try:
+        return orjson.loads(answer)
+    except ValueError:
+        return orjson.loads(NO_NUMBER.sub(b"null", answer))
 
 
 def _vectors(answer: Any, count: int) -> NDArray[np.float32]:
@@ -93,12 +117,14 @@ def _vectors(answer: Any, count: int) -> NDArray[np.float32]:
     rows = {int(one["index"]): one["embedding"] for one in answer["data"]}
     if sorted(rows) != list(range(count)) or len({len(row) for row in rows.values()}) != 1 or not rows[0]:
         raise ValueError("not a vector for each text")
+    if not all(isinstance(row, list) for row in rows.values()):
+        raise TypeError("a vector is no array of numbers")
     flat = np.fromiter(chain.from_iterable(rows[at] for at in range(count)), np.float64)
-    with np.errstate(over="ignore"):
-        matrix: NDArray[np.float32] = flat.reshape(count, -1).astype(np.float32)
+    matrix = flat.reshape(count, -1)
     if not np.isfinite(matrix).all():
-        raise ValueError("not finite")
-    return matrix
+        raise _NotFinite
+    largest = np.abs(matrix).max(axis=1, keepdims=True)   # by which they are divided, as float32 has less room
+    return (matrix / np.where(largest > 0, largest, 1)).astype(np.float32)
 
 
 def load(options: EmbeddingOptions) -> Endpoint:

@@ -125,6 +125,9 @@ def test_a_bus_url_that_is_none_is_refused_without_repeating_it(config: Path, ur
         ("key: sk-secret", "embedding.key: must be empty, env:NAME or file:PATH"),
         ("url: 'https://secret@host/v1'", "embedding.url: must be empty, or what stands before /embeddings"),
         ("url: 'ftp://secret'", "embedding.url: must be empty, or what stands before /embeddings"),
+        ("url: 'https://secret:99999/v1'", "embedding.url: must be empty, or what stands before /embeddings"),
+        ("url: 'https://secret/v 1'", "embedding.url: must be empty, or what stands before /embeddings"),
+        ("url: 'https://[secret/v1'", "embedding.url: must be empty, or what stands before /embeddings"),
     ],
 )
 def test_a_key_in_the_settings_is_refused_without_repeating_it(config: Path, written: str, rule: str) -> None:

@@ -26,8 +26,11 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.asked: list[list[str]] = []         # the texts of each request that was well made
         self.instead: list[tuple[int, bytes]] = []   # (status, body) for the next requests, in place of what is right
         self.refused = ""                        # a text with this in it is refused with 400
+        self.poison = ""                         # at a text with this in it the server fails, with 500
         self.letters = LETTERS                   # as many dimensions
+        self.reason = ""                         # where there is one, all answers are 503 with it
         self.delay_s = 0.0
+        self.pause_s = 0.0                       # after each byte of an answer
         self.open = threading.Event()            # while it is not set, all requests wait
         self.open.set()
 
@@ -55,11 +58,14 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.server.delay_s)
         self.server.open.wait(PATIENCE_S)
-        status, body = self._answer(wanted)
-        self.send_response(status)
+        status, body = self._answer(wanted) if not self.server.reason else (503, b"")
+        self.send_response(status, self.server.reason or None)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        pieces = [body[at:at + 1] for at in range(len(body))] if self.server.pause_s else [body]
+        for piece in pieces:
+            self.wfile.write(piece)
+            time.sleep(self.server.pause_s)
 
     def _answer(self, wanted: dict[str, Any]) -> tuple[int, bytes]:
         if self.path != "/v1/embeddings" or wanted["model"] != "letters":
@@ -71,6 +77,8 @@ class _Handler(BaseHTTPRequestHandler):
         texts: list[str] = wanted["input"]
         if "" in texts or (self.server.refused and any(self.server.refused in text for text in texts)):
             return 400, b"{}"
+        if self.server.poison and any(self.server.poison in text for text in texts):
+            return 500, b"{}"
         self.server.asked.append(texts)
         data = [{"object": "embedding", "index": at, "embedding": self.server.vector(text)} for at, text in enumerate(texts)]
         return 200, json.dumps({"object": "list", "data": data[::-1], "model": "letters"}).encode()

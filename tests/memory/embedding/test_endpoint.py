@@ -1,8 +1,10 @@
 """An OpenAI-compatible endpoint: what may pass by itself, what may not, and what never leaves."""
 import socket
+import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 
 from memory.embedding.embedder import EmbeddingOptions
@@ -70,6 +72,10 @@ def test_a_server_that_cannot_now_may_be_asked_again(server: EmbeddingServer, st
         (200, b'{"data": [{"index": 0, "embedding": ["x"]}]}', EmbeddingFault),
         (200, b'{"data": [{"index": 0, "embedding": [1e300]}]}', EmbeddingFault),
         (200, b'{"data": [{"index": 1, "embedding": [1.0]}]}', EmbeddingFault),
+        (200, b'{"data": [{"index": 0, "embedding": "11111111111111111111111111"}]}', EmbeddingFault),   # as base64 may be
+        (200, b'{"data": [{"index": 0, "embedding": [null]}]}', TextRefused),   # and of any other text it gives one
+        (200, b'{"data": [{"index": 0, "embedding": [NaN]}]}', TextRefused),    # as Python's json writes it
+        (200, b'{"data": [{"index": 0, "embedding": [-Infinity]}]}', TextRefused),
         (200, b'{"data": [{"index": 0, "embedding": [1.0]}]}', EmbeddingFault),   # another dimension than before
     ],
 )
@@ -82,6 +88,35 @@ def test_what_does_not_pass_by_itself_is_no_reason_to_wait(
         embedder.embed(["tea"])
 
     assert type(raised.value) is kind
+
+
+def test_a_server_that_gives_no_number_for_any_text_is_at_fault(server: EmbeddingServer) -> None:
+    embedder = endpoint(server.url)
+    server.instead = [(200, b'{"data": [{"index": 0, "embedding": [null]}]}')] * 2
+
+    with pytest.raises(EmbeddingFault, match="no numbers for a text") as raised:
+        embedder.embed(["tea"])
+
+    assert type(raised.value) is EmbeddingFault
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-42, 1e38, 1e300])
+def test_vectors_of_any_length_come_to_unit_length(server: EmbeddingServer, size: float) -> None:
+    embedder = endpoint(server.url)
+    server.instead = [(200, orjson.dumps({"data": [{"index": 0, "embedding": [3 * size, 4 * size] + [0] * 24}]}))]
+
+    assert embedder.embed(["tea"])[0, :3] == pytest.approx([0.6, 0.8, 0])
+
+
+def test_of_a_servers_reason_a_line_is_told(server: EmbeddingServer) -> None:
+    embedder = endpoint(server.url)
+    server.reason = "\x1b[31mno " + "o" * 10_000
+
+    with pytest.raises(EmbeddingLater) as raised:
+        embedder.embed(["tea"])
+
+    assert "503 [31mno ooo" in str(raised.value)
+    assert len(str(raised.value)) < 200
 
 
 def test_a_wrong_key_is_told_without_the_key(server: EmbeddingServer) -> None:
@@ -146,9 +181,26 @@ def test_a_server_that_hangs_is_given_up(server: EmbeddingServer) -> None:
         endpoint(server.url, timeout_s=0.2)
 
 
+def test_an_answer_that_comes_byte_by_byte_is_given_up(server: EmbeddingServer) -> None:
+    embedder = endpoint(server.url, timeout_s=0.5)
+    server.pause_s = 0.1   # for each byte, of some thousand
+    began = time.monotonic()
+
+    with pytest.raises(EmbeddingLater, match="does not answer: TimeoutError"):
+        embedder.embed(["tea"] * 10)
+
+    assert time.monotonic() - began < 5
+
+
 def test_a_server_without_tls_is_no_https(server: EmbeddingServer) -> None:
     with pytest.raises(EmbeddingLater, match="no secure connection"):
         endpoint(urlsplit(server.url)._replace(scheme="https").geturl(), timeout_s=5)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999/v1", "http://127.0.0.1:x/v1"])
+def test_an_address_that_is_none_is_a_fault(url: str) -> None:
+    with pytest.raises(EmbeddingFault, match=r"`embedding\.url` is no address"):
+        endpoint(url)
 
 
 @pytest.mark.parametrize(("url", "name"), [("", "letters"), ("ftp://x/v1", "letters"), ("http://x/v1", "")])
