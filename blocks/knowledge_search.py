@@ -78,7 +78,7 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
     try:
         found = search_knowledge(call.tx, wanted, context) if call.text.strip() else Knowledge((), False, "")
     except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
-        raise Transient(str(awaited), awaited.after_s) from awaited
+        raise Transient(str(awaited), awaited.after_s, counts=False) from awaited
     if args.template is None:
         return within_message(call, call.reply_json(found))
     return within_message(call, call.reply(args.template.render(map(_as_record, found.results))))

@@ -66,4 +66,4 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
             return args.answer(call, *search_explained(call.tx, wanted))
         return args.answer(call, search(call.tx, wanted))
     except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
-        raise Transient(str(awaited), awaited.after_s) from awaited
+        raise Transient(str(awaited), awaited.after_s, counts=False) from awaited

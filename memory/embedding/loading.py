@@ -1,5 +1,7 @@
 """The configured embedder, which is loaded when it is wanted for the first time."""
 import importlib
+import time
+from collections.abc import Callable
 from threading import Lock
 from typing import cast
 
@@ -7,18 +9,20 @@ from memory.embedding.embedder import Embedder, EmbeddingOptions, Model
 from memory.errors import EmbeddingFault, EmbeddingLater
 
 NO_EMBEDDER = "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local"
+AGAIN_S = 30.0   # after which a server that refused is asked again: it may be another by now, and so may the key
 BUILT_IN: dict[str, Model] = {"all-MiniLM-L6-v2-int8": "local", "wordllama-l2-supercat": "wordllama"}   # by their names
 
 
 class LazyEmbedder:
     """One for a process. May be asked by several threads at once: the others wait until the first has loaded it."""
 
-    def __init__(self, options: EmbeddingOptions) -> None:
-        """Loads nothing."""
-        self._options = options
+    def __init__(self, options: EmbeddingOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        """Loads nothing. `clock` gives seconds."""
+        self._options, self._clock = options, clock
         self._loading = Lock()
         self._loaded: Embedder | None = None
         self._fault: EmbeddingFault | None = None
+        self._faulted_at = 0.0   # by the clock
         self._former: dict[str, Embedder] = {}
 
     @property
@@ -37,15 +41,18 @@ class LazyEmbedder:
         return str(self._fault or "")
 
     def get(self) -> Embedder:
-        """The embedder. Raises EmbeddingFault; what cannot be mended without a restart is tried once."""
+        """The embedder. Raises EmbeddingFault; what cannot be mended without a restart is tried once, a server now and then."""
         if self._loaded is not None:
             return self._loaded
         with self._loading:
-            if self._fault is not None:
+            if self._fault is not None and not self._may_have_passed():
                 raise EmbeddingFault(str(self._fault)) from self._fault
             if self._loaded is None:
-                self._loaded = self._load()
+                self._loaded, self._fault = self._load(), None
             return self._loaded
+
+    def _may_have_passed(self) -> bool:
+        return self._options.model == "endpoint" and self._clock() > self._faulted_at + AGAIN_S
 
     def ready(self, fingerprint: str) -> Embedder | None:
         """The embedder of vectors with that fingerprint, if it is loaded."""
@@ -72,7 +79,7 @@ class LazyEmbedder:
         except EmbeddingLater:
             raise
         except EmbeddingFault as fault:
-            self._fault = fault
+            self._fault, self._faulted_at = fault, self._clock()
             raise
 
 

@@ -1,7 +1,7 @@
 """Vectors of what is asked: made at once where the embedder is here, and awaited where it is elsewhere."""
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 KEPT = 1024             # vectors of questions that were asked lately
 MOST_AWAITED = 256
 THREADS = 2
-FIRST_S = 0.02          # after which an awaited vector is asked for again; then after as long as it is awaited already
+FIRST_S = 0.02          # after which an awaited vector is asked for again; then after as long as it is awaited already,
+LONGEST_S = 2.0         # but for this at most: the answer must still be kept then
+MOST_S = 5.0            # that a vector is awaited: who asked has other things to go by, and somebody waits for that
 ANSWER_S = 10.0         # for which what was awaited is kept for those who come back, a fault too
+SILENT = f"no vector of the question within {MOST_S:g} s"
 
 
 Key = tuple[str, str]   # text, fingerprint
@@ -49,12 +52,14 @@ class Questions:
         self.embedder, self._clock, self._lock = embedder, clock, Lock()
         self._kept: OrderedDict[Key, Question] = OrderedDict()
         self._awaited: dict[Key, _Awaited] = {}
+        self._again_at = 0.0   # by the clock: since one was awaited in vain, one question at a time is asked; 0: all are
         self._executor = ThreadPoolExecutor(THREADS, "questions")
 
     def ask(self, text: str, fingerprint: str) -> Question:
         """The vector of a question, by the embedder of the vectors that it is to be compared with. 5 ms with the built-in one.
 
-        Raises VectorAwaited where it is made elsewhere, or the embedder is loaded: ask again when it says; and EmbeddingFault.
+        Raises VectorAwaited where it is made elsewhere, or the embedder is loaded: ask again when it says; and EmbeddingFault,
+        also where it was awaited for `MOST_S`, or another question was in vain a moment ago.
         """
         key = text, fingerprint
         with self._lock:
@@ -62,11 +67,10 @@ class Questions:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         embedder = self.embedder.ready(fingerprint)
-        found = self._await(key) if embedder is None or embedder.waits else _asked(embedder, text)
-        with self._lock:
-            self._kept[key] = found
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        if embedder is None or embedder.waits:
+            return self._await(key)
+        found = _asked(embedder, text)
+        self._keep({key: found})
         return found
 
     def known(self, text: str, fingerprint: str) -> Question | None:
@@ -88,40 +92,61 @@ class Questions:
         if not missing:
             return
         vectors = embedder.embed(missing)
-        with self._lock:
-            for text, vector in zip(missing, vectors, strict=True):
-                self._kept[text, fingerprint] = Question(vector, embedder)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        self._keep({(text, fingerprint): Question(vector, embedder) for text, vector in zip(missing, vectors, strict=True)})
 
     def close(self) -> None:
         """Nothing is asked any more."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
+    def _keep(self, found: Mapping[Key, Question]) -> None:
+        with self._lock:
+            self._kept.update(found)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+
     def _await(self, key: Key) -> Question:
         with self._lock:
             now = self._clock()
             self._forget(now)
-            awaited = self._awaited.get(key)
-            if awaited is None:
-                if len(self._awaited) >= MOST_AWAITED:
-                    raise EmbeddingLater(f"{MOST_AWAITED} questions wait for their vectors already")
-                awaited = self._awaited[key] = _Awaited(self._executor.submit(self._make, *key), now)
-        if not awaited.future.done():
-            raise VectorAwaited(max(FIRST_S, now - awaited.since))
+            awaited = self._awaited.get(key) or self._begin(key, now)
+            if not awaited.future.done():
+                raise self._not_yet(now, now - awaited.since)
         answer = awaited.future.result().answer
         if isinstance(answer, EmbeddingFault):
             raise answer
         return answer
+
+    def _begin(self, key: Key, now: float) -> _Awaited:
+        """One more that is awaited."""
+        if len(self._awaited) >= MOST_AWAITED:
+            raise EmbeddingLater(f"{MOST_AWAITED} questions wait for their vectors already")
+        if now < self._again_at:
+            raise EmbeddingLater(SILENT)
+        if self._again_at:   # this one looks whether it has passed
+            self._again_at = now + ANSWER_S
+        awaited = self._awaited[key] = _Awaited(self._executor.submit(self._make, *key, now), now)
+        return awaited
+
+    def _not_yet(self, now: float, waited_s: float) -> VectorAwaited | EmbeddingLater:
+        """What is told where the vector is not there."""
+        if waited_s < MOST_S:
+            return VectorAwaited(min(max(FIRST_S, waited_s), LONGEST_S))
+        self._again_at = self._again_at or now + ANSWER_S
+        return EmbeddingLater(SILENT)
 
     def _forget(self, now: float) -> None:
         """What was answered a while ago: a fault may have passed."""
         self._awaited = {key: awaited for key, awaited in self._awaited.items()
                          if not awaited.future.done() or awaited.future.result().at > now - ANSWER_S}
 
-    def _make(self, text: str, fingerprint: str) -> _Answer:
+    def _make(self, text: str, fingerprint: str, since: float) -> _Answer:
         try:
-            return _Answer(_asked(self.embedder.of(fingerprint), text), self._clock())
+            if self._clock() > since + MOST_S:   # nobody waits any more
+                raise EmbeddingLater(SILENT)
+            found = _asked(self.embedder.of(fingerprint), text)
+            self._keep({(text, fingerprint): found})
+            self._again_at = 0.0
+            return _Answer(found, self._clock())
         except EmbeddingFault as fault:
             return _Answer(fault, self._clock())
 

@@ -7,8 +7,8 @@ import pytest
 
 from memory.embedding.embedder import EmbeddingOptions
 from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Questions
-from memory.errors import EmbeddingFault, Refused, VectorAwaited
+from memory.embedding.questions import ANSWER_S, MOST_S, Questions
+from memory.errors import EmbeddingFault, EmbeddingLater, Refused, VectorAwaited
 from memory.memory_id import path_of
 from memory.operations.records_delete import DeleteInput, delete
 from memory.operations.records_search import Mode, SearchInput, search, search_explained
@@ -225,8 +225,12 @@ def settled(ask: Callable[[], list[str]]) -> list[str]:
     return wait_for(look, "the question has its vector", 20)[0]
 
 
+def letters_at(server: EmbeddingServer) -> EmbeddingOptions:
+    return EmbeddingOptions("endpoint", 1, server.url, "letters", lambda: KEY, private=True, timeout_s=5)
+
+
 def letters(server: EmbeddingServer) -> LazyEmbedder:
-    return LazyEmbedder(EmbeddingOptions("endpoint", 1, server.url, "letters", lambda: KEY, private=True, timeout_s=5))
+    return LazyEmbedder(letters_at(server))
 
 
 def test_a_question_to_an_endpoint_is_awaited_outside_of_the_transaction(tmp_path: Path) -> None:
@@ -285,3 +289,58 @@ def test_a_fault_is_the_answer_for_a_while_and_then_it_is_tried_again() -> None:
         assert isinstance(first, EmbeddingFault) and first is second
         assert not isinstance(third, EmbeddingFault)
         questions.close()
+
+
+def test_a_server_that_hangs_is_waited_for_by_one_question_at_a_time() -> None:
+    now = [100.0]
+    with embedding_server() as server:
+        lazy = letters(server)
+        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
+        server.open.clear()
+        with pytest.raises(VectorAwaited):
+            questions.ask("aa", fingerprint)
+
+        now[0] += MOST_S
+        for text in ("aa", "bb"):   # the first was awaited in vain, and the second is not
+            with pytest.raises(EmbeddingLater, match="no vector of the question within 5 s"):
+                questions.ask(text, fingerprint)
+        now[0] += ANSWER_S
+        with pytest.raises(VectorAwaited):
+            questions.ask("cc", fingerprint)
+        with pytest.raises(EmbeddingLater):
+            questions.ask("dd", fingerprint)
+        server.open.set()
+
+        assert settled(lambda: [questions.ask("cc", fingerprint)])
+        assert settled(lambda: [questions.ask("dd", fingerprint)])
+        questions.close()
+
+
+def test_an_awaited_vector_is_kept_for_who_comes_late() -> None:
+    now = [100.0]
+    with embedding_server() as server:
+        lazy = letters(server)
+        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
+        with pytest.raises(VectorAwaited):
+            questions.ask("aa", fingerprint)
+        wait_for(lambda: server.asked.count(["aa"]), "it is asked")
+
+        now[0] += 1000
+
+        assert settled(lambda: [questions.ask("aa", fingerprint)])
+        assert server.asked.count(["aa"]) == 1
+        questions.close()
+
+
+def test_a_server_that_refused_at_first_is_asked_again_after_a_while() -> None:
+    now = [100.0]
+    with embedding_server() as server:
+        lazy = LazyEmbedder(letters_at(server), lambda: now[0])
+        server.instead = [(404, b"")]   # as of a model that is not pulled yet
+
+        for _ in range(2):
+            with pytest.raises(EmbeddingFault, match="404"):
+                lazy.get()
+        now[0] += 60
+
+        assert (lazy.get().fingerprint.name, lazy.fault) == ("letters", "")

@@ -137,6 +137,22 @@ def answer_to(house: House, uid: str, ident: str) -> Any:
     return orjson.loads(said[-1].text) if said else None
 
 
+def test_a_question_to_an_endpoint_that_hangs_is_answered_by_the_words() -> None:
+    uid = make_uid()
+    with embedding_server() as server, House() as house:
+        house.start_worker(bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding=options(server))
+        house.client.answer(uid, "/write tea is hot")
+        await_vectors(house, uid, 1)
+        server.open.clear()
+
+        questions = [house.client.enter(uid, f"/mean {word} tea") for word in ("green", "black", "white", "cold")]
+        answers = [wait_for(lambda: answer_to(house, uid, one), "the answer") for one in questions]   # noqa: B023
+
+        assert [contents(answer) for answer in answers] == [["tea is hot"]] * 4
+        assert house.dead_letters(uid) == []
+        server.open.set()
+
+
 def test_without_an_endpoint_a_question_is_answered_with_the_reason() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
