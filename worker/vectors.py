@@ -10,6 +10,7 @@ from memory.embedding.embedder import Embedder
 from memory.embedding.loading import other_model
 from memory.errors import EmbeddingFault, EmbeddingLater, MemoryFault, StoreBroken, StoreBusy, StoreFenced
 from memory.sqlite.store import Store
+from memory.sqlite.vectors import Made
 from memory.threads import DatabaseThread
 from memory.vectoring import NOTHING, Task, keep, look, make, next_task, remake
 from pipelines.plan import Plan
@@ -22,6 +23,9 @@ GATHER_S = 0.25                         # for what is written meanwhile: fewer c
 FEWEST, MOST = 8, 512                   # texts at once
 GOAL_S = 0.3                            # which they should take
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0   # before a fault is tried again
+FEWER = 8                               # times as few texts, after a fault
+TRIES = 5                               # of one text alone that a server fails at while it does others
+PROBE = "."
 
 
 class VectorMaker:
@@ -38,6 +42,7 @@ class VectorMaker:
         self._token = ""                       # of the wish for it
         self._backlogs: dict[str, int] = {}    # of the stores that have vectors
         self._together, self._pause_s = FEWEST, FIRST_PAUSE_S
+        self._failed = ("", 0, 0)   # store, row and tries of the text that failed alone
         self._others = ""   # that a store's vectors are of another embedder
         self.fault = ""     # why none are made
 
@@ -123,12 +128,28 @@ class VectorMaker:
         if task.one is None:
             return
         began = time.monotonic()
-        made = await self._embedding.run(partial(make, embedder, task.texts))
+        try:
+            made = await self._embedding.run(partial(make, embedder, task.texts))
+        except EmbeddingLater as fault:
+            self._together = max(1, len(task.texts) // FEWER)
+            if len(task.texts) > 1 or not await self._is_to_blame(name, task.texts[0][0], embedder):
+                raise
+            made = [Made(*task.texts[0], b"")]
+            log.warning("text_without_vector", extra={"store": name, "reason": str(fault)})
         took_s = time.monotonic() - began
         self._together = max(FEWEST, min(MOST, int(len(made) * min(2.0, GOAL_S / max(took_s, 1e-3)))))
         self._shared.checkpoint("vectors made")
         await self._in_store(name, partial(keep, one=task.one, made=made))
         self._shared.checkpoint("vectors kept")
+
+    async def _is_to_blame(self, name: str, row: int, embedder: Embedder) -> bool:
+        """Whether a text that failed alone is to be left without a vector, so that it holds up no other: again and again it
+        failed while others do not. Raises EmbeddingLater where these do, too.
+        """
+        await self._embedding.run(partial(embedder.embed, [PROBE]))
+        tries = self._failed[2] + 1 if self._failed[:2] == (name, row) else 1
+        self._failed, self._pause_s = (name, row, tries), FIRST_PAUSE_S
+        return tries >= TRIES
 
     async def _in_store(self, name: str, work: Callable[[Store], Result]) -> Result:
         return await self._thread.run(partial(with_store, name=name, work=work))

@@ -192,6 +192,20 @@ def test_a_fault_of_the_embedder_is_told_and_passes() -> None:
         await_told(house, uid, lambda told: not told["vectors_fault"], "it has passed")
 
 
+def test_a_text_that_the_server_fails_at_holds_up_no_other_for_ever() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        server.poison = "poison"
+
+        house.client.enter_together(uid, [f"/write {text}" for text in ("aaa", "poison", "bbb", "ccc")])
+
+        await_vectors(house, uid, 4)   # one of them empty
+        await_told(house, uid, lambda told: not told["vectors_fault"] and not told["vectors_todo"], "nothing is left")
+        empty = house.rows(uid, "SELECT content FROM records JOIN vectors_0 USING (row) WHERE length(vector) = 0")
+        assert empty == [("poison",)]
+        assert "text_without_vector" in house.workers[0].said
+
+
 @pytest.mark.parametrize("step", ["vectors made", "vectors kept"])
 def test_a_worker_killed_while_it_embeds_leaves_nothing_behind(step: str) -> None:
     uid = make_uid()
