@@ -52,7 +52,12 @@ def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> Task
         with store.transaction():
             vectors.clear_some(CLEARED)
         return Task(None, [])
-    for one in vectors.sets():
+    sets = vectors.sets()
+    if sets and sets[0].fingerprint == name != sets[-1].fingerprint:   # another embedder was to come, and does not any more
+        with store.transaction():
+            vectors.serve(sets[0])
+        return Task(None, [])
+    for one in sets:
         if one.fingerprint != name:
             continue
         if texts := vectors.outstanding(one, most):

@@ -14,7 +14,7 @@ from memory.embedding.loading import other_model
 from memory.errors import EmbeddingFault, TextRefused
 from memory.operations.records_delete import DeleteInput, delete
 from memory.sqlite.store import Store
-from memory.vectoring import keep, look, make, next_task, remake
+from memory.vectoring import Look, keep, look, make, next_task, remake
 from tests.memory.builders import append_to, fresh_store, make_store, write_all
 
 
@@ -227,6 +227,21 @@ def test_making_them_anew_may_be_begun_again_by_yet_another_embedder(store: Stor
     assert lengths_found(store) == lengths_wanted(store)
 
 
+def test_an_embedder_that_is_brought_back_finds_nothing_left_to_do(store: Store) -> None:
+    write_all(store, *"abcdefgh")
+    embed_all(store)
+    other = Lengths("others")
+    remake(store, other)
+    task = next_task(store, other, True, 3)
+    assert task is not None and task.one is not None
+    keep(store, task.one, make(other, task.texts))
+
+    embed_all(store, LENGTHS)
+
+    assert look(store, True) == Look(False, 0, str(LENGTHS.fingerprint))
+    assert lengths_found(store) == lengths_wanted(store)
+
+
 def test_without_vectors_there_is_nothing_to_make_anew(store: Store) -> None:
     write_all(store, "tea")
 
@@ -246,8 +261,10 @@ class VectorsInStep(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         embed_all(self.store, self.embedder)
-        if self.store.vectors.sets():
+        if (serving := self.store.vectors.serving()) is not None:
+            embed_all(self.store, Lengths(serving.fingerprint.partition("/")[0]))   # it may be one that was set back
             assert lengths_found(self.store) == lengths_wanted(self.store)
+            assert not look(self.store, True).todo
         self._fresh.__exit__(None, None, None)
 
     @contextmanager
@@ -289,6 +306,10 @@ class VectorsInStep(RuleBasedStateMachine):
     def make_anew(self, name: str) -> None:
         self.embedder, self.pending = Lengths(name), None
         remake(self.store, self.embedder)
+
+    @rule(name=st.sampled_from(["lengths", "second"]))
+    def set_another(self, name: str) -> None:
+        self.embedder, self.pending = Lengths(name), None
 
     @rule()
     def forget_what_is_in_memory(self) -> None:
