@@ -35,6 +35,14 @@ with open_store(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.parametrize("actor", [None, 5, b"me", "a\x00b", "\ud800", "x" * 257])
+def test_an_actor_that_is_no_name_is_refused_before_anything_is_made(tmp_path: Path, actor: object) -> None:
+    with pytest.raises(Refused, match="`actor` must be a text"), open_store(tmp_path / "notes.db", actor):  # type: ignore[arg-type]
+        pass
+
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_life_of_a_record(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "notes.db"
     with open_store(file) as store:
