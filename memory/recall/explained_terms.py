@@ -3,8 +3,8 @@ from collections.abc import Sequence
 
 from memory.explanation import TermTold
 from memory.recall.nearest import nearest
+from memory.recall.scene import Scene
 from memory.recall.terms import Term
-from memory.sqlite.vocabulary import Vocabulary
 from memory.words import tokens
 
 MOST_SUGGESTED = 8    # unknown words of a query; a suggestion takes 10 ms
@@ -12,20 +12,20 @@ MOST_SPELLINGS = 16   # of a term that are told
 
 
 def terms_told(terms: Sequence[Term], states: Sequence[str], stop_words: Sequence[str],
-               vocabulary: Vocabulary) -> tuple[TermTold, ...]:
+               scene: Scene) -> tuple[TermTold, ...]:
     """`states` are those of the terms, side by side."""
     told, suggested = [], 0
     for term, state in zip(terms, states, strict=True):
         suggestion = None
         if state == "unknown" and suggested < MOST_SUGGESTED:
             suggested += 1
-            suggestion = _suggestion(term.text, vocabulary)
+            suggestion = _suggestion(term.text, scene)
         told.append(TermTold(term.text, state, term.records, term.spellings[:MOST_SPELLINGS],  # type: ignore[arg-type]
                              suggestion))
     return (*told, *(TermTold(word, "stop word", 0, (), None) for word in stop_words))
 
 
-def _suggestion(text: str, vocabulary: Vocabulary) -> str | None:
+def _suggestion(text: str, scene: Scene) -> str | None:
     """For a single word; phrases and the like are none of them."""
     words = tokens(text)
-    return nearest(words[0], vocabulary) if len(words) == 1 and not text.endswith("*") else None
+    return nearest(words[0], scene.vocabulary, scene.expired) if len(words) == 1 and not text.endswith("*") else None

@@ -53,7 +53,7 @@ def _terms(text: TextFound | None, query: Query, language: str, scene: Scene) ->
     names = scene.layout.names.words_of(text.named)
     states = [wanted.get(id(term), "not looked for" if term.records else "speaker" if term.text in names else "unknown")
               for term in text.asked]
-    return terms_told(text.asked, states, stop_words_of(query, language), scene.vocabulary)
+    return terms_told(text.asked, states, stop_words_of(query, language), scene)
 
 
 def _hits(ranked: Ranked, found: Sequence[Record], text: TextFound | None, vector: VectorFound | None) -> list[HitTold]:

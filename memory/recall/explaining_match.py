@@ -34,7 +34,7 @@ def explained_match(scene: Scene, run: AsRun, query: Query, conditions: Conditio
                     found: Sequence[Record]) -> Explanation:
     """`found` is what FTS5 found for `run.match`, best first; for "" what the filters alone let pass."""
     asked = terms_of(query, scene, Stems(AS_THEY_ARE), AS_THEY_ARE)
-    terms = terms_told(asked, ["wanted" if term.records else "unknown" for term in asked], (), scene.vocabulary)
+    terms = terms_told(asked, ["wanted" if term.records else "unknown" for term in asked], (), scene)
     notes = (MORE,) if len(found) > MOST_EXPLAINED else ()
     nothing = None if found else _why_nothing(scene, query, terms)
     hits = _hits(scene.vocabulary, run.match, terms, found[:MOST_EXPLAINED])

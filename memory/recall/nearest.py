@@ -2,26 +2,44 @@
 
 Bounded whatever the store holds: some hundred words are asked for by name, and at most 4,096 that begin alike are compared.
 """
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from memory.sqlite.vocabulary import Vocabulary
+import numpy as np
+
+from memory.recall.terms import MOST_COUNTED
+from memory.sqlite.vocabulary import Rows, Vocabulary
 from memory.words import in_letters
 
 SHORTEST, LONGEST = 3, 32   # characters of a word that is worth a suggestion
 FOR_TWO = 5                 # from so many characters on, two edits are a slip as well
 MOST_ALIKE = 4096           # words that begin like it and are compared
 NEIGHBOURHOOD = 64          # code points of a script around a letter
+MOST_LOOKED = 16            # words that may be in expired records alone, of which the records are looked at
 
 
-def nearest(word: str, vocabulary: Vocabulary) -> str | None:
-    """The one with the fewest edits (a letter more, less, another, or two swapped), of these the one most records hold."""
+def nearest(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
+    """The one with the fewest edits (a letter more, less, another, or two swapped), of these the one most records hold. What
+    only records hold that have expired, nothing tells of.
+    """
     if not SHORTEST <= len(word) <= LONGEST or in_letters(word):
         return None
     near = vocabulary.among(set(_one_edit(word)) - {word})
     if not near and len(word) >= FOR_TWO:
         alike = vocabulary.beginning(word[:len(word) // 2], MOST_ALIKE)
         near = {one: count for one, count in alike.items() if one != word and _within_two(word, one)}
-    return min(near, key=lambda one: (-near[one], one)) if near else None
+    return next(_told(near, vocabulary, expired), None)
+
+
+def _told(near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows) -> Iterator[str]:
+    """The best first."""
+    looked = 0
+    for one in sorted(near, key=lambda one: (-near[one], one)):
+        if near[one] > MOST_COUNTED * len(expired):
+            yield one
+        elif looked < MOST_LOOKED:
+            looked += 1
+            if np.isin(vocabulary.postings(one).rows, expired, invert=True).any():
+                yield one
 
 
 def _one_edit(word: str) -> Iterator[str]:

@@ -83,6 +83,18 @@ def test_a_word_of_expired_records_alone_is_one_that_no_record_has(store: Store,
     assert terms and set(terms) == {("unknown", 0, ())}
 
 
+@pytest.mark.parametrize("mode", ["fts", "hybrid"])
+def test_no_word_of_expired_records_alone_is_suggested(store: Store, mode: str) -> None:
+    at(store, NOW, "records.create", content="secret secret", expires_at=as_time(END))
+    at(store, NOW, "records.create", content="secret sacred", expires_at=as_time(END))
+    at(store, NOW, "records.create", content="secrets")
+
+    told = {now_ms: at(store, now_ms, "records.search", query="sacret", mode=mode, explain=True).explanation
+            for now_ms in (END - 1, END)}
+
+    assert [told[now_ms].terms[0].suggestion for now_ms in (END - 1, END)] == ["secret", None]
+
+
 def test_when_it_expires_is_told_and_can_be_changed(store: Store) -> None:
     made = at(store, NOW, "records.create", content="tea", expires_at="2100-01-01")
     sooner = at(store, NOW, "records.update", guid=made.guid, expires_at="4102444800001")
