@@ -1,8 +1,9 @@
 """What a text's words are to the full-text index, and what more of it is indexed so that its parts are found too.
 
 unicode61 leaves `userName` whole, and a sentence in Chinese. So such a record has a second text to find, its `parts`: there
-identifiers are taken apart where the case changes or a digit meets a letter, and Chinese, Japanese, Korean and Thai letter by
-letter. What unicode61 takes apart by itself, `user_name` and `user-name` and an e-mail address, needs none.
+identifiers are taken apart where the case changes or a digit meets a letter, Chinese, Japanese, Korean and Thai letter by
+letter, and Latin letters of full width are plain ones. What unicode61 takes apart by itself, `user_name` and `user-name` and
+an e-mail address, needs none.
 """
 import re
 import threading
@@ -31,6 +32,7 @@ def _class(chars: Iterable[int]) -> str:
 _CJK = ("\u0e01-\u0e7f\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
         "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff")
 _LETTER = re.compile(f"[{_CJK}]")
+_WIDE = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")   # digits and Latin letters as broad as Chinese ones
 _AROUND_LETTERS = re.compile(f"(?=[{_CJK}])|(?<=[{_CJK}])")
 _BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{_HUMP}{_DIGIT}]+")
 
@@ -78,7 +80,7 @@ def parts_of(content: str) -> str | None:
     if content.isascii():
         if not _has_ascii_places(content):
             return None
-    elif _LETTER.search(content) is not None:
+    elif _LETTER.search(content) is not None or _WIDE.search(content) is not None:
         return _apart(content)   # all of it, so that phrases are found whatever scripts they mix
     elif _places_beyond_ascii().search(content) is None:
         return None

@@ -82,6 +82,11 @@ def test_an_identifier_is_found_however_it_is_written(tmp_path: Path, query: str
     assert ("username" in found) == (query == "userName")
 
 
+def wide(text: str) -> str:
+    """In letters and digits of full width."""
+    return text.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)})
+
+
 @pytest.mark.parametrize(
     ("content", "queries", "strangers"),
     [
@@ -97,6 +102,8 @@ def test_an_identifier_is_found_however_it_is_written(tmp_path: Path, query: str
         ("안녕하세요 세계", ["안녕", "녕하", "세계", "계", '"하세요 세계"'], ["요안", "안세"]),
         ("ภาษาไทยง่ายมาก น้ำ", ["ภาษา", "ไทย", "ไท", "น้ำ", "ง่าย", "า"], ["ไทยภาษา"]),
         ("naïve café ｶﾀｶﾅ", ["NAIVE", "cafe", "カタ", "ｶﾀ", "ｶﾀｶﾅ"], ["カナタ"]),
+        (f"{wide('NHK')} met {wide('AI')} in {wide('2024')}", ["nhk", "NHK", wide("NHK"), wide("nhk"), "ai 2024", "20*",
+                                                               '"met ai in"'], ["nh", wide("NH"), "2023"]),
     ],
 )
 def test_words_are_found_by_parts_and_whole(tmp_path: Path, content: str, queries: list[str], strangers: list[str]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memory.words import _ASCII_PLACES, BREAK, _has_ascii_places, in_letters, parts_of, taken_apart, tokens
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
-WORDY = st.text("aBé日のไ้가9_-. ﾊﾞ", max_size=30)
+WORDY = st.text("aBé日のไ้가9_-. ﾊﾞＡｂ３", max_size=30)
 index = apsw.Connection(":memory:")
 index.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize = 'unicode61 remove_diacritics 2')")
 index.execute("CREATE VIRTUAL TABLE v USING fts5vocab(t, instance)")
@@ -55,6 +55,7 @@ def test_every_character_is_a_part_of_the_same_words_as_in_the_index() -> None:
         ("น้ำ", ["น", "า"]),
         ("안녕 하세요", ["안", "녕", "하", "세", "요"]),
         ("ｶﾞｷ", ["ガ", "キ"]),
+        ("\uff21\uff22 of \uff12\uff10", ["ab", "of", "20"]),   # of full width
     ],
 )
 def test_a_content_has_parts_where_the_index_leaves_it_whole(content: str, parts: list[str] | None) -> None:
