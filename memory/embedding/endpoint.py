@@ -50,7 +50,8 @@ class Endpoint:
         """As Embedder has it."""
         parts = [self._ask(texts[at:at + TOGETHER]) for at in range(0, len(texts), TOGETHER)]
         if any(part.shape[1] != self.fingerprint.dimension for part in parts):
-            raise EmbeddingFault(f"{self._url.hostname} gives vectors of another dimension than before; was the model changed?")
+            raise EmbeddingFault(f"{self._url.hostname} gives vectors of another dimension than before; if the model was "
+                                 "changed, start the worker anew, then `memrelay reindex PIPELINE`")
         return np.concatenate([np.empty((0, self.fingerprint.dimension), np.float32), *parts])
 
     def _ask(self, texts: Sequence[str]) -> NDArray[np.float32]:

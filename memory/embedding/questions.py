@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memory.embedding.embedder import Embedder
 from memory.embedding.loading import LazyEmbedder
-from memory.errors import EmbeddingFault, EmbeddingLater, VectorAwaited
+from memory.errors import EmbeddingFault, EmbeddingLater, TextRefused, VectorAwaited
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,8 @@ class Questions:
     def prepare(self, texts: Sequence[str]) -> Future[None]:
         """Makes the vectors of so many texts (`KEPT` at most) by the embedder of today, in a thread of its own.
 
-        The future ends when they are known; with EmbeddingFault where they cannot be made.
+        The future ends when they are known, but for those that the embedder refuses; with EmbeddingFault where they cannot be
+        made.
         """
         return self._executor.submit(self._prepare, texts)
 
@@ -91,8 +92,7 @@ class Questions:
         missing = [text for text in dict.fromkeys(texts) if self.known(text, fingerprint) is None]
         if not missing:
             return
-        vectors = embedder.embed(missing)
-        self._keep({(text, fingerprint): Question(vector, embedder) for text, vector in zip(missing, vectors, strict=True)})
+        self._keep({(text, fingerprint): question for text, question in _asked_together(embedder, missing).items()})
 
     def close(self) -> None:
         """Nothing is asked any more."""
@@ -153,3 +153,12 @@ class Questions:
 
 def _asked(embedder: Embedder, text: str) -> Question:
     return Question(embedder.embed([text])[0], embedder)
+
+
+def _asked_together(embedder: Embedder, texts: Sequence[str]) -> dict[str, Question]:
+    """By text; without those that it refuses, which are found by halves."""
+    try:
+        return {text: Question(vector, embedder) for text, vector in zip(texts, embedder.embed(texts), strict=True)}
+    except TextRefused:
+        half = len(texts) // 2
+        return _asked_together(embedder, texts[:half]) | _asked_together(embedder, texts[half:]) if half else {}

@@ -323,12 +323,24 @@ def test_an_awaited_vector_is_kept_for_who_comes_late() -> None:
         fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
         with pytest.raises(VectorAwaited):
             questions.ask("aa", fingerprint)
-        wait_for(lambda: server.asked.count(["aa"]), "it is asked")
+        wait_for(lambda: questions.known("aa", fingerprint) is not None, "it is there")
 
         now[0] += 1000
 
         assert settled(lambda: [questions.ask("aa", fingerprint)])
         assert server.asked.count(["aa"]) == 1
+        questions.close()
+
+
+def test_a_text_that_is_refused_keeps_no_other_from_being_prepared() -> None:
+    with embedding_server() as server:
+        lazy = letters(server)
+        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy)
+        server.refused = "bad"
+
+        questions.prepare(["aa", "bad", "bb", "cc"]).result(20)
+
+        assert [questions.known(text, fingerprint) is None for text in ("aa", "bad", "bb", "cc")] == [False, True, False, False]
         questions.close()
 
 
