@@ -144,8 +144,8 @@ class Questions:
             if self._clock() > since + MOST_S:   # nobody waits any more
                 raise EmbeddingLater(SILENT)
             found = _asked(self.embedder.of(fingerprint), text)
-            self._keep({(text, fingerprint): found})
             self._again_at = 0.0
+            self._keep({(text, fingerprint): found})
             return _Answer(found, self._clock())
         except EmbeddingFault as fault:
             return _Answer(fault, self._clock())
