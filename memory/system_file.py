@@ -1,5 +1,6 @@
 """The control plane's file, `system.db`: one connection, its transactions, and its faults in our words."""
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -27,6 +28,8 @@ class SystemFile:
         """Opens the file, or makes it. Raises StoreBroken."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self.path.exists():
+                file.make(self.path.resolve())
             sqlite3.connect(self.path).close()   # fails here, since aiosqlite's thread outlives what it cannot open
         except (OSError, sqlite3.Error) as error:
             raise StoreBroken(f"{self.path} cannot be opened: {error}") from error
@@ -75,7 +78,8 @@ class SystemFile:
         try:
             yield self._database
         except sqlite3.OperationalError as error:
-            raise StoreBusy(f"{self.path}: {error}; it is tried again") from error
+            reason = str(error) if os.path.getsize(self.path) else file.EMPTY
+            raise StoreBusy(f"{self.path}: {reason}; it is tried again") from error
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise

@@ -1,6 +1,7 @@
 """The control plane: bundles and dead letters in system.db, which several processes open at once."""
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -412,3 +413,32 @@ def test_a_file_that_is_taken_away_is_told_and_used_again_when_it_is_back(tmp_pa
             assert [one.uid for one in await catalog.active()] == ["uid"]
 
     asyncio.run(about())
+
+
+def test_a_file_that_was_emptied_is_no_new_one(tmp_path: Path) -> None:
+    deploy(tmp_path)
+    os.truncate(tmp_path / "system.db", 0)
+
+    with pytest.raises(StoreBroken, match=r"system\.db cannot be used: it is empty.*`memrelay restore`"):
+        with_catalog(tmp_path, lambda catalog: catalog.active())
+
+    assert (tmp_path / "system.db").stat().st_size == 0
+
+
+def test_a_file_that_is_emptied_while_it_is_open_is_told_and_not_filled_anew(tmp_path: Path) -> None:
+    async def about() -> None:
+        async with Catalog(tmp_path) as catalog:
+            await catalog.keys.create("laptop", ["read"], ["*"], None, now_ms=NOW)
+            os.truncate(tmp_path / "system.db", 0)
+
+            with pytest.raises(StoreBusy, match="it is empty"):
+                await catalog.keys.every()
+
+    asyncio.run(about())
+
+
+def test_a_new_file_is_whole_at_once_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    with_catalog(tmp_path, lambda catalog: catalog.active())
+
+    assert [path.name for path in tmp_path.iterdir()] == ["system.db"]
+    assert sqlite3.connect(tmp_path / "system.db").execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)

@@ -1,4 +1,5 @@
 """Keys over HTTP: what they open, for how long, and what closes when the first is made."""
+import os
 import time
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
@@ -31,6 +32,17 @@ def test_the_first_key_closes_the_house_on_loopback_too_and_the_last_ones_end_do
         served.web.stop()
         served.start_web()
         assert served.get("/status").status == 401
+
+
+def test_a_control_plane_that_lost_its_keys_opens_nothing() -> None:
+    with Served(worker=False) as served:
+        make_key(served.house.root)
+        await_closed(served)
+
+        os.truncate(served.house.root / "system.db", 0)
+
+        wait_for(lambda: served.get("/v1/pipelines").status == 503, "the keys cannot be read")
+        assert "it is empty" in served.get("/v1/pipelines").problem[1]
 
 
 def test_a_revoked_key_opens_nothing_within_a_second(keyed: Served) -> None:

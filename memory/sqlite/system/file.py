@@ -1,14 +1,39 @@
-"""Opens system.db and its transactions. A rollback journal, since other processes of the host open it too."""
+"""Makes and opens system.db, and its transactions. A rollback journal, since other processes of the host open it too."""
+import os
+import sqlite3
+import tempfile
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
 from typing import Any
 
 import aiosqlite
 
 from memory.errors import StoreBroken
+from memory.sqlite.connection import sync_folder
 from memory.sqlite.system.migrations import MIGRATIONS
 
 Row = Iterable[Any]
+EMPTY = ("it is empty, and what it had is gone: bundles, keys, dead letters. `memrelay restore` puts a backup in its place; "
+         "once it is removed a new one is made, and HTTP asks for no key until one is made")
+
+
+def make(path: Path) -> None:
+    """An empty one of today's schema, whole as soon as it is at `path`: so one without a schema is one that lost what it had.
+
+    Raises OSError and sqlite3.Error.
+    """
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    os.close(descriptor)
+    try:
+        with closing(sqlite3.connect(draft)) as database:
+            database.executescript(";".join(["BEGIN", *(statement for migration in MIGRATIONS for statement in migration),
+                                             f"PRAGMA user_version = {len(MIGRATIONS)}", "COMMIT"]))
+        with suppress(FileExistsError):   # another process was first
+            os.link(draft, path)
+    finally:
+        os.unlink(draft)
+    sync_folder(path.parent)
 
 
 async def prepare(database: aiosqlite.Connection) -> None:
@@ -21,6 +46,8 @@ async def prepare(database: aiosqlite.Connection) -> None:
             raise StoreBroken(f"it was written by a newer Memrelay (schema {version}); run that one")
         if version == 0 and await _number(database, "SELECT count(*) FROM sqlite_master"):
             raise StoreBroken("it is another program's; move it away, a new one is made")
+        if version == 0:
+            raise StoreBroken(EMPTY)
         if version < len(MIGRATIONS):
             for statement in [statement for migration in MIGRATIONS[version:] for statement in migration]:
                 await database.execute(statement)
