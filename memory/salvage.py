@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from memory.replacement import replace
 from memory.sqlite.connection import open_store_file
-from memory.sqlite.copy import inspect
+from memory.sqlite.copy import accept_texts, inspect
 from memory.sqlite.salvage import KEYS, salvage_into
 
 
@@ -28,6 +28,7 @@ def salvage_store(path: Path, *, empty: bool) -> Salvaged:
         else:
             rows = salvage_into(draft, path)
             guids = inspect(draft).guids
+            accept_texts(draft)   # whoever salvages is told of them; a scrub and a backup would name them for ever
         return Salvaged(path, rows, guids, replace(path, draft))
     finally:
         _remove(draft)

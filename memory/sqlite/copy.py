@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import apsw
 
-from memory.errors import StoreBusy
+from memory.errors import StoreBusy, StoreDamaged
 from memory.sqlite.checksum import checksum_of_bytes
 from memory.sqlite.commits import CommitCount
 from memory.sqlite.connection import APPLICATION_ID, translated
@@ -23,8 +23,9 @@ VERSIONS = 8    # the one by which earlier states are kept
 PLAIN = "key IS NULL AND owner IS NULL AND data IS NULL AND NOT in_context"
 FURTHER = ("char(0) || coalesce(key, '') || char(0) || coalesce(owner, '') || char(0) || coalesce(data, '') || char(0) "
            "|| in_context")
-TEXTS = ("SELECT CAST(guid AS BLOB), CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
-         f"|| CASE WHEN {PLAIN} THEN '' ELSE {FURTHER} END AS BLOB), CAST(content AS BLOB), crc FROM ")
+NAMES = ("CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
+         f"|| CASE WHEN {PLAIN} THEN '' ELSE {FURTHER} END AS BLOB)")
+TEXTS = f"SELECT CAST(guid AS BLOB), {NAMES}, CAST(content AS BLOB), crc FROM "
 ROWS, STATES = f"{TEXTS} records ORDER BY row", f"{TEXTS} versions WHERE content IS NOT NULL ORDER BY n"
 
 
@@ -122,8 +123,28 @@ def inspect(path: Path) -> Inspection:
         records, unknown, guids = _compare(connection, ROWS)
         if connection.pragma("user_version") >= VERSIONS:
             guids = list(dict.fromkeys([*guids, *_compare(connection, STATES)[2]]))
-        texts = [f"{len(guids)} records are not what was written"] if guids else []
-        return Inspection(records, unknown, CommitCount(connection).mark, texts + _index_faults(connection), guids)
+        return Inspection(records, unknown, CommitCount(connection).mark, _told(guids) + _index_faults(connection), guids)
+
+
+def check_texts(connection: apsw.Connection, memory_id: str) -> None:
+    """All records and earlier states of a copy of that store. Raises StoreDamaged where one is not what was written."""
+    if told := _told([*_compare(connection, ROWS)[2], *_compare(connection, STATES)[2]]):
+        raise StoreDamaged(f"{memory_id} is damaged: {told[0]}; `memrelay scrub` names it, and what to do")
+
+
+def accept_texts(path: Path) -> None:
+    """Records and earlier states that are not what was written have checksums of what they are, from now on."""
+    with translated(str(path)), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        connection.create_scalar_function("crc_of", checksum_of_bytes, 2, deterministic=True)
+        for table in ("records", "versions"):
+            made = f"crc_of({NAMES}, CAST(content AS BLOB))"
+            connection.execute(f"UPDATE {table} SET crc = {made} WHERE content IS NOT NULL AND crc <> {made}")
+
+
+def _told(guids: list[str]) -> list[str]:
+    """As a fault; [] where there are none."""
+    count = len(set(guids))
+    return [f"{count} {'record is' if count == 1 else 'records are'} not what was written"] if count else []
 
 
 def _compare(connection: apsw.Connection, rows: str) -> tuple[int, int, list[str]]:

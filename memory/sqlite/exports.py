@@ -7,6 +7,7 @@ import apsw
 
 from memory.exported import Confirmations, Ended, Exported, ExportedMemory, Line
 from memory.sqlite.connection import open_store_file, translated
+from memory.sqlite.copy import check_texts
 from memory.sqlite.expiry import has_expired
 from memory.sqlite.versions import EXPIRED
 
@@ -21,8 +22,12 @@ GONE = "SELECT guid FROM records WHERE expires_at <= ?"
 
 
 def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
-    """Everything in a copy of a store that nobody else uses, in its order; what has expired by then is left out."""
+    """Everything in a copy of a store that nobody else uses, in its order; what has expired by then is left out.
+
+    Raises StoreDamaged, before the first line, where a record is not what was written.
+    """
     with translated(str(path)), closing(open_store_file(path)) as connection:
+        check_texts(connection, memory_id)
         gone = {guid for guid, in connection.execute(GONE, (now_ms,))}
         gone |= {guid for guid, in connection.execute(EXPIRED, (now_ms, -1))}
         for line in _lines(connection, now_ms, gone):

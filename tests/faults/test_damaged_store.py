@@ -211,6 +211,26 @@ def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() 
         assert (house.folder / f"saved/instances/{other}/memories.db").exists()
 
 
+def test_a_text_that_was_changed_is_not_exported_and_what_a_scrub_advises_leads_out_of_it() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        guid = house.client.answer(uid, "/write the kettle is warm")["guid"]
+        house.workers[-1].stop()
+        replace_text(house.store_file(uid), b"the kettle is warm", b"the kettle is cold")
+
+        exported = type_command(house, "export", uid, "--records", "-o", str(house.folder / "out.jsonl"))
+        scrubbed = type_command(house, "scrub")
+        salvaged = type_command(house, "salvage", uid, "--force")
+        saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
+
+        assert exported.returncode == 1 and not (house.folder / "out.jsonl").exists()
+        assert f"instances/{uid}/memories is damaged: 1 record is not what was written" in exported.stderr
+        assert "`memrelay salvage`" in scrubbed.stdout and "--force" in scrubbed.stdout
+        assert f"{guid} is not what was written" in salvaged.stdout
+        assert (type_command(house, "scrub").returncode, saved.returncode) == (0, 0)
+
+
 def test_records_from_before_there_were_checksums_are_counted_and_not_suspected() -> None:
     uid = make_uid()
     with House() as house:
