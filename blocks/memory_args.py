@@ -3,7 +3,6 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
-import orjson
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from blocks.contract import BlockArgs, Call
@@ -12,6 +11,7 @@ from bus.message import Message
 from memory import memory_id as memory_ids
 from memory import tags as tag_lists
 from memory.filter.given import Filter
+from memory.kept_json import kept_json
 from memory.operations.records_read import too_large
 from memory.recall import languages
 from memory.record import DEFAULT_KIND, Record
@@ -138,4 +138,4 @@ def as_object(record: Record) -> dict[str, Any]:
     """A record in the shape of the seed's schema."""
     guid, scope, kind, content, source, tags, created_at, updated_at, _, _ = record   # at once, for there are many
     return {"guid": guid, "scope": scope, "kind": kind, "content": content, "source": source,
-            "tags": _NO_TAGS if tags == "[]" else orjson.loads(tags), "created_at": created_at, "updated_at": updated_at}
+            "tags": _NO_TAGS if tags == "[]" else kept_json(tags, guid), "created_at": created_at, "updated_at": updated_at}

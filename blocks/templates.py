@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-import orjson
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes, pass_context
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from memory.errors import Refused, ResultTooLarge
+from memory.kept_json import kept_json
 from memory.record import Record
 
 TOKENS = frozenset({"content", "kind", "scope", "guid", "source", "tags", "created_at", "updated_at", "score"})
@@ -98,7 +98,7 @@ class OutputTemplate:
         until = time.thread_time() + MAX_RENDER_S
         for record in records:
             _check_time(until)
-            tags = ", ".join(orjson.loads(record.tags))
+            tags = ", ".join(kept_json(record.tags, record.guid))
             yield from self._template.generate(record._asdict() | {"tags": tags, _UNTIL: until})
 
 

@@ -25,7 +25,7 @@ from memory.operation import Context, Noun, Operation, bound_input
 from memory.operations.records_erase import NAME as ERASE
 from memory.operations.records_list import LARGEST
 from memory.reaping import HISTORY_DAYS, reap
-from memory.sqlite.connection import translated
+from memory.sqlite.connection import refuse_others, translated
 from memory.sqlite.store import Store
 from pipelines.rules import in_a_line
 from worker.ownership import alone
@@ -135,6 +135,8 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
     if (root := _root_of(path)) is None:
         path = path.resolve()   # a link is the file that it leads to, and has no lock of its own
         root = _root_of(path)
+    if root is None:
+        refuse_others(path)
     with ExitStack() as stack:
         if root is not None:
             stack.enter_context(alone(root))

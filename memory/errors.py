@@ -14,6 +14,7 @@ MemoryFault
 ├── BadExport           a file that is no whole export
 ├── StoreBroken         the file cannot be used; the text says which and what to do
 │   └── StoreDamaged    it was a store, and something has changed or lost a part of it
+├── RecordDamaged       one record cannot be read; the text says which and what to do
 ├── EmbeddingFault      no vectors can be made; the text says why and what to do
 │   ├── EmbeddingLater  not for now: the same again later may succeed
 │   └── TextRefused     not of these texts
@@ -86,6 +87,10 @@ class StoreBusy(MemoryFault):
 
 class StoreBroken(MemoryFault):
     """The store file is damaged, newer than this program, or no store at all."""
+
+
+class RecordDamaged(MemoryFault):
+    """A record is not what was written, and cannot be told. The others can."""
 
 
 class EmbeddingFault(MemoryFault):

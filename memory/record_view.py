@@ -2,10 +2,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import orjson
 from pydantic import Field
 
 from memory.errors import Refused
+from memory.kept_json import kept_json
 from memory.record import Further, Record
 from memory.sqlite.checksum import beginning, checksum, names_of
 from memory.times import LAST_MS, Moment, as_ms, as_time
@@ -53,11 +53,11 @@ class RecordView:
 
 def view(record: Record, further: Further) -> RecordView:
     """A stored record, as it is told."""
-    return RecordView(record.guid, record.scope, record.kind, record.content, record.source, tuple(orjson.loads(record.tags)),
+    tags, data = kept_json(record.tags, record.guid), kept_json(further.data, record.guid) if further.data else {}
+    return RecordView(record.guid, record.scope, record.kind, record.content, record.source, tuple(tags),
                       as_time(record.created_at), as_time(record.updated_at),
                       None if record.expires_at is None else as_time(record.expires_at), further.key, further.owner,
-                      orjson.loads(further.data) if further.data else {}, bool(further.in_context), further.thread, further.seq,
-                      version_of(record, further))
+                      data, bool(further.in_context), further.thread, further.seq, version_of(record, further))
 
 
 def end_ms(text: str, now_ms: int) -> int | None:

@@ -53,5 +53,5 @@ def _tell(memory_id: str, found: Inspection, as_json: bool) -> None:
     for guid in found.guids:
         print_line(f"  {guid} is not what was written")
     if faults:
-        print_line("  -> stop the worker, then `memrelay restore` a backup, or `memrelay salvage` what can be read; with --force, "
-                   "where the store is served all the same")
+        print_line("  -> stop the worker, then `memrelay restore` a backup, or `memrelay salvage` what can be read; "
+                   "with --force, where the store is served all the same")

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from memory.errors import Refused, ResultTooLarge
 from memory.filter.given import Filter
+from memory.kept_json import kept_json
 from memory.named_ids import ALIAS, make_id
 from memory.named_view import KIND, Globs, Ident, Tag
 from memory.operation import Context, operation
@@ -129,7 +130,7 @@ def _memories(tx: Transaction, wanted: SearchKnowledge) -> list[Memory]:
 
 def _told(tx: Transaction, memories: dict[str, Memory], record: Record, score: float | None, why: str) -> KnowledgeResult:
     return KnowledgeResult(make_id("me", tx.memory_id, record.guid), record.scope, memories[record.scope].name, record.content,
-                           record.source, tuple(orjson.loads(record.tags)), score, why, as_time(record.created_at),
+                           record.source, tuple(kept_json(record.tags, record.guid)), score, why, as_time(record.created_at),
                            as_time(record.updated_at))
 
 

@@ -15,6 +15,7 @@ from memory.sqlite.damage import STEPS, check, condemned_where_damaged, keep_log
 from memory.words import parts_of
 
 APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
+MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68   # of that header
 
 
 # Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves, and which do not.
@@ -68,6 +69,19 @@ def open_store_file(path: Path) -> apsw.Connection:
                 check(connection, path)
             undo.pop_all()
         return connection
+
+
+def refuse_others(path: Path) -> None:
+    """Raises StoreBroken where something is at `path` that does not begin as a store does: nothing is written beside it."""
+    with translated(str(path)), suppress(FileNotFoundError):
+        beginning = b"" if path.is_dir() else _beginning(path)
+        if not beginning.startswith(MAGIC) or int.from_bytes(beginning[ID_AT:ID_AT + 4]) != APPLICATION_ID:
+            raise StoreBroken(f"{path} is not a store of Memrelay, and is left as it is; name another file")
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEADER)
 
 
 def _prepare(connection: apsw.Connection, path: Path) -> None:

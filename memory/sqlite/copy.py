@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -135,10 +135,14 @@ def check_texts(connection: apsw.Connection, memory_id: str) -> None:
 def accept_texts(path: Path) -> None:
     """Records and earlier states that are not what was written have checksums of what they are, from now on."""
     with translated(str(path)), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
-        connection.create_scalar_function("crc_of", checksum_of_bytes, 2, deterministic=True)
+        connection.create_scalar_function("crc_of", _crc_of, 2, deterministic=True)
         for table in ("records", "versions"):
             made = f"crc_of({NAMES}, CAST(content AS BLOB))"
             connection.execute(f"UPDATE {table} SET crc = {made} WHERE content IS NOT NULL AND crc <> {made}")
+
+
+def _crc_of(*texts: Any) -> int:
+    return checksum_of_bytes(*texts)
 
 
 def _told(guids: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.embedded import open_store
-from memory.errors import NotThere, Refused, StoreBroken, StoreBusy, VersionDiffers
+from memory.errors import NotThere, RecordDamaged, Refused, StoreBroken, StoreBusy, VersionDiffers
 from tests.memory.builders import assert_sound
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call
@@ -124,6 +124,35 @@ def test_a_file_is_open_once(tmp_path: Path) -> None:
             pass
         with open_store(tmp_path / "y.db") as other:
             assert other.records.list().total == 0
+
+
+def test_what_is_no_store_is_refused_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE somebodys(data)").connection.close()
+    (tmp_path / "notes.txt").write_text("tea")
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "folder.db").mkdir()
+    before = sorted(tmp_path.iterdir())
+
+    for path in before:
+        with pytest.raises(StoreBroken, match="is not a store of Memrelay"), open_store(path):
+            pass
+
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_record_whose_tags_a_disk_has_changed_is_named_and_mended_by_an_update(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with open_store(file) as store:
+        made = store.records.create("tea", tags=["people"])
+    with sqlite3.connect(file) as changed:
+        changed.execute("""UPDATE records SET tags = '["peo'""")
+    changed.close()
+
+    with open_store(file) as store:
+        with pytest.raises(RecordDamaged, match=f"record {made.guid} is damaged.*records.update"):
+            store.records.list()
+        store.records.update(made.guid, tags=["people"])
+        assert store.records.list().total == 1
 
 
 def test_a_link_to_a_file_is_that_file(tmp_path: Path) -> None:
