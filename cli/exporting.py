@@ -3,7 +3,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,11 +11,11 @@ from cli.output import end_unread, print_line
 from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores
+from cli.written import write_whole
 from memory.backup import BackedUpPipeline
 from memory.export_file import FORMAT, End, Header, write_export
 from memory.exported import UID, Line
 from memory.memory_id import path_of
-from memory.sqlite.connection import sync_folder
 from memory.sqlite.copy import FOR_EXPORT, copied
 from memory.sqlite.exports import exported
 
@@ -31,15 +30,13 @@ async def export_records(settings: Settings, pipeline: str, store: str, output: 
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
     names = [name for name in ([store] if store else found.stores) if path_of(settings.memory.root, name).exists()]
     stores = _stores(settings.memory.root, found.uid, names)
-    if output is not None and not output.resolve().parent.is_dir():
-        fail(f"{output.resolve().parent} is no folder; make it, or name another file")
     if output is None:
         _print(_header(found), stores)
-    elif output.exists() and not output.is_file():
-        with output.open("wb") as file:
-            write_export(file, _header(found), stores)
-    else:
-        _tell(output, _write(output.resolve(), _header(found), stores))
+        return
+    is_file = output.is_file() or not output.exists()
+    end = write_whole(output, lambda file: write_export(file, _header(found), stores), private=True)
+    if is_file:
+        _tell(output, end)
 
 
 def _print(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None:
@@ -48,21 +45,6 @@ def _print(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None
             write_export(file, header, stores)
     except BrokenPipeError:
         end_unread()
-
-
-def _write(output: Path, header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> End:
-    """Beside the file, and then in its place."""
-    draft = output.with_name(f".{output.name}.unfinished-{os.getpid()}")
-    with ExitStack() as undo:
-        file = undo.enter_context(draft.open("xb"))
-        undo.callback(draft.unlink, missing_ok=True)
-        draft.chmod(0o600)
-        end = write_export(file, header, stores)
-        file.flush()
-        os.fsync(file.fileno())
-        draft.replace(output)
-    sync_folder(output.parent)
-    return end
 
 
 def _header(found: BackedUpPipeline) -> Header:

@@ -10,6 +10,7 @@ from cli.exporting import export_records
 from cli.options import Pipeline
 from cli.output import print_json
 from cli.settings import Settings
+from cli.written import write_whole
 from memory.catalog import Catalog
 from pipelines.json_text import MOST_BYTES
 
@@ -42,7 +43,8 @@ def export(pipeline: Pipeline, *, records: Records = False, store: Store = "", o
         if output is None:
             print_json(orjson.loads(source), indent=not as_json)
         else:
-            output.write_bytes(_written(source, as_json))
+            text = _written(source, as_json)
+            write_whole(output, lambda file: file.write(text))
 
     run(command)
 

@@ -57,7 +57,16 @@ def test_a_file_that_cannot_be_written_is_named(program: Program) -> None:
     ended = program.run("export", "memory_test", "--output", "nowhere/out.json")
 
     assert ended.code == 1
-    assert ended.err == "memrelay: nowhere/out.json: No such file or directory\n"
+    assert ended.err == f"memrelay: {program.folder.resolve() / 'nowhere'} is no folder; make it, or name another file\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--records",)])
+def test_a_file_without_room_is_named(program: Program, options: tuple[str, ...]) -> None:
+    program.run("deploy", SAMPLE)
+
+    ended = program.run("export", "memory_test", "-o", "/dev/full", *options)
+
+    assert (ended.code, ended.err) == (1, "memrelay: /dev/full: No space left on device\n")
 
 
 def test_a_pipeline_that_is_not_there_names_the_next_command(program: Program) -> None:
