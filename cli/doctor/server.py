@@ -8,6 +8,7 @@ from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from web.status import DURABILITIES, NOT_PERSISTENT
 
 OFF_S, FAR_OFF_S = 1.0, 60.0
+SCARCE = 0.9   # of what it may use
 KEEP_IT = "and the same in its configuration file, or CONFIG REWRITE"
 
 
@@ -52,6 +53,19 @@ async def check_eviction(patient: Patient) -> list[Finding]:
     if limit == "0":
         return [warning("eviction", f"{text}: as soon as a limit is set, what waits may be evicted", remedy)]
     return [fault("eviction", f"{text}: what waits may be evicted", remedy)]
+
+
+async def check_room(patient: Patient) -> list[Finding]:
+    """At its limit a server that does not evict refuses whatever would grow it."""
+    told = await _info(patient.line, "memory")
+    if "used_memory" not in told:
+        return [untold("memory", "how much memory it uses", "INFO")]
+    used, limit = int(told["used_memory"]), int(told.get("maxmemory", 0))
+    text = f"the server uses {used >> 20} MiB, {f'and may use {limit >> 20} (maxmemory)' if limit else 'without a limit'}"
+    remedy = f"CONFIG SET maxmemory to more, or to 0, {KEEP_IT}"
+    if limit and used >= limit:
+        return [fault("memory", f"{text}: it refuses what is said, and workers wait", remedy)]
+    return [warning("memory", text, remedy) if limit and used > limit * SCARCE else ok("memory", text)]
 
 
 async def check_clock(patient: Patient) -> list[Finding]:

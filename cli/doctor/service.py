@@ -12,6 +12,7 @@ from memory.catalog import Catalog, Deployed
 from memory.errors import MemoryFault
 
 SOME = 5   # that are named
+MOST_PAUSED = 20   # that are told, each with its reason
 DEPLOY = "put one in service with `memrelay deploy FILE`"
 
 
@@ -60,6 +61,18 @@ async def check_workers(patient: Patient) -> list[Finding]:
         return [warning("workers", f"nobody serves {', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}",
                         "look into the worker's log; `memrelay status` lists who serves what")]
     return [ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")]
+
+
+async def check_paused(patient: Patient) -> list[Finding]:
+    """Pipelines that are owned and do not run: their input waits. Each with its worker's reason."""
+    try:
+        workers = await read_roll(patient.line)
+    except BusRefused:
+        return []   # as told above
+    paused = {uid: told["paused"] for worker in workers for uid, told in worker["pipelines"].items() if told.get("paused")}
+    return [fault("paused", f"pipeline {uid} is paused: {reason}",
+                  "mend what it names; what passes by itself, a lock or a full disk, is tried again every 5 seconds")
+            for uid, reason in sorted(paused.items())[:MOST_PAUSED]]
 
 
 async def check_listeners(patient: Patient) -> list[Finding]:

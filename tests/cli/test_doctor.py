@@ -11,6 +11,7 @@ import pytest
 from bus.embedded.launcher import EmbeddedServer
 from tests.support.client import Client
 from tests.support.program import Ended, Program
+from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 REFUSE_ALL_BUT = ("+auth", "+ping", "+select", "+subscribe", "+xadd")
@@ -57,7 +58,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
     assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
-            "durability", "eviction", "clock", "workers"} == {line["check"] for line in lines}
+            "durability", "eviction", "memory", "clock", "workers"} == {line["check"] for line in lines}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,29 @@ def test_a_server_that_may_lose_something_is_found(program: Program, client: Cli
     assert ended.code == (level == "fault")
 
 
+def test_a_server_at_its_memory_limit_is_found(program: Program, client: Client) -> None:
+    client.redis.config_set("maxmemory", 1 << 20)
+
+    ended = program.run("doctor", "--json")
+
+    assert ended.code == 1 and found(ended)["memory"]["level"] == "fault"
+    assert "maxmemory" in found(ended)["memory"]["remedy"]
+
+
+def test_a_pipeline_that_is_paused_is_found_with_the_reason(program: Program) -> None:
+    (deployed,) = program.run("ls").lines
+    store = program.root / f"instances/{deployed['pipeline_uid']}/memories.db"
+    program.run("say", "memory_test", "/write tea")
+    store.rename(program.folder / "away.db")
+    wait_for(lambda: "paused" in examine(program), "the worker has seen it")
+
+    finding = examine(program)["paused"]
+    (program.folder / "away.db").rename(store)
+
+    assert finding["level"] == "fault" and deployed["pipeline_uid"] in finding["text"] and str(store) in finding["text"]
+    wait_for(lambda: "paused" not in examine(program), "it runs again")
+
+
 def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -92,7 +116,7 @@ def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Clien
     refused = program.run("doctor", "--json", MEMRELAY_BUS__URL=f"redis://limited:wrong@127.0.0.1:{port}/0")
 
     untold = {check for check, one in found(ended).items() if one["level"] == "warning"}
-    assert (ended.code, untold) == (0, {"version", "durability", "eviction", "clock", "workers"})
+    assert (ended.code, untold) == (0, {"version", "durability", "eviction", "memory", "clock", "workers"})
     assert found(refused)["bus"]["level"] == "fault" and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
     assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
 
