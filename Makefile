@@ -72,11 +72,13 @@ clean:  ## remove .venv and the caches; data stays
 
 .venv/.installed: requirements.lock pyproject.toml
 	@$(need_python)
+	@echo 'Installing what Memrelay needs into .venv: a minute or two the first time' >&2
 	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv --clear .venv
 	@$(LOCKED) requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/.installed-dev: tests/requirements.lock .venv/.installed
+	@echo 'Installing what the tests need into .venv: some minutes the first time' >&2
 	@$(LOCKED) tests/requirements.lock
 	@touch $@
