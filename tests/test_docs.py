@@ -35,6 +35,20 @@ def test_each_link_leads_to_a_file(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_each_link_into_a_page_leads_to_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*\.md|)#([^)]+)\)", page.read_text())
+
+    assert [link for link in links if link[1] not in anchors(page.parent / link[0] if link[0] else page)] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """By which the headings of a page are linked to."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_command_named_exists(page: Path) -> None:
     named = set(re.findall(r"memrelay ([a-z]+)", page.read_text()))
@@ -49,13 +63,12 @@ def test_the_readme_names_each_command_and_the_blocks_page_each_block() -> None:
     assert [name for name in all_blocks() if f"`{name}`" not in blocks] == []
 
 
-def test_the_bundle_shown_can_be_deployed_and_each_key_of_ours_is_told() -> None:
+def test_the_bundles_shown_can_be_deployed_and_each_key_of_ours_is_told() -> None:
     page = (ROOT / "docs" / "bundles.md").read_text()
-    shown = re.search(r"```json\n(.*?)```", page, re.S)
+    shown = [json.loads(one) for one in re.findall(r"```json\n(.*?)```", page, re.S)]
 
-    assert shown is not None
-    checked = check(shown[1].encode())
-    assert (checked.faults, checked.warnings) == ((), ())
+    whole = [check(one) for one in shown if "pipeline_name" in one]
+    assert [(one.faults, one.warnings) for one in whole] == [((), ()), ((), ())]
     assert [key for key in sorted(AgentSpec.keys()) if key.startswith("wf_w") and f"`{key}`" not in page] == []
 
 
