@@ -10,7 +10,7 @@ import uvloop
 from bus.address import Address, parse
 from bus.embedded.errors import EmbeddedServerError
 from bus.embedded.socket_path import socket_of
-from bus.errors import BusError
+from bus.errors import BusError, BusRefused
 from cli.escaping import escaped
 from cli.logs import LogFormat, configure_logging
 from cli.settings import Settings, SettingsError, load_settings
@@ -64,6 +64,8 @@ def _sentence(fault: BaseException) -> str:
     """What went wrong; the system's own errors name the file first."""
     if isinstance(fault, OSError) and fault.filename:
         return f"{fault.filename}: {fault.strerror}"
+    if isinstance(fault, BusRefused):
+        return f"the bus has refused it: {fault}; `memrelay doctor` says what is wrong with the server"
     return str(fault)
 
 

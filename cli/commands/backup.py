@@ -9,6 +9,7 @@ import typer
 from cli.composition import note, run
 from cli.options import Json, Pipelines
 from cli.output import print_json, print_line
+from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores, wanted_stores
 from memory.backup import Manifest, back_up
@@ -33,7 +34,7 @@ def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> Non
         if as_json:
             print_json({"memory_id": file.memory_id, "bytes": file.bytes, "records": file.records, "sha256": file.sha256})
         else:
-            print_line(f"{file.path}: {file.bytes} bytes" + f", {file.records} records" * bool(file.memory_id))
+            print_line(f"{file.path}: {file.bytes} bytes" + f", {counted(file.records, 'record')}" * bool(file.memory_id))
     for memory_id, reason in made.left_out.items():
         note(f"{memory_id} is not in the backup: {reason}")
     if made.left_out:

@@ -8,6 +8,7 @@ import typer
 from cli.composition import fail, note, settled
 from cli.options import Force, Json, Named
 from cli.output import print_json, print_line
+from cli.readable import counted
 from cli.settings import Settings
 from memory.backup import BackedUpFile, Manifest, put_back, read_manifest, verify
 from memory.replacement import may_replace
@@ -60,5 +61,5 @@ def _tell(file: BackedUpFile, kept: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"memory_id": file.memory_id, "records": file.records, "replaced": str(kept) if kept else None})
     else:
-        records = f", {file.records} records" if file.memory_id else ""
+        records = f", {counted(file.records, 'record')}" if file.memory_id else ""
         print_line(f"{file.path}: restored{records}" + (f"; what was there is kept as {kept.name}" if kept else ""))

@@ -6,6 +6,7 @@ import typer
 from cli.composition import fail, run
 from cli.options import Force, Json, Pipeline
 from cli.output import print_json, print_line
+from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores
 from memory.memory_id import path_of
@@ -41,6 +42,6 @@ def _tell(salvaged: Salvaged, as_json: bool) -> None:
                     "replaced": str(salvaged.kept) if salvaged.kept else None})
         return
     kept = f"; what was there is kept as {salvaged.kept.name}" if salvaged.kept else ""
-    print_line(f"{salvaged.path}: {salvaged.rows['records']} records{kept}")
+    print_line(f"{salvaged.path}: {counted(salvaged.rows['records'], 'record')}{kept}")
     for guid in salvaged.guids:
         print_line(f"  {guid} is not what was written; look at it, or delete it")

@@ -6,6 +6,7 @@ from bus.roll import BEAT_S
 from cli.composition import bus_address, bus_name, run
 from cli.options import Json
 from cli.output import print_json, print_line
+from cli.readable import counted
 from cli.settings import Settings
 from memory.catalog import Catalog
 from web.status import read_status
@@ -30,7 +31,7 @@ def _print(found: dict[str, Any]) -> None:
     print_line(f"           append-only {durability['appendonly']}, synced {durability['appendfsync']}")
     print_line(f"           {durability['meaning']}")
     for worker in found["workers"]:
-        print_line(f"worker     {worker['name']}, {len(worker['pipelines'])} pipelines{_silent(worker)}")
+        print_line(f"worker     {worker['name']}, {counted(len(worker['pipelines']), 'pipeline')}{_silent(worker)}")
     if not found["workers"]:
         print_line("worker     none: what is said waits until `memrelay worker` or `memrelay up` runs")
     silent = {worker["name"]: _silent(worker) for worker in found["workers"]}
@@ -50,7 +51,7 @@ def _condition(one: dict[str, Any], silent: str) -> str:
     served = f"PAUSED, {one['paused']};" if one["paused"] else owned
     lag = f"{one['lag']} waiting, the oldest for {one['oldest_s']:.0f} s" if one["lag"] else "nothing waiting"
     later = f", {one['waiting']} to be tried again" if one["waiting"] else ""
-    deaf = f", {one['gaps']} times deaf to PUBLISH for {one['deaf_s']:.0f} s in all" if one["gaps"] else ""
-    todo = f", {one['vectors_todo']} vectors to be made" if one["vectors_todo"] else ""
+    deaf = f", {counted(one['gaps'], 'time')} deaf to PUBLISH for {one['deaf_s']:.0f} s in all" if one["gaps"] else ""
+    todo = f", {counted(one['vectors_todo'], 'vector')} to be made" if one["vectors_todo"] else ""
     vectors = f"{todo} ({one['vectors_fault']})" if one["vectors_fault"] else todo
-    return f"{served} {one['rate']:g} a second, {lag}{later}{vectors}, {one['dead_letters']} dead letters{deaf}"
+    return f"{served} {one['rate']:g} a second, {lag}{later}{vectors}, {counted(one['dead_letters'], 'dead letter')}{deaf}"

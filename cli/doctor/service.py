@@ -1,10 +1,12 @@
 """What is in service and who serves it."""
 import os
 import sqlite3
+from collections.abc import Sequence
 
 from bus.errors import BusRefused
 from bus.listeners import all_members
 from bus.roll import read_roll
+from bus.wire import input_key
 from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from cli.readable import counted
 from cli.settings import Settings
@@ -54,13 +56,27 @@ async def check_workers(patient: Patient) -> list[Finding]:
         return [warning("workers", "no worker serves this bus: what is said waits", "start one with `memrelay worker`")]
     served = {uid for worker in workers for uid in worker["pipelines"]}
     try:
-        left = [one.name for one in await _deployed(patient.settings) if one.uid not in served]
+        unserved = [one for one in await _deployed(patient.settings) if one.uid not in served]
     except (MemoryFault, sqlite3.Error):
-        left = []   # told above
-    if left:
+        unserved = []   # told above
+    if odd := await _check_inputs(patient, unserved[:SOME]):
+        return odd
+    if left := [one.name for one in unserved]:
         return [warning("workers", f"nobody serves {', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}",
                         "look into the worker's log; `memrelay status` lists who serves what")]
     return [ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")]
+
+
+async def _check_inputs(patient: Patient, unserved: Sequence[Deployed]) -> list[Finding]:
+    """Inputs at whose keys somebody has put another value, which no worker serves."""
+    keys = [input_key(one.uid) for one in unserved]
+    try:
+        kinds = [(key, await patient.line.call("TYPE", key)) for key in keys]
+    except BusRefused:
+        return []
+    return [fault("workers", f"{key} is a {kind.decode()}, and should be a stream: its pipeline is not served",
+                  f"find out what has written there; after DEL {key} it is served again")
+            for key, kind in kinds if kind not in (b"stream", b"none")]
 
 
 async def check_paused(patient: Patient) -> list[Finding]:

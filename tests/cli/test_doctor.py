@@ -105,6 +105,20 @@ def test_a_pipeline_that_is_paused_is_found_with_the_reason(program: Program) ->
     wait_for(lambda: "paused" not in examine(program), "it runs again")
 
 
+def test_an_input_that_is_no_stream_is_found(program: Program, client: Client) -> None:
+    (deployed,) = program.run("ls").lines
+    key = f"pipeline:{{{deployed['pipeline_uid']}}}:in"
+    client.redis.delete(key)
+    client.redis.set(key, "odd")
+    wait_for(lambda: examine(program)["workers"]["level"] == "fault", "the worker has left it")
+
+    finding = examine(program)["workers"]
+    client.redis.delete(key)
+
+    assert f"{key} is a string" in finding["text"] and f"DEL {key}" in finding["remedy"]
+    wait_for(lambda: examine(program)["workers"]["level"] == "ok", "it is served again")
+
+
 def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
