@@ -14,7 +14,7 @@ from bus.errors import BusError, BusRefused
 from cli.escaping import escaped
 from cli.logs import LogFormat, configure_logging
 from cli.settings import Settings, SettingsError, load_settings
-from memory.catalog import Catalog, Deployed
+from memory.catalog import Catalog, Deployed, is_begun
 from memory.errors import MemoryFault
 from worker.errors import first_of
 from worker.ownership import NotTheOwner
@@ -87,6 +87,17 @@ def bus_address(settings: Settings) -> Address:
 def bus_name(settings: Settings) -> str:
     """The bus as a person would type it, without a password."""
     return settings.bus.url.rpartition("@")[2] or str(socket_of(settings.bus.data) or settings.bus.data)
+
+
+def stored_catalog(settings: Settings) -> Catalog:
+    """The catalogue, for what works on things that are there. Ends the command where nothing was ever stored.
+
+    To open it would make the memory root, and one whose name is mistyped would be an empty one.
+    """
+    if not is_begun(settings.memory.root):
+        fail(f"nothing is stored in {settings.memory.root}; memory.root names another folder, and `memrelay deploy FILE` "
+             "begins in this one")
+    return Catalog(settings.memory.root)
 
 
 async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:

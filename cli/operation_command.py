@@ -10,11 +10,10 @@ from pydantic import ValidationError
 
 from bus.call import NewCall
 from bus.request import Requester
-from cli.composition import bus_address, fail, pipeline_named, run
+from cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
 from cli.options import JsonAnyway, Pipeline, own_id
 from cli.output import print_json
 from cli.settings import Settings
-from memory.catalog import Catalog
 from memory.operation import Operation, json_type
 from pipelines.json_text import parse_object
 from pipelines.report import Report
@@ -95,7 +94,7 @@ async def _perform(settings: Settings, pipeline: str, call: NewCall, wait_s: flo
 
 async def output_of(settings: Settings, pipeline: str, call: NewCall, wait_s: float) -> Any:
     """What the operation gives; ends the command with what it refuses."""
-    async with Catalog(settings.memory.root) as catalog:
+    async with stored_catalog(settings) as catalog:
         uid = (await pipeline_named(catalog, pipeline)).uid
     async with Requester(bus_address(settings)) as requester:
         answer = await requester.call(call.at(uid), wait_s)

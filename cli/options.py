@@ -8,7 +8,7 @@ import typer
 
 from bus.entry import LONGEST_ID, may_be_id
 from cli.settings import Settings, SettingsError, load_settings
-from memory.catalog import Catalog
+from memory.catalog import Catalog, is_begun
 from memory.errors import MemoryFault
 from memory.expected import ANYTHING, Expected, over
 
@@ -25,7 +25,7 @@ def known_pipelines(incomplete: str) -> list[str]:
 
 
 async def _names(settings: Settings) -> list[str]:
-    if not (settings.memory.root / "system.db").is_file():
+    if not is_begun(settings.memory.root):
         return []   # which opening it would make
     async with Catalog(settings.memory.root) as catalog:
         return sorted({one.name if PLAIN.fullmatch(one.name) else one.uid for one in await catalog.active()})

@@ -2,7 +2,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cli.composition import fail, pipeline_named
+from cli.composition import fail, pipeline_named, stored_catalog
 from cli.settings import Settings
 from memory.catalog import Catalog
 from pipelines.check import CheckedBundle, check
@@ -39,7 +39,7 @@ def _listed(names: Iterable[str]) -> str:
 
 async def look_up(settings: Settings, uid_or_name: str) -> Spoken:
     """The pipeline of that uid or name. Ends the command where there is none."""
-    async with Catalog(settings.memory.root) as catalog:
+    async with stored_catalog(settings) as catalog:
         deployed = await pipeline_named(catalog, uid_or_name)
         source = await catalog.source(deployed.hash)
     checked = check(source or b"")

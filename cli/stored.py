@@ -1,7 +1,7 @@
 """The stores of pipelines in service, for the commands that work on files."""
 from collections.abc import Sequence
 
-from cli.composition import fail, pipeline_named
+from cli.composition import pipeline_named, stored_catalog
 from cli.settings import Settings
 from memory.backup import BackedUpPipeline
 from memory.catalog import Catalog, Deployed
@@ -13,9 +13,7 @@ from pipelines.plan import Plan
 
 async def pipelines_with_stores(settings: Settings, names: Sequence[str]) -> list[BackedUpPipeline]:
     """These pipelines, or all; with the stores that each names. Ends the command where one is not in service."""
-    if not (settings.memory.root / "system.db").is_file():
-        fail(f"nothing is stored in {settings.memory.root}; memory.root names another folder")
-    async with Catalog(settings.memory.root) as catalog:
+    async with stored_catalog(settings) as catalog:
         wanted = [await pipeline_named(catalog, name) for name in names] or await catalog.active()
         return [await _with_stores(settings, catalog, one) for one in wanted]
 

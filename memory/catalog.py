@@ -9,7 +9,7 @@ from memory.expected import ANYTHING, Expected
 from memory.keys import Keys
 from memory.sessions import Sessions
 from memory.sqlite.system import bundles
-from memory.system_file import SystemFile
+from memory.system_file import NAME, SystemFile
 
 
 class Deployed(NamedTuple):
@@ -27,6 +27,11 @@ class Swapped(NamedTuple):
 
     before: Deployed | None   # None where the pipeline was not in service
     after: Deployed
+
+
+def is_begun(root: Path) -> bool:
+    """Whether anything was ever stored in a memory root; to open its catalogue begins one."""
+    return (root / NAME).exists()
 
 
 class Catalog:

@@ -13,13 +13,15 @@ from memory.errors import StoreBroken, StoreBusy
 from memory.inode import inode_of
 from memory.sqlite.system import file
 
+NAME = "system.db"
+
 
 class SystemFile:
     """The open file. Raises StoreBusy while another program keeps it locked. Use it as an asynchronous context."""
 
     def __init__(self, root: Path) -> None:
         """`root` is the memory root."""
-        self.path = root / "system.db"
+        self.path = root / NAME
         self._database: aiosqlite.Connection
         self._inode = 0
         self._changing = asyncio.Lock()   # a connection has one transaction, and several tasks use it

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bus.ingress import Ingress
-from cli.composition import bus_address, fail, note, pipeline_named, run
+from cli.composition import bus_address, fail, note, pipeline_named, run, stored_catalog
 from cli.options import Json, JsonAnyway, Pipeline, known_pipelines
 from cli.output import print_json, print_line
 from cli.readable import counted, moment, table
@@ -26,7 +26,7 @@ All = Annotated[bool, typer.Option("--all", help="All of the pipeline that there
 def ls(pipeline: Of = None, *, as_json: Json = False) -> None:
     """List dead letters in the order in which they came: a table on a terminal, else a JSON line each."""
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             found = [one async for one in _every(catalog, await _uid(catalog, pipeline) if pipeline else "")]
         if as_json or not sys.stdout.isatty():
             for one in found:
@@ -40,7 +40,7 @@ def ls(pipeline: Of = None, *, as_json: Json = False) -> None:
 def show(pipeline: Pipeline, ident: Id, *, as_json: JsonAnyway = False) -> None:
     """Print a dead letter with what was said, as JSON."""
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             try:
                 letter = await letter_of(catalog, await _uid(catalog, pipeline), ident)
             except NoLetter as fault:
@@ -55,7 +55,7 @@ def replay(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, a
     _check_choice(idents, everything)
 
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog, Ingress(bus_address(settings)) as ingress:
+        async with stored_catalog(settings) as catalog, Ingress(bus_address(settings)) as ingress:
             uid, refused = await _uid(catalog, pipeline), 0
             for ident in await _chosen(catalog, uid, idents):
                 try:
@@ -76,7 +76,7 @@ def drop(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, as_
     _check_choice(idents, everything)
 
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             uid = await _uid(catalog, pipeline)
             chosen = await _chosen(catalog, uid, idents)
             dropped = await catalog.letters.remove(uid, chosen)

@@ -5,13 +5,12 @@ from typing import Annotated
 import orjson
 import typer
 
-from cli.composition import fail, pipeline_named, run
+from cli.composition import fail, pipeline_named, run, stored_catalog
 from cli.exporting import export_records
 from cli.options import Pipeline
 from cli.output import print_json
 from cli.settings import Settings
 from cli.written import write_whole
-from memory.catalog import Catalog
 from pipelines.json_text import MOST_BYTES
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")]
@@ -34,7 +33,7 @@ def export(pipeline: Pipeline, *, records: Records = False, store: Store = "", o
         if records:
             await export_records(settings, pipeline, store, output)
             return
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             deployed = await pipeline_named(catalog, pipeline)
             source = await catalog.source(deployed.hash)
         if source is None:

@@ -9,11 +9,10 @@ import typer
 
 from bus.call import NewCall
 from bus.request import Requester
-from cli.composition import bus_address, fail, pipeline_named, run
+from cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
 from cli.options import Json, Pipeline
 from cli.output import print_json, print_line
 from cli.settings import Settings
-from memory.catalog import Catalog
 from memory.export_file import read_export, verify_export
 from memory.exported import UID
 from memory.operations.records_import import MOST
@@ -36,7 +35,7 @@ def import_(pipeline: Pipeline, file: Exported, *, store: Store = "", replace: R
     """
     async def command(settings: Settings) -> Counter[str]:
         verify_export(file)
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             uid = (await pipeline_named(catalog, pipeline)).uid
         total = Counter[str](added=0, same=0, replaced=0)
         async with Requester(bus_address(settings)) as requester:

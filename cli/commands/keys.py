@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from bus.wire import UID
-from cli.composition import fail, note, run
+from cli.composition import fail, note, run, stored_catalog
 from cli.options import Json, JsonAnyway
 from cli.output import print_json, print_line
 from cli.readable import moment, table
 from cli.settings import Settings
-from memory.catalog import Catalog
+from memory.catalog import Catalog, is_begun
 from memory.keys import ALL, SCOPES, Key
 
 LASTS = re.compile(r"([1-9][0-9]{0,5})([mhd])")
@@ -35,7 +35,7 @@ def create(name: Name, *, scope: Scopes, pipeline: Pipelines, expires: Expires =
         fail(f"a key's name has 1 to {LONGEST_NAME} characters")
 
     async def command(settings: Settings) -> None:
-        now_ms = _now_ms()
+        now_ms, is_new = _now_ms(), not is_begun(settings.memory.root)
         async with Catalog(settings.memory.root) as catalog:
             uids = await _uids(catalog, wanted)
             is_first = not await catalog.keys.every()
@@ -45,6 +45,8 @@ def create(name: Name, *, scope: Scopes, pipeline: Pipelines, expires: Expires =
             print_json({"key": secret} | _as_json(key, now_ms))
         else:
             print_line(secret)
+        if is_new:
+            note(f"nothing was stored in {settings.memory.root} before; a server with another memory.root knows no such key")
         note("this is shown once; send it as Authorization: Bearer KEY")
         if is_first:
             note("from now on HTTP needs a key, on this machine too, and stays so when all are revoked")
@@ -56,7 +58,7 @@ def ls(*, as_json: Json = False) -> None:
     """List the keys that were ever made: a table on a terminal, else a JSON line each."""
     async def command(settings: Settings) -> None:
         now_ms = _now_ms()
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             everything = await catalog.keys.every()
         if as_json or not sys.stdout.isatty():
             for key in everything:
@@ -76,7 +78,7 @@ def ls(*, as_json: Json = False) -> None:
 def revoke(ident: Ident, *, as_json: JsonAnyway = False) -> None:
     """Revoke a key: within a second it opens nothing any more, and sessions that began with it are over."""
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             if not await catalog.keys.revoke(ident, _now_ms()):
                 fail(f"no key {ident!r}; `memrelay keys ls` lists them by id")
             left = [key for key in await catalog.keys.every() if not key.fault(_now_ms())]

@@ -1,18 +1,18 @@
 """`memrelay ls`: the pipelines in service."""
 import sys
 
-from cli.composition import run
+from cli.composition import run, stored_catalog
 from cli.options import Json
 from cli.output import print_json, print_line
 from cli.readable import moment, table
 from cli.settings import Settings
-from memory.catalog import Catalog, Deployed
+from memory.catalog import Deployed
 
 
 def ls(*, as_json: Json = False) -> None:
     """List the pipelines in service: a table on a terminal, else a JSON line each."""
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             everything = await catalog.active()
         if as_json or not sys.stdout.isatty():
             for one in everything:

@@ -4,11 +4,10 @@ import time
 
 from bus.line import Line
 from bus.remaking import ask_to_remake, is_asked
-from cli.composition import bus_address, pipeline_named, run
+from cli.composition import bus_address, pipeline_named, run, stored_catalog
 from cli.options import Json, Pipeline
 from cli.output import print_json, print_line
 from cli.settings import Settings
-from memory.catalog import Catalog
 
 WITHIN_S, LOOK_S = 5.0, 0.1   # how long an owner may take to begin
 
@@ -19,7 +18,7 @@ def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
     The old vectors are searched until the new ones are complete; `memrelay status` counts what is left.
     """
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog, Line(bus_address(settings)) as line:
+        async with stored_catalog(settings) as catalog, Line(bus_address(settings)) as line:
             found = await pipeline_named(catalog, pipeline)
             await ask_to_remake(line, found.uid)
             begun = await _begun(line, found.uid)

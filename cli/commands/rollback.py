@@ -3,12 +3,11 @@ from typing import Annotated
 
 import typer
 
-from cli.composition import fail, run
+from cli.composition import fail, run, stored_catalog
 from cli.deployment import deployments, tell
 from cli.options import IfMatch, JsonAnyway, Pipeline, expected_by
 from cli.pipeline import uid_of
 from cli.settings import Settings
-from memory.catalog import Catalog
 from pipelines.errors import BundleRefused
 from web.deployments import NoSuchVersion
 
@@ -22,7 +21,7 @@ def rollback(pipeline: Pipeline, *, to: To = None, if_match: IfMatch = None, as_
     A pipeline that was taken out of service, named by its uid, is in service again. Records stay as they are.
     """
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             uid = await uid_of(catalog, pipeline)
         async with deployments(settings) as service:
             try:

@@ -3,19 +3,18 @@ from typing import Any
 
 from bus.line import Line
 from bus.roll import BEAT_S
-from cli.composition import bus_address, bus_name, run
+from cli.composition import bus_address, bus_name, run, stored_catalog
 from cli.options import Json
 from cli.output import print_json, print_line
 from cli.readable import counted
 from cli.settings import Settings
-from memory.catalog import Catalog
 from web.status import read_status
 
 
 def status(*, as_json: Json = False) -> None:
     """Say what runs: workers, pipelines, lag, dead letters, durability."""
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog, Line(bus_address(settings)) as line:
+        async with stored_catalog(settings) as catalog, Line(bus_address(settings)) as line:
             found = {"bus": bus_name(settings)} | await read_status(catalog, line)
         if as_json:
             print_json(found)

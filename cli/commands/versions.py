@@ -1,13 +1,12 @@
 """`memrelay versions PIPELINE`: what a pipeline was, version by version."""
 import sys
 
-from cli.composition import run
+from cli.composition import run, stored_catalog
 from cli.options import Json, Pipeline
 from cli.output import print_json, print_line
 from cli.pipeline import uid_of
 from cli.readable import moment, table
 from cli.settings import Settings
-from memory.catalog import Catalog
 
 
 def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
@@ -16,7 +15,7 @@ def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
     A pipeline that was taken out of service is named by its uid.
     """
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with stored_catalog(settings) as catalog:
             uid = await uid_of(catalog, pipeline)
             everything, active = await catalog.versions(uid), await catalog.serving(uid)
         if as_json or not sys.stdout.isatty():

@@ -68,7 +68,20 @@ def test_a_check_changes_nothing(program: Program) -> None:
 
     assert (ended.code, ended.err) == (0, "")
     assert ended.lines == [{"ok": True, "name": "memory_test", "agents": 13, "warnings": 0}]
-    assert program.run("ls").lines == []
+    assert not program.root.exists()
+
+
+@pytest.mark.parametrize("words", [
+    ("ls",), ("status",), ("versions", "tea"), ("export", "tea"), ("rollback", "tea"), ("rm", "tea"), ("say", "tea", "hello"),
+    ("send", "tea", "hello"), ("chat", "tea"), ("tail", "tea"), ("search", "tea", "hello"), ("records", "list", "tea"),
+    ("keys", "ls"), ("keys", "revoke", "tea"), ("dlq", "ls"), ("dlq", "drop", "tea", "--all"), ("acl", "tea"),
+    ("reindex", "tea"), ("scrub",), ("erase", "tea", "--guid", "x")])
+def test_a_memory_root_that_is_mistyped_is_named_and_not_made(program: Program, words: tuple[str, ...]) -> None:
+    ended = program.run(*words, MEMRELAY_BUS__URL="unix:///nobody.sock")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(f"memrelay: nothing is stored in {program.root}; memory.root names another folder")
+    assert not program.root.exists()
 
 
 def test_a_deploy_prints_what_is_in_service_and_ls_lists_it(program: Program) -> None:

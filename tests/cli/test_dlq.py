@@ -148,5 +148,6 @@ def test_the_doctor_tells_of_dead_letters_with_the_remedy(program: Program, clie
 
 def test_letters_can_be_looked_at_and_dropped_without_a_bus(program: Program) -> None:
     with Program() as alone:
+        deploy(alone, make_bundle(make_uid()))
         assert (alone.run("dlq", "ls").code, alone.run("dlq", "ls").lines) == (0, [])
         assert "memrelay deploy" in alone.run("dlq", "ls", "nobody").err

@@ -26,11 +26,13 @@ def test_a_key_is_printed_once_and_listed_without_its_secret(program: Program) -
     listed = program.run("keys", "ls")
 
     assert KEY.fullmatch(text), made
+    assert f"nothing was stored in {program.root} before" in made.err
     assert "this is shown once" in made.err and "from now on HTTP needs a key" in made.err
     assert [(one["id"], one["name"], one["scopes"], one["pipelines"], one["expires_at"], one["in_force"])
             for one in listed.lines] == [(text[3:15], "ann", ["publish", "read"], ["*"], None, True)]
     assert text[16:] not in listed.out + made.err
-    assert "from now on" not in program.run("keys", "create", "bob", "--scope", "read", "--pipeline", "*").err
+    again = program.run("keys", "create", "bob", "--scope", "read", "--pipeline", "*").err
+    assert "from now on" not in again and "nothing was stored" not in again
 
 
 @pytest.mark.parametrize(("given", "lasts_s"), [("30m", 1800), ("12h", 43_200), ("90d", 7_776_000)])
