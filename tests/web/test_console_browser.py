@@ -93,6 +93,45 @@ def test_what_is_written_in_the_chat_is_found_in_it(browser: Browser, served: Se
         expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text("Nothing was deleted")
 
 
+def test_a_search_with_an_explanation_shows_records_and_says_why(browser: Browser, served: Served) -> None:
+    search = make_agent("search", "memory_search", {"memory_id": STORE, "explain": True, "mode": "hybrid"}, hears="find")
+    find = make_agent("find", "regex_match", {"pattern": "^/search (.*)"})
+    write = make_agent("write", "memory_write", {"memory_id": STORE}, hears="keep")
+    keep = make_agent("keep", "regex_match", {"pattern": "^/write (.*)"})
+    uid = put(served.url, make_bundle(make_uid(), make_person(), find, search, keep, write))
+
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        say(page, "/write The meeting is at 3pm")
+        found = say(page, "/search meeting").locator(".answer")
+
+        expect(found.locator("tbody tr")).to_have_count(1)
+        expect(found.locator("pre")).to_be_hidden()
+        found.locator("summary").click()
+        expect(found.locator("pre")).to_contain_text('"state": "wanted"')
+        expect(say(page, "/search xylophone").locator(".answer")).to_contain_text("Nothing found: ")
+
+
+def test_what_is_said_is_shown_in_part_where_it_is_very_long(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        page.locator("#text").fill("/write " + "tea " * 50_000)
+        page.locator("#text").press("Enter")
+
+        expect(page.locator("#exchanges .answer")).to_contain_text("Written as")
+        shown = page.locator("#exchanges .what").first.inner_text()
+        assert len(shown) < 5000 and shown.endswith("(200006 characters)")
+
+
+def test_the_exchanges_are_a_list_in_a_log_that_is_there_from_the_beginning(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        log = page.get_by_role("log", name="What you said, and the answers")
+        expect(log).to_have_count(1)
+
+        say(page, "/write tea")
+        say(page, "/read")
+
+        expect(log.get_by_role("list").get_by_role("listitem")).to_have_count(2)
+
+
 def test_what_has_no_answer_says_why(browser: Browser, served: Served, uid: str) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         expect(say(page, "hello")).to_contain_text("No answer: nothing in the pipeline answers to this.")

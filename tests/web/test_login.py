@@ -1,4 +1,5 @@
 """Logging in with a browser's means: a form, a cookie, and no key that stays anywhere."""
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -136,5 +137,23 @@ def test_an_open_page_says_that_its_session_is_over(keyed: Served) -> None:
         page.context.clear_cookies()
 
         page.wait_for_selector("#silence:has-text('You are logged out')")
+        assert re.fullmatch(r"You are logged out since [0-9:]{8}\. Reload this page to log in\.", page.inner_text("#silence"))
+        page.fill("#text", "/write tea")
+        page.click("button:has-text('Say it')")
+        page.wait_for_selector("#exchanges :text('You are logged out, and nothing was said.')")
+
+
+def test_a_key_that_may_not_read_is_no_dead_end(keyed: Served) -> None:
+    blind, seeing = (make_key(keyed.house.root, scope) for scope in ("publish", "read"))
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{keyed.url}/login")
+        for key in (blind, seeing):
+            page.fill("#key", key.text)
+            page.click("button:has-text('Log in')")
+            if key is blind:
+                page.click("text=Log in with another key")
+
+        page.wait_for_selector("h1:has-text('Pipelines')")
 
 

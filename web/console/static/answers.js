@@ -3,7 +3,7 @@
 "use strict";
 
 const answers = (() => {
-  const MOST_RECORDS = 100, MOST_CHARACTERS = 4000;
+  const MOST_RECORDS = 100, MOST_CHARACTERS = 4000, MOST_EXPLAINED = 40000;
 
   function make(name, text, className) {
     const node = document.createElement(name);
@@ -12,8 +12,8 @@ const answers = (() => {
     return node;
   }
 
-  function clipped(text) {
-    return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)} … (${text.length} characters)` : text;
+  function clipped(text, most = MOST_CHARACTERS) {
+    return text.length > most ? `${text.slice(0, most)} … (${text.length} characters)` : text;
   }
 
   function isRecord(value) {
@@ -62,10 +62,25 @@ const answers = (() => {
     return sentence;
   }
 
+  // What a search with `explain` answers: the records as without it, and why, for who wants to know.
+  function explainedOf({ records, explanation }) {
+    const found = make("div"), why = make("details"), nothing = explanation.nothing;
+    found.append(nothing ? make("p", `Nothing found: ${clipped(String(nothing.detail))}.`) : tableOf(records));
+    why.append(make("summary", "How this was found"), make("pre", clipped(JSON.stringify(explanation, null, 2), MOST_EXPLAINED)));
+    found.append(why);
+    return found;
+  }
+
+  function isExplained(value) {
+    return Array.isArray(value?.records) && value.records.every(isRecord) && value.explanation !== null
+      && typeof value.explanation === "object";
+  }
+
   function nodeOf(value) {
     if (Array.isArray(value) && !value.length) return make("p", "Nothing found.");
     if (Array.isArray(value) && value.every(isRecord)) return tableOf(value);
     if (isRecord(value)) return tableOf([value]);
+    if (isExplained(value)) return explainedOf(value);
     return sentenceOf(value) ?? make("pre", clipped(JSON.stringify(value, null, 2)));
   }
 
@@ -81,5 +96,5 @@ const answers = (() => {
     return box;
   }
 
-  return { make, show };
+  return { clipped, make, show };
 })();

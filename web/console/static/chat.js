@@ -3,8 +3,10 @@
 
 (() => {
   const MOST_EXCHANGES = 20, MOST_RESULTS = 20, PATIENCE_MS = 10000;   // beyond the time that the server waits
+  const LOGGED_OUT = "You are logged out, and nothing was said. Reload this page to log in.";
   const form = document.getElementById("say"), exchanges = document.getElementById("exchanges");
   if (!form) return;
+  const box = exchanges.parentElement;
   const text = form.elements.text, from = form.elements.from;
   form.hidden = false;
   for (const node of document.querySelectorAll(".needs-js")) node.remove();
@@ -15,6 +17,7 @@
       method: "POST", headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text: said, from: speaker }), signal: AbortSignal.timeout(1000 * wait_s + PATIENCE_MS),
     });
+    if (response.status === 401) return [answers.make("p", LOGGED_OUT, "bad")];
     const told = await response.json();
     if (!response.ok) return [answers.make("p", told.detail ?? told.title ?? `Error ${response.status}`, "bad")];
     if (!told.results.length) return [answers.make("p", `No answer: ${told.reason}.`, "aside")];
@@ -25,15 +28,16 @@
 
   function begin(said, speaker) {
     const exchange = answers.make("li"), waiting = answers.make("p", "…", "aside");
-    exchange.append(answers.make("p", speaker, "who"), answers.make("p", said, "what"), waiting);
+    exchange.append(answers.make("p", speaker, "who"), answers.make("p", answers.clipped(said), "what"), waiting);
     exchange.ariaBusy = "true";
     exchanges.append(exchange);
+    box.tabIndex = 0;   // it can be scrolled by keys, once there is something
     while (exchanges.childElementCount > MOST_EXCHANGES) exchanges.firstElementChild.remove();
-    exchanges.scrollTop = exchanges.scrollHeight;
+    box.scrollTop = box.scrollHeight;
     return (...nodes) => {
       waiting.replaceWith(...nodes);
       exchange.ariaBusy = "false";
-      exchanges.scrollTop = exchanges.scrollHeight;
+      box.scrollTop = box.scrollHeight;
     };
   }
 

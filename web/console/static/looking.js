@@ -5,7 +5,7 @@
 "use strict";
 
 (() => {
-  const EVERY_MS = 1500, RAREST_MS = 30000;
+  const EVERY_MS = 1500, RAREST_MS = 30000, LOGGED_OUT = "You are logged out";
   const parts = [...document.querySelectorAll("[data-look]")];
   const last = new WeakMap();   // part -> what it shows
   const silence = document.getElementById("silence");
@@ -28,7 +28,8 @@
       pause_ms = EVERY_MS;
       answered_at = new Date();
     }
-    const told = fault && `${fault} since ${answered_at.toLocaleTimeString("en-GB")}.`;
+    const remedy = fault === LOGGED_OUT ? " Reload this page to log in." : "";
+    const told = fault && `${fault} since ${answered_at.toLocaleTimeString("en-GB")}.${remedy}`;
     if (silence.textContent !== told) silence.textContent = told;
     silence.hidden = !told;
     timer = setTimeout(look, pause_ms);
@@ -36,7 +37,7 @@
 
   function faultOf(xhr) {
     if (!xhr.status) return "No answer from the server";
-    if (xhr.status === 401) return "You are logged out; reload this page to log in";
+    if (xhr.status === 401) return LOGGED_OUT;
     if (xhr.status === 404) return "This pipeline is not in service";
     return xhr.status === 503 ? "The server runs, but the bus does not answer" : `The server answers with error ${xhr.status}`;
   }
