@@ -13,7 +13,7 @@ from bus.embedded.socket_path import socket_of
 from bus.errors import BusError, BusRefused
 from cli.escaping import escaped
 from cli.logs import LogFormat, configure_logging
-from cli.settings import Settings, SettingsError, load_settings
+from cli.settings import Settings, SettingsError, load_settings, may_colour
 from memory.catalog import Catalog, Deployed, is_begun
 from memory.errors import MemoryFault
 from worker.errors import first_of
@@ -49,7 +49,7 @@ def settled(command: Callable[[Settings], Result], log_format: LogFormat | None 
     """Runs a command with the settings; faults that a user can cause end it with a sentence and exit code 1."""
     try:
         settings = load_settings()
-        configure_logging(settings.log.level, log_format or settings.log.format)
+        configure_logging(settings.log.level, log_format or settings.log.format, may_colour=may_colour())
         return command(settings)
     except FAULTS as fault:
         fail(_sentence(fault))

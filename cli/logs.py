@@ -19,10 +19,13 @@ DIM, BOLD, KEY, VALUE = "2", "1", "36", "35"   # of a terminal (ECMA-48, SGR)
 COLOURS = {"debug": "32", "info": "32", "warning": "33", "error": "31", "critical": "31"}
 
 
-def configure_logging(level: LogLevel, format: LogFormat) -> None:
-    """Sends every event of the process to stderr, what libraries log too; to be called once, before the first event."""
+def configure_logging(level: LogLevel, format: LogFormat, *, may_colour: bool = False) -> None:
+    """Sends every event of the process to stderr, what libraries log too; to be called once, before the first event.
+
+    For people it is coloured where it `may_colour` and stderr is a terminal.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_ForMachines() if format == "json" else _ForPeople(coloured=sys.stderr.isatty()))
+    handler.setFormatter(_ForMachines() if format == "json" else _ForPeople(coloured=may_colour and sys.stderr.isatty()))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 

@@ -67,7 +67,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")   # what a terminal's encoding lacks is no reason to end
     completion_init()
-    make_app()(prog_name=NAME)
+    try:
+        make_app()(prog_name=NAME)
+    except OSError as error:   # what no command tells: help that cannot be written, as where a disk is full
+        sys.exit(f"{NAME}: {error}")
 
 
 def _open_closed_streams() -> None:

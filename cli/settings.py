@@ -180,6 +180,11 @@ def default_config_file(environ: Mapping[str, str] = os.environ) -> Path:
     return here if here.is_file() else CHECKOUT_FILE
 
 
+def may_colour(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a terminal is to be given colours: not where NO_COLOR is set (no-color.org), nor where it knows none."""
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
 def read_secret(reference: str, environ: Mapping[str, str] = os.environ) -> str:
     """What `env:NAME` or `file:PATH` stands for; a file's last line break is none of it. Raises LookupError."""
     kind, _, name = reference.partition(":")

@@ -14,7 +14,7 @@ from cli.composition import bus_address, run
 from cli.logs import configure_logging
 from cli.options import Json, Pipeline, Swarm, User, Wait
 from cli.pipeline import Spoken, look_up
-from cli.settings import Settings
+from cli.settings import Settings, may_colour
 
 HISTORY = "chat_history"   # in the memory root
 
@@ -22,7 +22,7 @@ HISTORY = "chat_history"   # in the memory root
 def chat(pipeline: Pipeline, *, swarm: Swarm = "chat", user: User = "User", wait: Wait = 30.0, as_json: Json = False) -> None:
     """Talk to a pipeline at a prompt; Ctrl-D or /quit ends it. Without a terminal the lines of stdin are said."""
     async def command(settings: Settings) -> None:
-        configure_logging("error", settings.log.format)   # a prompt is no log
+        configure_logging("error", settings.log.format, may_colour=may_colour())   # a prompt is no log
         spoken = await look_up(settings, pipeline)
         spoken.check_swarm(swarm)
         manner = Manner(spoken.uid, swarm, user, wait, settings.bus.max_message_bytes, as_json)

@@ -10,6 +10,7 @@ from cli.doctor.finding import Finding
 from cli.options import Json
 from cli.output import print_json, print_line
 from cli.readable import counted
+from cli.settings import may_colour
 
 COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "fault": typer.colors.RED}
 
@@ -31,7 +32,8 @@ def doctor(*, as_json: Json = False) -> None:
 def _print(findings: Sequence[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        level = typer.style(f"{finding.level:7}  ", COLOURS[finding.level])
+        level = f"{finding.level:7}  "
+        level = typer.style(level, COLOURS[finding.level]) if may_colour() else level
         print_line(f"{finding.check:{width}}  {finding.text}", before=level)
         if finding.remedy:
             print_line(f"{'':7}  {'':{width}}  -> {finding.remedy}")

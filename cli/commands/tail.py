@@ -18,7 +18,7 @@ from cli.options import Json, Pipeline
 from cli.output import as_it_came, end_unread, is_read, print_json, print_line
 from cli.pipeline import look_up
 from cli.readable import moment, text_lines
-from cli.settings import Settings
+from cli.settings import Settings, may_colour
 
 LOOK_S = 1.0   # how often a reader that has gone is noticed while nothing is said
 PAUSE_S = 0.5   # before a bus that is away is looked at again
@@ -45,7 +45,7 @@ def tail(pipeline: Pipeline, *, swarm: Swarms = None, since: Since = "10", no_fo
          as_json: Json = False) -> None:
     """Print what is said on a pipeline's swarms until Ctrl-C: time, swarm, speaker, text."""
     async def command(settings: Settings) -> None:
-        configure_logging("error", settings.log.format)   # what is printed here is what is said
+        configure_logging("error", settings.log.format, may_colour=may_colour())   # what is printed here is what is said
         spoken = await look_up(settings, pipeline)
         for name in swarm or ():
             spoken.check_swarm(name)

@@ -20,16 +20,16 @@ KEYS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>78]|\x1b\][^\x07]*\x07")   
 class Terminal:
     """Use it as a context: at its end the program is gone."""
 
-    def __init__(self, program: Program, *arguments: str) -> None:
+    def __init__(self, program: Program, *arguments: str, **environment: str) -> None:
         """Runs the command in a terminal of 100 columns."""
-        self._program, self._arguments = program, arguments
+        self._program, self._arguments, self._environment = program, arguments, environment
         self.raw = b""
 
     def __enter__(self) -> Self:
         """Starts it."""
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (30, 100))
-        environment = self._program.environment | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        environment = self._program.environment | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"} | self._environment
         self._process = subprocess.Popen([*COMMAND, *self._arguments], cwd=self._program.folder, env=environment, stdin=slave,
                                          stdout=slave, stderr=slave, start_new_session=True, preexec_fn=_take_terminal)
         os.close(slave)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from cli.main import COMMANDS, NAME, make_app
 from tests.cli.terminal import Terminal
 from tests.support.program import COMMAND, Program
 
+SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+FULL = Path("/dev/full")   # of Linux
 HEAVY = {"pydantic", "yaml", "aiohttp", "apsw", "aiosqlite", "asyncio", "uvloop", "prompt_toolkit", "rich", "re2", "jinja2",
          "msgspec", "orjson", "hiredis"}
 LOADED = """
@@ -154,14 +157,43 @@ def test_a_reader_that_leaves_is_no_failure(program: Program) -> None:
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_is_closed_is_no_failure(program: Program, closed: str) -> None:
+    empty(program)
+
     done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, "ls"], cwd=program.folder, env=program.environment,
                           capture_output=True, text=True, timeout=120, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("words", [("--help",), ("say", "--help"), ("--version",), ("doctor",), ("completion", "bash")])
+def test_what_cannot_be_written_is_told_in_a_sentence(program: Program, words: tuple[str, ...]) -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run([*COMMAND, *words], cwd=program.folder, env=program.environment, stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stderr) == (1, "memrelay: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_a_terminal_is_given_colours_unless_they_are_not_wanted(
+        program: Program, environment: dict[str, str], coloured: bool) -> None:
+    with Terminal(program, "doctor", **environment) as terminal:
+        terminal.end()
+
+    assert (b"\x1b[" in terminal.raw) == coloured
+
+
 def test_on_a_terminal_ls_is_a_table(program: Program) -> None:
+    empty(program)
+
     with Terminal(program, "ls") as terminal:
         assert terminal.end() == 0
 
     assert "No pipeline is in service; deploy one with `memrelay deploy FILE`." in terminal.seen
+
+
+def empty(program: Program) -> None:
+    """A memory root in which there was a pipeline, and is none."""
+    program.run("deploy", SAMPLE, "--uid", "tea")
+    assert program.run("rm", "tea").code == 0
