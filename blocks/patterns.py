@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import re2
 
+from blocks.errors import BadArgument
+
 MAX_PATTERN = 2000             # characters
 MAX_MEMORY = 4 << 20           # bytes that one compiled pattern may take
 MAX_STEPS = 5_000              # that it is compiled to: at worst each byte of a text costs a nanosecond for each of them
@@ -24,8 +26,12 @@ _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_MEMORY
 
 
-class BadPattern(ValueError):
+class BadPattern(BadArgument):
     """RE2 refuses the pattern, or a flag or group is wrong; the text says which."""
+
+    def __init__(self, rule: str, argument: str = "pattern") -> None:
+        """`argument` is `pattern`, `flags` or `group`."""
+        super().__init__(rule, argument)
 
 
 class Pattern:
@@ -38,7 +44,7 @@ class Pattern:
         if _BYTE.search(source):
             raise BadPattern(r"\C matches a byte of a character and is not available; use `.`")
         if set(flags) - set("ism"):
-            raise BadPattern(f"flags are any of i, s and m; this is {flags!r}")
+            raise BadPattern(f"flags are any of i, s and m; this is {flags!r}", "flags")
         self.source = f"(?{flags}){source}" if flags else source
         try:
             self._compiled = re2.compile(self.source.encode(), _OPTIONS)
@@ -68,10 +74,11 @@ class Pattern:
         if isinstance(group, str) and not (group.isascii() and group.isdecimal()):
             names = {name.decode(): number for name, number in self._compiled.groupindex.items()}
             if group not in names:
-                raise BadPattern(f"the pattern has no group named {group!r}; it has {sorted(names) or 'none with a name'}")
+                known = sorted(names) or "none with a name"
+                raise BadPattern(f"the pattern has no group named {group!r}; it has {known}", "group")
             return int(names[group])
         if not 0 <= int(group) <= self.groups:
-            raise BadPattern(f"the pattern has no group {group}; it has {self.groups}")
+            raise BadPattern(f"the pattern has no group {group}; it has {self.groups}", "group")
         return int(group)
 
     def _search(self, text: str, group: int) -> str | None:

@@ -9,7 +9,7 @@ from blocks.templates import MAX_TOGETHER
 from pipelines.faults import Place, quoted
 from pipelines.json_text import bounded_object, parse_object
 from pipelines.report import Report
-from pipelines.shape import tell
+from pipelines.shape import steps_to, tell
 
 
 def parse_args(given: str | dict[str, Any], place: Place, report: Report) -> dict[str, Any] | None:
@@ -60,7 +60,7 @@ def _validated(block: Block, values: dict[str, Any], place: Place, report: Repor
         return block.args.model_validate(values), frozenset()
     except ValidationError as error:
         tell(error, values, place, report)
-        return None, frozenset(str(told["loc"][0]) for told in error.errors(include_url=False) if told["loc"])
+        return None, frozenset(str(steps[0]) for told in error.errors(include_url=False) if (steps := steps_to(told)))
     except (RecursionError, SyntaxError):  # parsers of templates give up like this on thousands of brackets
         report.error(place, "nested too deeply")
         return None, frozenset()

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from blocks.errors import BadArgument
 from pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 from pipelines.faults import Place
 from pipelines.keys import check_keys
@@ -75,13 +76,20 @@ def tell(error: ValidationError, value: dict[str, Any], place: Place, report: Re
         report.error(at, ", or ".join(dict.fromkeys(said)))
 
 
+def steps_to(told: ErrorDetails) -> Place:
+    """The error's place as pydantic counts it; where a check of the whole blames one argument, that one's."""
+    error = told.get("ctx", {}).get("error")
+    return told["loc"] or ((error.argument,) if isinstance(error, BadArgument) else ())
+
+
 def _inside(value: Any, told: ErrorDetails) -> Place:
     """The error's place in the JSON; pydantic also counts the alternatives of a type as steps."""
-    for count, step in enumerate(told["loc"]):
+    steps = steps_to(told)
+    for count, step in enumerate(steps):
         if isinstance(value, dict) and step in value:
             value = value[str(step)]
         elif isinstance(value, list) and isinstance(step, int):
             value = value[step]
         else:
-            return told["loc"][: count + (told["type"] == "missing")]
-    return told["loc"]
+            return steps[: count + (told["type"] == "missing")]
+    return steps

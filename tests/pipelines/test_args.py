@@ -87,7 +87,23 @@ def test_all_types_that_would_do_are_told_in_one_fault() -> None:
 def test_what_a_block_says_of_its_arguments_is_told_plainly() -> None:
     (fault,) = faults_of(make_block("regex_match", {"pattern": "(?=a)"}))
 
-    assert fault.startswith("agents[0].wf_webhook_args: RE2 refuses the pattern '(?=a)'")
+    assert fault.startswith("agents[0].wf_webhook_args.pattern: RE2 refuses the pattern '(?=a)'")
+
+
+def test_a_wrong_pattern_and_wrong_flags_are_told_at_once_each_at_its_place() -> None:
+    faults = faults_of(make_block("regex_filter", {"pattern": "(", "flags": "q"}))
+
+    assert [fault.split(": ")[0] for fault in faults] == [
+        "agents[0].wf_webhook_args.flags",
+        "agents[0].wf_webhook_args.pattern",
+    ]
+
+
+@pytest.mark.parametrize("group", [2, -1, "2", "word", ""])
+def test_a_group_that_the_pattern_does_not_have_is_told_at_its_place(group: int | str) -> None:
+    (fault,) = faults_of(make_block("regex_match", {"pattern": "^/(x)", "group": group}))
+
+    assert fault.startswith("agents[0].wf_webhook_args.group: the pattern has no group")
 
 
 @pytest.mark.parametrize("memory_id", ["../secrets", "/etc/passwd", "one", "instances/.hidden/x", "a/b.db"])
@@ -101,8 +117,8 @@ def test_an_unknown_argument_hides_no_fault_of_the_whole() -> None:
     faults = faults_of(make_block("regex_match", {"pattern": "(", "flag": "i"}))
 
     assert [fault.split(": ")[0] for fault in faults] == [
-        "agents[0].wf_webhook_args",
         "agents[0].wf_webhook_args.flag",
+        "agents[0].wf_webhook_args.pattern",
     ]
 
 
@@ -110,8 +126,8 @@ def test_a_wrong_argument_hides_no_fault_of_the_whole() -> None:
     faults = faults_of(make_block("regex_filter", {"pattern": "(", "invert": "perhaps"}))
 
     assert [fault.split(": ")[0] for fault in faults] == [
-        "agents[0].wf_webhook_args",
         "agents[0].wf_webhook_args.invert",
+        "agents[0].wf_webhook_args.pattern",
     ]
 
 
