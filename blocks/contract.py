@@ -90,6 +90,15 @@ class Selector:
     invert: bool = False
 
 
+def as_flag(value: object) -> bool:
+    """true or false, as such or as a word, as Kilroy's bundles have them (contracts/kilroy.md A1.3). Raises ValueError."""
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(value, bool):
+        return value
+    raise ValueError("must be true or false")
+
+
 class BlockArgs(BaseModel):
     """The keys of `wf_webhook_args` that a block takes. Subclass it; an unknown key is an error at deploy.
 
@@ -100,8 +109,10 @@ class BlockArgs(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: Any, about: ValidationInfo) -> Any:
-        if isinstance(value, bool) and cls.model_fields[str(about.field_name)].annotation is not bool:
+    def _flags_are_flags_and_nothing_else_is(cls, value: Any, about: ValidationInfo) -> Any:
+        if cls.model_fields[str(about.field_name)].annotation is bool:
+            return as_flag(value)
+        if isinstance(value, bool):
             raise ValueError("must not be true or false")
         return value
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, AllowInfNan, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
+from blocks.contract import as_flag
 from blocks.memory_args import DEFAULT_LANGUAGE, Language
 from pipelines.senders import normalised
 
@@ -17,14 +18,6 @@ INTERVAL_SCHEMA: JsonDict = {
     ]
 }
 CLASSES = ("wf_agent", "chat_agent", "viewer_agent", "ai_agent")
-
-
-def _flag(value: object) -> object:
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if isinstance(value, bool):
-        return value
-    raise ValueError("must be true or false")
 
 
 def _names(value: object) -> object:
@@ -52,7 +45,7 @@ def _args(value: object) -> object:
 
 
 FlagText = Literal["true", "TRUE", "false", "FALSE"]
-Flag = Annotated[bool, BeforeValidator(_flag, json_schema_input_type=bool | FlagText)]
+Flag = Annotated[bool, BeforeValidator(as_flag, json_schema_input_type=bool | FlagText)]
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_names)]
 Args = Annotated[str | dict[str, Any], BeforeValidator(_args)]
 Interval = Annotated[float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)]

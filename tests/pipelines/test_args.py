@@ -131,6 +131,21 @@ def test_a_wrong_argument_hides_no_fault_of_the_whole() -> None:
     ]
 
 
+@pytest.mark.parametrize("flag", ["yes", "no", "on", "1", "", 1, 0, 1.0, "perhaps", []])
+def test_a_flag_is_true_or_false_as_those_of_an_agent_are(flag: object) -> None:
+    told = faults_of(make_block("regex_filter", {"pattern": "a", "invert": flag}, wf_call_webhook=flag))
+
+    assert told == [
+        "agents[0].wf_call_webhook: must be true or false",
+        "agents[0].wf_webhook_args.invert: must be true or false",
+    ]
+
+
+@pytest.mark.parametrize("flag", [True, "true", "True", "TRUE"])
+def test_a_flag_may_be_a_word(flag: object) -> None:
+    assert args_of("regex_filter", {"pattern": "a", "invert": flag}).model_dump()["invert"] is True
+
+
 def test_booleans_and_numbers_may_be_strings() -> None:
     assert args_of("regex_filter", {"pattern": "a", "invert": "true"}).model_dump()["invert"] is True
     assert args_of("add_1", {"amount": "3"}).model_dump() == {"amount": 3}
