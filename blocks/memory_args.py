@@ -6,7 +6,7 @@ import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from blocks.contract import BlockArgs, Call
-from blocks.templates import OutputTemplate
+from blocks.templates import MAX_SOURCE, OutputTemplate
 from bus.message import Message
 from memory import memory_id as memory_ids
 from memory import tags as tag_lists
@@ -33,7 +33,7 @@ DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
 MemoryId = Annotated[str, AfterValidator(_memory_id)]
 Tags = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)]
-Template = Annotated[str, AfterValidator(_template)]
+Template = Annotated[str, AfterValidator(_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})]
 Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, 2**63 - 1))]   # no store has more records
 
 TEMPLATE_READS = 8   # how many messages' worth of records a template is applied to, since it may tell little of each

@@ -5,8 +5,10 @@ beginnings, like `^/`: these are recognised here and answered by cheaper ways th
 """
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
 import re2
+from pydantic import Field
 
 from blocks.errors import BadArgument
 
@@ -24,6 +26,8 @@ _BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_MEMORY
+Source = Annotated[str, Field(json_schema_extra={"maxLength": MAX_PATTERN})]   # as arguments of blocks
+Flags = Annotated[str, Field(json_schema_extra={"pattern": "^[ism]*$"})]
 
 
 class BadPattern(BadArgument):

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import model_validator
 
 from blocks.contract import BlockArgs, Call, Selector
-from blocks.patterns import Pattern
+from blocks.patterns import Flags, Pattern, Source
 from blocks.registry import block
 from bus.message import Message
 
@@ -13,9 +13,9 @@ from bus.message import Message
 class FilterArgs(BlockArgs):
     """What is let through."""
 
-    pattern: str
+    pattern: Source
     """An RE2 pattern, searched for anywhere in the text."""
-    flags: str = ""
+    flags: Flags = ""
     """Of `i`, `s` and `m`, as `regex_match` has them."""
     invert: bool = False
     """Lets through what does not match: `^/` with it keeps commands away from a model."""

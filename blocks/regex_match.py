@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import model_validator
 
 from blocks.contract import BlockArgs, Call, Selector
-from blocks.patterns import Pattern
+from blocks.patterns import Flags, Pattern, Source
 from blocks.registry import block
 from bus.message import Message
 
@@ -13,11 +13,11 @@ from bus.message import Message
 class MatchArgs(BlockArgs):
     """What is matched, and which part of it is said."""
 
-    pattern: str
+    pattern: Source
     """An RE2 pattern, searched for anywhere in the text."""
     group: int | str | None = None
     """The number or name of the group that is said; by default 1 where the pattern has a group, else the whole match."""
-    flags: str = ""
+    flags: Flags = ""
     """Of `i` (letters of either case), `s` (a dot matches line ends) and `m` (`^` and `$` match at line ends)."""
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from pydantic.config import JsonDict
 
 from blocks.contract import as_flag
 from blocks.memory_args import DEFAULT_LANGUAGE, Language
+from pipelines import forms
 from pipelines.senders import normalised
 
 LONGEST_INTERVAL_S = 31_622_400  # a leap year
@@ -44,9 +45,11 @@ def _args(value: object) -> object:
     raise ValueError("must be an object, or a string that holds one as JSON")
 
 
-FlagText = Literal["true", "TRUE", "false", "FALSE"]
+FlagText = Annotated[str, Field(pattern=forms.FLAG_TEXT)]
 Flag = Annotated[bool, BeforeValidator(as_flag, json_schema_input_type=bool | FlagText)]
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_names)]
+KeptAt = Annotated[str, Field(json_schema_extra=forms.KEPT_AT)]
+Secrets = Annotated[str | tuple[str, ...], BeforeValidator(_names, json_schema_input_type=KeptAt | tuple[KeptAt, ...])]
 Args = Annotated[str | dict[str, Any], BeforeValidator(_args)]
 Interval = Annotated[float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)]
 Kept = Annotated[Any, Field(description="Kept, and not looked at.")]
@@ -74,7 +77,7 @@ class SwarmSpec(Part):
 
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
-    name: str = ""
+    name: str = Field("", json_schema_extra=forms.NAME)
     kind: Literal["durable", "ephemeral"] = Field("durable", alias="class")
     """This version has durable swarms only."""
     visibility: Literal["private", "public"] = "private"
@@ -86,7 +89,7 @@ class StoreSpec(Part):
 
     model_config = ConfigDict(json_schema_extra={"required": ["memory_id"]})
 
-    memory_id: str = ""
+    memory_id: str = Field("", json_schema_extra={"minLength": 1})
     """As the blocks name it, like `instances/${pipeline_uid}/memories`."""
     language: Language = DEFAULT_LANGUAGE
     """Whose stems and stop words ranked searches of it go by, where they say no other; `none` for neither."""
@@ -100,14 +103,14 @@ class AgentSpec(Part):
 
     agent_class: str = Field("", json_schema_extra={"enum": list(CLASSES)})
     """ai_agent is known, but not served by this version."""
-    agent_alias: str = ""
+    agent_alias: str = Field("", json_schema_extra=forms.NAME)
     """What the agent is addressed by; no two of a pipeline are the same."""
     agent_name: str = ""
     """What the agent publishes under, where wf_agent_name is not set."""
     agent_desc: str = ""
-    agent_rec_swarm: str = ""
+    agent_rec_swarm: str = Field("", json_schema_extra=forms.NAME_OR_NONE)
     """The swarm that the agent listens to."""
-    agent_send_swarm: str = ""
+    agent_send_swarm: str = Field("", json_schema_extra=forms.NAME_OR_NONE)
     """The swarm that the agent speaks on."""
     agent_from: Names = ""
     """Whose messages are taken: a name, `!name` for all but one, `*` or nothing for all, or a list of these."""
@@ -123,9 +126,9 @@ class AgentSpec(Part):
     """Is the block's result said on agent_send_swarm?"""
     wf_webhook_args: Args = ""
     """The block's arguments: an object, or a string that holds one as JSON."""
-    wf_webhook_token: str = ""
+    wf_webhook_token: KeptAt = ""
     """Where the token is kept that webhooks to this agent must bring: `env:NAME` or `file:PATH`."""
-    wf_webhook_secret: Names = ""
+    wf_webhook_secret: Secrets = ""
     """Where the secrets are kept by which webhooks to this agent are signed: `env:NAME` or `file:PATH`, or a list of these."""
     wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
     """How often the block is called with an empty text, whatever is said: each so many seconds, 1 to a year; 0 for never."""
@@ -177,7 +180,7 @@ class Bundle(Part):
 
     pipeline_name: str = ""
     pipeline_desc: str = ""
-    pipeline_uid: str = ""
+    pipeline_uid: str = Field("", json_schema_extra=forms.UID)
     """Made when the pipeline is deployed, where it is absent. `${pipeline_uid}` stands for it in every string."""
     pipeline_id: Kept = None
     agents: tuple[AgentSpec, ...] = ()

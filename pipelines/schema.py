@@ -7,7 +7,9 @@ import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from blocks.contract import Block
 from blocks.registry import all_blocks
+from pipelines import forms
 from pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 
 Schema = dict[str, Any]
@@ -21,7 +23,10 @@ def json_schema() -> Schema:
     args = {name: refs[block.args, "validation"] for name, block in blocks.items()}
     for part in (Bundle, AgentSpec, SwarmSpec, StoreSpec):
         schema["$defs"][part.__name__] |= _key_names(part)
-    schema["$defs"]["AgentSpec"]["allOf"] = [_args_rule(name, ref) for name, ref in args.items()]
+    for block in blocks.values():
+        if "memory_id" in block.args.model_fields:
+            schema["$defs"][_name(args[block.name])]["properties"]["memory_id"] |= forms.MEMORY_ID
+    schema["$defs"]["AgentSpec"] |= forms.CALLS | {"allOf": [_args_rule(block, args[block.name]) for block in blocks.values()]}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Memrelay bundle"}
     return head | {"$ref": "#/$defs/Bundle"} | schema
 
@@ -39,14 +44,18 @@ def _key_names(part: type[Part]) -> Schema:
     return {"propertyNames": {"anyOf": [{"enum": sorted(part.keys())}, {"not": {"pattern": ours}}]}}
 
 
-def _args_rule(name: str, args: Schema) -> Schema:
-    """Which arguments go with a block, whether as an object or as JSON in a string."""
-    key = "agent_class" if all_blocks()[name].handle is None else "wf_diagram_webhook"
+def _name(ref: Schema) -> str:
+    return str(ref["$ref"]).removeprefix("#/$defs/")
+
+
+def _args_rule(block: Block, args: Schema) -> Schema:
+    """Which arguments go with a block, whether as an object or as JSON in a string; they are there where it needs any."""
+    key = "agent_class" if block.handle is None else "wf_diagram_webhook"
     text = {"type": "string", "contentMediaType": "application/json", "contentSchema": args}
-    return {
-        "if": {"properties": {key: {"const": name}}, "required": [key]},
-        "then": {"properties": {"wf_webhook_args": {"anyOf": [args, text]}}},
-    }
+    rule: Schema = {"properties": {"wf_webhook_args": {"anyOf": [args, text]}}}
+    if any(field.is_required() for field in block.args.model_fields.values()):
+        rule["required"] = ["wf_webhook_args"]
+    return {"if": {"properties": {key: {"const": block.name}}, "required": [key]}, "then": rule}
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """The JSON Schema of a bundle."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
 from blocks.registry import all_blocks
-from pipelines.bundle import AgentSpec
+from pipelines.bundle import AgentSpec, Bundle, StoreSpec, SwarmSpec
 from pipelines.check import check
 from pipelines.schema import json_schema, rendered
-from tests.pipelines.builders import make_block, make_bundle, make_memory
+from tests.pipelines.builders import UID, make_block, make_bundle, make_memory
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "bundle.schema.json"
 
@@ -54,3 +56,55 @@ def test_too_many_memories_are_wrong_for_the_schema_and_for_the_check() -> None:
 
     assert list(Draft202012Validator(json_schema()).iter_errors(bundle))
     assert check(bundle).faults
+
+VALUES: tuple[Any, ...] = (
+    "", None, 0, 1, -1, 2, 0.5, True, False, "true", "True", "yes", "5", "-1", [], ["a"], ["a", 1], [None], {}, {"a": 1}, "a,b",
+    "${pipeline_uid}", "a{b", "x" * 70_000, "x" * 129, "\x00", "../x", "a/b", "a/${pipeline_uid}", "ims", "q", "public", "asc",
+    "env:A", "env:1", "file:/x", "hybrid", "agent", {"kind": {"eq": "a"}}, {"kind": {"eq": None}},
+    {"kind": {"in": ["a", None]}}, {"key": {"eq": None}}, {"kynd": {"eq": "a"}}, {"tags": {"eq": "a"}},
+    {"created_at": {"gt": None}})
+MEANT = (   # what is well-formed, and yet cannot be meant: the check alone looks at it
+    "there is no block", "not JSON", "must be a JSON object", "there are no stems", "the pattern has no group", "RE2 refuses",
+    "recency and importance", "an agent that publishes needs a name", "output_template: ")
+
+
+def _bundle(of_agent: dict[str, Any], args: dict[str, Any], block: str = "memory_write") -> dict[str, Any]:
+    needed = {"pattern": "^/(x)"} if block.startswith("regex_") else {}
+    known = all_blocks()[block].args.model_fields
+    stored = {"memory_id": "instances/${pipeline_uid}/m"} if "memory_id" in known else {}
+    kind = {"agent_class": block} if all_blocks()[block].handle is None else {}
+    return make_bundle(make_block(block, stored | needed | args) | kind | of_agent)
+
+
+def _tried() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """A bundle without a fault, with one value changed: its place, the value, and the whole."""
+    for value in VALUES:
+        for key in sorted(AgentSpec.keys()):
+            yield key, value, _bundle({key: value}, {})
+        for name, block in all_blocks().items():
+            for key in block.args.model_fields:
+                yield f"{name}.{key}", value, _bundle({}, {key: value}, name)
+        for key in sorted(Bundle.keys()):
+            yield key, value, _bundle({}, {}) | {key: value}
+        for key in sorted(SwarmSpec.keys()):
+            yield f"swarms.{key}", value, _bundle({}, {}) | {"swarms": [{"name": "chat"} | {key: value}]}
+        for key in sorted(StoreSpec.keys()):
+            yield f"stores.{key}", value, _bundle({}, {}) | {"stores": [{"memory_id": "instances/a/m"} | {key: value}]}
+
+
+def _is_quoted(value: object) -> bool:
+    """A number or a flag in quotes, which an argument may be, and null, which is the same as absent."""
+    return value is None or value in ("true", "True", "5", "-1")
+
+
+@pytest.mark.timeout(120)
+def test_the_schema_and_the_check_agree_on_every_form() -> None:
+    """What the schema alone takes is refused for what it means; what the check alone takes is null, or stands in quotes."""
+    validator, differ = Draft202012Validator(json_schema()), []
+    for place, value, bundle in _tried():
+        rules = [fault.rule for fault in check(bundle, uid=None if place == "pipeline_uid" else UID).faults]
+        takes = validator.is_valid(bundle)
+        if (takes and not all(rule.startswith(MEANT) for rule in rules)) or (not takes and not rules and not _is_quoted(value)):
+            differ.append((place, str(value)[:40], rules[:1]))
+
+    assert differ == []
