@@ -2,7 +2,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from memory.errors import Refused
 from memory.kept_json import kept_json
@@ -19,6 +19,15 @@ Tags = Annotated[tuple[GivenName, ...], Field(max_length=MOST_TAGS)]
 Reason = Annotated[str, Field(max_length=1024)]   # why something is changed; "" where nothing is said
 End = Annotated[str, Field(max_length=40)]        # a date, or a date and time, in UTC unless it says otherwise; "" for never
 Versions = Annotated[tuple[str, ...], Field(max_length=MOST_TAGS)]   # () for whatever version there is
+
+
+def _none_is_empty(given: object) -> object:
+    return "" if given is None else given
+
+
+# As a record is told that has none, so that what was read can be written.
+NameOrNull = Annotated[Name, BeforeValidator(_none_is_empty, json_schema_input_type=Name | None)]
+EndOrNull = Annotated[End, BeforeValidator(_none_is_empty, json_schema_input_type=End | None)]
 
 
 @dataclass(frozen=True, slots=True)

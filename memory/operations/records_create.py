@@ -11,7 +11,7 @@ from memory.operation import Context, operation
 from memory.operations.records_get import fetch
 from memory.operations.records_write import WriteInput, write
 from memory.record import DEFAULT_KIND, PLAIN, Further, Record
-from memory.record_view import Content, End, GivenName, Name, RecordView, Tags, end_ms, view
+from memory.record_view import Content, EndOrNull, GivenName, Name, NameOrNull, RecordView, Tags, end_ms, view
 from memory.sqlite.store import Transaction
 from memory.tags import parse
 
@@ -32,19 +32,19 @@ class CreateRecord:
     """Where it comes from; by default who calls."""
     tags: Tags = ()
     """Words to find it by."""
-    key: Name = ""
+    key: NameOrNull = ""
     """Your own name for it; nothing keeps others from having the same."""
-    owner: Name = ""
+    owner: NameOrNull = ""
     """Whose it is."""
     data: Data | None = None
     """What else is known of it: a JSON object of 64 KiB at most, which filters reach into."""
     in_context: bool = False
     """Whether it is meant to be always at hand."""
-    thread: Name = ""
+    thread: NameOrNull = ""
     """The conversation that it is a turn of."""
     seq: Seq | None = None
     """Its place in the thread; by default after all that are there."""
-    expires_at: End = ""
+    expires_at: EndOrNull = ""
     """From then on it is gone; by default it stays."""
 
 

@@ -75,6 +75,15 @@ def test_the_life_of_a_record(records: Records) -> None:
     assert records("GET", at).problem[0] == records("DELETE", at).problem[0] == 404
 
 
+def test_a_record_is_made_again_of_what_was_told_of_it(records: Records) -> None:
+    told = records("POST", "", {"content": "tea", "tags": ["hot"]}).json
+    written = {name: held for name, held in told.items() if name not in ("guid", "created_at", "updated_at", "version")}
+
+    again = records("POST", "", written)
+
+    assert again.status == 201 and {name: again.json[name] for name in written} == written
+
+
 def test_a_history_is_told_and_a_deletion_undone(records: Records) -> None:
     made = records.create("tea")
     at = "/" + made["guid"]
