@@ -20,7 +20,7 @@ def parse(value: Any) -> tuple[str, ...]:
 
 
 def _split(text: str) -> Any:
-    if not text.lstrip().startswith("["):
+    if not text.lstrip().startswith(("[", "{", '"')):   # what begins like other JSON is no list of words either
         return text.split(",")
     try:
         return orjson.loads(text)

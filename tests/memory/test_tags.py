@@ -31,6 +31,8 @@ from memory.tags import parse
         ('["a,b"]', ("a,b",)),
         ('["", " "]', ()),
         ("日本,é", ("日本", "é")),
+        ('5" pipe,a{b}', ('5" pipe', "a{b}")),
+        (['"a"', "{b}"], ('"a"', "{b}")),
     ],
 )
 def test_tags_are_read_in_each_way_in_order_and_without_doubles(given_tags: Any, expected: tuple[str, ...]) -> None:
@@ -41,6 +43,7 @@ def test_tags_are_read_in_each_way_in_order_and_without_doubles(given_tags: Any,
     "malformed",
     [
         *('["a"', '["a",]', '["a"] b', "[a]", "['a']", '["a", 1]', "[null]", '[["a"]]', '["\\ud800"]', "[" * 100_000),
+        *('{"a":1}', '{"a":1,"b":2}', '"a"', '"a","b"', ' "a", b', "{a}"),
         *(["a", 1], [None], [["a"]], {"a": 1}, 5, 1.5, True, False, b"a"),
     ],
 )
