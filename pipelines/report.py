@@ -24,8 +24,8 @@ class Report:
 
     @property
     def warnings(self) -> tuple[Fault, ...]:
-        """What is allowed, but surely not meant, by place."""
-        return tuple(sorted(self._found["warning"], key=_order))
+        """What is allowed, but surely not meant, by place. Where there is an error it only follows from that."""
+        return tuple(sorted((fault for fault in self._found["warning"] if fault.pointer not in self._wrong), key=_order))
 
     def error(self, place: Place, rule: str, suggestion: str = "") -> None:
         """Adds an error. The first one of a place hides the next, which only follow from it."""

@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.check import CheckedAgent, check
-from tests.pipelines.builders import Json, faults_of, make_block, make_bundle, make_chat, make_memory, warnings_of
+from tests.pipelines.builders import Json, faults_of, lines, make_block, make_bundle, make_chat, make_memory, warnings_of
 
 
 def checked_agent(agent: Json) -> CheckedAgent:
@@ -117,6 +117,13 @@ def test_a_memory_block_whose_result_is_not_said_is_doubted() -> None:
     assert warnings_of(make_memory(wf_publish_results=False)) == [
         "agents[0].wf_publish_results: the block runs, and its result is not said; set wf_publish_results to true"
     ]
+
+
+def test_a_flag_that_is_none_is_wrong_and_not_doubted_too() -> None:
+    checked = check(make_bundle(make_memory(wf_publish_results="yes")))
+
+    assert lines(checked.faults) == ["agents[0].wf_publish_results: must be true or false"]
+    assert checked.warnings == ()
 
 
 def test_a_store_outside_of_the_pipeline_is_doubted() -> None:

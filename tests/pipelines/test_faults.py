@@ -55,6 +55,16 @@ def test_a_place_is_told_of_once() -> None:
     assert [fault.rule for fault in report.errors] == ["must be a list"]
 
 
+def test_a_doubt_at_the_place_of_an_error_only_follows_from_it() -> None:
+    report = Report()
+    report.warn(("agents", 0), "is doubted")
+    report.error(("agents", 0), "is wrong")
+    report.warn(("agents", 0), "is doubted again")
+    report.warn(("agents", 1), "is doubted")
+
+    assert [fault.pointer for fault in report.warnings] == ["/agents/1"]
+
+
 def test_a_file_of_noise_is_told_of_up_to_a_bound() -> None:
     report = Report()
     for at in range(MOST + 100):
