@@ -90,6 +90,8 @@ def test_entries_that_do_not_fit_into_one_answer_are_all_there(soat: Soat) -> No
     ("POST", ENTRIES, {"memory_id": "M", "content": ""}, "Missing required field(s): content", {"missingFields": ["content"]}),
     ("POST", ENTRIES, {"memory_id": "MEM", "content": "x", "update_threshold": 1}, "Unknown field(s): update_threshold",
      {"unknownFields": ["update_threshold"]}),
+    ("POST", ENTRIES, {"memory_id": "MEM", "content": "x", "source_type": "weird"},
+     "source_type must be 'manual', 'agent'", {}),
     ("POST", ENTRIES, {"memory_id": "MEM", "content": "x", "source": "agent", "source_type": "manual"},
      "source and source_type are two names of one field", {}),
     ("POST", ENTRIES, {"memoryId": "MEM", "content": "x"}, "Unknown field(s): memoryId", {"unknownFields": ["memoryId"]}),

@@ -2,7 +2,7 @@
 import asyncio
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 from aiohttp import web
@@ -10,6 +10,7 @@ from aiohttp import web
 from bus.call import NewCall
 from bus.errors import BusError
 from memory.named_ids import Sort, uid_of
+from memory.named_view import Source
 from memory.operation import all_operations
 from web.access import caller_of
 from web.errors import BadRequest, NotAllowed, NotFound, Problem, from_fault
@@ -24,6 +25,7 @@ MOST_LISTED = 100_000
 MESSAGES_LISTED = 64   # of the longest that may be, as many bytes are listed, about: 64 MiB
 PAGE = 1000
 HUMP = re.compile(r"(?<=[a-z])([A-Z])")
+SOURCES = get_args(Source)
 Given = dict[str, Any]
 
 
@@ -150,9 +152,11 @@ def needed(given: Given, name: str) -> None:
 
 
 def with_source(given: Given) -> Given:
-    """What is written, with its `source_type` under the name of the operation. Raises BadRequest where there are two."""
+    """What is written, with its `source_type` under the name of the operation. Raises BadRequest where it is none, or two."""
     if "source_type" not in given:
         return given
+    if given["source_type"] not in SOURCES:
+        raise BadRequest(f"source_type must be {', '.join(map(repr, SOURCES[:-1]))} or {SOURCES[-1]!r}")
     rest = {name: value for name, value in given.items() if name != "source_type"}
     if rest.setdefault("source", given["source_type"]) != given["source_type"]:
         raise BadRequest("source and source_type are two names of one field, and are not the same here: leave one out")
