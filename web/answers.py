@@ -1,4 +1,5 @@
 """Answers in JSON, and what queries share."""
+from collections.abc import Collection
 from typing import Any
 
 import orjson
@@ -7,7 +8,6 @@ from aiohttp import web
 from web.errors import BadRequest
 
 MOST_ITEMS = 1000
-LISTS = ("tags",)   # parameters that may be given several times
 
 
 def json_response(value: Any, status: int = 200, **headers: str) -> web.Response:
@@ -37,10 +37,10 @@ def number_of(cursor: str, largest: int) -> int:
     return place
 
 
-def refuse_unknown(request: web.Request, known: tuple[str, ...]) -> None:
-    """A misspelt parameter is told, not ignored; and one that is given again, but for lists. Raises BadRequest."""
+def refuse_unknown(request: web.Request, known: Collection[str], lists: Collection[str] = ()) -> None:
+    """A misspelt parameter is told, not ignored; and one that is given again, but for `lists`. Raises BadRequest."""
     for name in request.query:
         if name not in known:
             raise BadRequest(f"there is no parameter {name[:50]!r} here; there are {', '.join(known)}")
-        if name not in LISTS and (times := len(request.query.getall(name))) > 1:
+        if name not in lists and (times := len(request.query.getall(name))) > 1:
             raise BadRequest(f"the parameter {name!r} is given {times} times, and taken once")

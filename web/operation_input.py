@@ -1,5 +1,6 @@
 """The input of an operation from a request: path, query, body and If-Match, checked as a whole, with every fault at once."""
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import orjson
@@ -21,9 +22,10 @@ from web.reading import read_body
 
 async def read_input(request: web.Request, operation: Operation, place: Place) -> bytes:
     """The input as JSON. Raises BadRequest, and Unprocessable with `faults`."""
-    refuse_unknown(request, (*place.query_fields, STORE))
+    kinds = _query_kinds(operation, place)
+    refuse_unknown(request, (*kinds, STORE), [name for name, kind in kinds.items() if kind == "array"])
     report = Report()
-    given = _query(request, operation, place, report) if place.query_fields else {}
+    given = _query(request, kinds, report)
     if place.method != "GET":
         given |= await _body(request, operation, place, report)
     given |= {name: request.match_info[name] for name in place.path_fields}
@@ -32,12 +34,17 @@ async def read_input(request: web.Request, operation: Operation, place: Place) -
     return _checked(operation, given, report, is_text=place.method in IN_QUERY)
 
 
-def _query(request: web.Request, operation: Operation, place: Place, report: Report) -> dict[str, Any]:
+@cache
+def _query_kinds(operation: Operation, place: Place) -> dict[str, str]:
+    """The parameters, with their JSON types."""
+    properties = operation.adapter.json_schema()["properties"] if place.query_fields else {}
+    return {name: json_type(properties[name]) for name in place.query_fields}
+
+
+def _query(request: web.Request, kinds: dict[str, str], report: Report) -> dict[str, Any]:
     """A list's parameter may be given several times, any other once; an object's is JSON."""
-    properties = operation.adapter.json_schema()["properties"]
     given: dict[str, Any] = {}
-    for name in place.query_fields:
-        kind = json_type(properties[name])
+    for name, kind in kinds.items():
         if kind == "array":
             given[name] = request.query.getall(name, [])
         elif name in request.query:

@@ -112,6 +112,13 @@ def test_what_expires_is_told_until_then(records: Records) -> None:
     assert over.problem[0] == 422 and "is over" in over.problem[1]
 
 
+@pytest.mark.parametrize("name", ["kind", "scope", "source", "tags", "filter", "deleted", "order", "limit", "cursor", "store"])
+def test_a_parameter_is_given_several_times_where_it_is_a_list(records: Records, name: str) -> None:
+    found = records("GET", f"?{name}=a&{name}=b")
+
+    assert found.status == (200 if name == "tags" else 400)
+
+
 @pytest.mark.parametrize(("method", "path", "body", "expected"), [
     ("GET", "/nobody/history", b"", 404), ("POST", "/nobody/restore", b"{}", 404), ("POST", "/nobody/restore", b"", 404),
     ("DELETE", "/nobody?number=1", b"", 400), ("DELETE", "/nobody", b'{"reason": "x"}', 422),

@@ -35,7 +35,7 @@ async def create(request: web.Request) -> web.Response:
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """All entries of a memory, or those of tags."""
-    refuse_unknown(request, ("tags",))
+    refuse_unknown(request, ("tags",), lists=("tags",))
     await _check_memory(request)
     ident = request.match_info["memory_id"]
     given = {"memory_id": ident, "tags": [tag for tag in request.query.getall("tags", []) if tag]}

@@ -48,7 +48,7 @@ async def create(request: web.Request) -> web.Response:
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """All memories that the caller may see, or those of a project, or of tags."""
-    refuse_unknown(request, ("project_id", "projectId", "tags"))
+    refuse_unknown(request, ("project_id", "projectId", "tags"), lists=("tags",))
     project = request.query.get("project_id") or request.query.get("projectId")
     given = {"tags": [tag for tag in request.query.getall("tags", []) if tag]}
     if project:

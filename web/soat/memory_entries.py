@@ -45,7 +45,7 @@ async def create(request: web.Request) -> web.Response:
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """The entries of a memory, a part at a time."""
-    refuse_unknown(request, LISTED)
+    refuse_unknown(request, LISTED, lists=("tags",))
     query = request.query
     ident = query.get("memory_id", "")
     if not ident:
