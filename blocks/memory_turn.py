@@ -13,14 +13,19 @@ from memory.operations.records_write import WriteInput, write
 
 KIND = "turn"
 TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+BRACES = re.compile(r"\{\{[^{}]{0,100}(\}\})?|\}\}")
 TOKENS = ("pipeline", "swarm", "from", "username", "date")
 MOST_CHARACTERS = 512   # of a thread's name, which stands in an index
 
 
 def _tokens(thread: str) -> str:
+    """Anything else in double braces would stay as it is, and one thread would hold what was meant for many."""
+    known = ", ".join(f"{{{{{name}}}}}" for name in TOKENS)
     for token in TOKEN.findall(thread):
         if token not in TOKENS:
-            raise ValueError(f"there is no {{{{{token}}}}}; known are {', '.join(f'{{{{{name}}}}}' for name in TOKENS)}")
+            raise ValueError(f"there is no {{{{{token}}}}}; known are {known}")
+    if left := BRACES.search(TOKEN.sub(" ", thread)):
+        raise ValueError(f"{left[0]} is not one of the tokens, which stand alone in double braces; known are {known}")
     return thread
 
 

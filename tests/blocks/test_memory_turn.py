@@ -103,6 +103,18 @@ def test_a_thread_may_depend_on_the_message(tmp_path: Path, template: str, threa
     assert turns(store)[0][0] == thread
 
 
+@pytest.mark.parametrize(
+    "thread", ["{{from.name}}", "{{from|upper}}", "{{user name}}", "{{user-name}}", "{{from", "from}}", "{{}}"])
+def test_a_thread_with_braces_that_are_no_token_is_refused_and_not_one_for_all(thread: str) -> None:
+    with pytest.raises(ValidationError, match=r"known are \{\{pipeline\}\}"):
+        args_of("memory_turn", memory_id=MEMORY_ID, thread=thread)
+
+
+@pytest.mark.parametrize("thread", ["{from}", "{{from}} { }", "{{{from}}{", "a-{{date}}"])
+def test_single_braces_are_text(thread: str) -> None:
+    assert args_of("memory_turn", memory_id=MEMORY_ID, thread=thread).model_dump()["thread"] == thread
+
+
 def test_an_unknown_token_is_refused_at_deploy() -> None:
     with pytest.raises(ValidationError, match=r"there is no \{\{user\}\}; known are"):
         args_of("memory_turn", memory_id=MEMORY_ID, thread="{{user}}")
