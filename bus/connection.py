@@ -7,12 +7,13 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import hiredis
 
 from bus.address import Address
-from bus.errors import BusRefused, BusUnavailable
+from bus.errors import BadAddress, BusRefused, BusUnavailable
 from bus.futures import fail
 from bus.patience import Patience
 from bus.resp import Word, pack
@@ -20,8 +21,10 @@ from bus.resp import Word, pack
 Push = Callable[[bytes, bytes], None]   # (channel, payload)
 Skip = Callable[[bytes], bytes]   # what of it has to be read
 CONNECT_TIMEOUT_S = 5.0
+CLOSE_S = 0.25   # what TLS's farewell may take: a server that is silent would be waited for, half a minute for each connection
 PUSHES = (b"message", b"pmessage")
 QUEUED = b"+QUEUED\r\n"
+DEMOTED = "READONLY"   # how the server refuses a write that has become another's replica
 FEED_BYTES = 8192   # hiredis moves what is left in its buffer after each reply, so the buffer is kept short
 
 
@@ -51,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._patience = Patience(lambda: self._awaited, self._give_up)
         self._fault = BusUnavailable("the connection to the server is not open")   # or why it is no more
+        self.demoted = False   # it leads to a replica: another connection may lead to who takes writes now
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -99,8 +103,11 @@ class Connection(asyncio.Protocol):
             first.left -= 1
             if type(reply) is hiredis.ReplyError:
                 first.error = first.error or reply
+                self.demoted = self.demoted or str(reply).startswith(DEMOTED)
             if not first.left:
                 _settle(awaited.popleft(), reply)
+        if self.demoted and not awaited:
+            self._fail(BusUnavailable("the server has become a replica, and takes no writes"))
 
     def connection_lost(self, error: Exception | None) -> None:
         """asyncio's call: everybody who waits learns that the answer is lost."""
@@ -169,9 +176,13 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def close(self) -> None:
-        """Closes the socket; whoever still waits gets BusUnavailable."""
+        """Closes the socket; whoever still waits gets BusUnavailable. A server that is silent does not hold it up."""
         if self._transport is not None:
             self._transport.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await asyncio.shield(self.closed)
+        self.abort()
         await self.closed
 
 
@@ -185,7 +196,7 @@ def _settle(awaited: _Awaited, reply: Any) -> None:
 
 
 async def connect(address: Address, on_push: Push | None = None, skip: Skip | None = None) -> Connection:
-    """An open, authenticated connection; raises BusUnavailable or BusRefused."""
+    """An open, authenticated connection; raises BusUnavailable, BusRefused, or BadAddress where TLS lacks a file."""
     connection = Connection(on_push, skip)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -205,12 +216,25 @@ async def _open(connection: Connection, address: Address) -> None:
     if address.path:
         await loop.create_unix_connection(lambda: connection, address.path)
     else:
-        secured = ssl.create_default_context() if address.tls else None
+        secured = _secured(address) if address.tls else None
         await loop.create_connection(lambda: connection, address.host, address.port, ssl=secured)
 
 
+def _secured(address: Address) -> ssl.SSLContext:
+    """Read anew for each connection, so that files that were renewed count. Raises BadAddress."""
+    files = ", ".join(filter(None, (address.ca, address.certificate, address.key)))
+    try:
+        context = ssl.create_default_context(cafile=address.ca or None)
+        if address.certificate or address.key:   # without a phrase the library would ask for one at the terminal
+            context.load_cert_chain(address.certificate, address.key or None, password="")
+    except (OSError, ValueError) as error:
+        raise BadAddress(f"bus.ca, bus.certificate or bus.key cannot be used ({files}): {error}; they must be PEM files that "
+                         "this user may read, the key without a phrase") from error
+    return context
+
+
 async def _introduce(connection: Connection, address: Address) -> None:
-    if address.password:
+    if address.username or address.password:   # a user may have no password
         user = (address.username,) if address.username else ()
         await connection.call("AUTH", *user, address.password)
     if address.database:

@@ -3,7 +3,7 @@
 BusError
 ├── MalformedMessage   bytes that are not an envelope: never retried
 │   └── MessageTooLong longer than a message may be
-├── BadAddress         a bus url that cannot be understood
+├── BadAddress         a bus url that cannot be understood, or a file for TLS that cannot be used
 ├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look what happened
 ├── Fenced             another worker has taken this one for dead: nothing of what it sends arrives
 ├── BusBusy            too much waits already: nothing was done, try again later
@@ -27,7 +27,7 @@ class MessageTooLong(MalformedMessage):
 
 
 class BadAddress(BusError, ValueError):
-    """A bus url that cannot be understood."""
+    """A bus url that cannot be understood, or a file for TLS that cannot be used."""
 
 
 class BusUnavailable(BusError, ConnectionError):

@@ -1,6 +1,6 @@
 """The composition root: concrete classes from settings."""
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -77,7 +77,8 @@ def run(command: Callable[[Settings], Coroutine[Any, Any, Result]], log_format: 
 def bus_address(settings: Settings) -> Address:
     """The configured server, or our own that runs. Raises NoBus."""
     if settings.bus.url:
-        return parse(settings.bus.url)
+        bus = settings.bus
+        return replace(parse(bus.url), ca=str(bus.ca or ""), certificate=str(bus.certificate or ""), key=str(bus.key or ""))
     socket = socket_of(settings.bus.data)
     if socket is None:
         raise NoBus(settings.bus.data)

@@ -101,6 +101,9 @@ class MemorySettings(_Section):
 
 class BusSettings(_Section):
     url: BusUrl = ""
+    ca: OptionalPath = None
+    certificate: OptionalPath = None
+    key: OptionalPath = None
     data: FilePath = Path("data/bus")
     server: OptionalPath = None
     max_message_bytes: Count = 1_048_576

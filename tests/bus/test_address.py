@@ -10,7 +10,9 @@ from bus.errors import BadAddress
 @pytest.mark.parametrize(("url", "address"), [
     ("unix:///run/bus.sock", Address(path="/run/bus.sock")),
     ("unix:///a%20folder/%25/bus.sock", Address(path="/a folder/%/bus.sock")),
+    ("unix://keeper:se%3Acret@/run/bus.sock", Address(path="/run/bus.sock", username="keeper", password="se:cret")),
     ("redis://localhost", Address(host="localhost")),
+    ("redis://keeper@localhost", Address(host="localhost", username="keeper")),
     ("redis://localhost:7000/", Address(host="localhost", port=7000)),
     ("redis://localhost:7000/3", Address(host="localhost", port=7000, database=3)),
     ("redis://[::1]:7000", Address(host="::1", port=7000)),
@@ -26,6 +28,8 @@ def test_a_url_says_where_and_as_whom(url: str, address: Address) -> None:
     "", "localhost", "localhost:6379", "http://localhost", "unix://", "redis://", "redis:///1", "redis://:6379",
     "redis://localhost:port", "redis://localhost:99999", "redis://localhost/one", "redis://localhost/-1",
     "redis://localhost?password=secret", "unix:///run/bus.sock?db=3", "redis://localhost/#secret",
+    "unix://run/bus.sock", "unix://:6379/run/bus.sock", "redis://localhost:0", "redis://bus..example",
+    f"redis://{'a' * 64}.example", f"redis://localhost/{'1' * 5000}",
 ])
 def test_what_is_no_url_of_a_bus_is_refused(url: str) -> None:
     with pytest.raises(BadAddress, match=r"bus\.url"):

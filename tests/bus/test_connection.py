@@ -148,3 +148,10 @@ def test_a_password_and_a_database_are_told_first(tmp_path: Path) -> None:
     assert b" db=3 " in info
     server.stop()
     gc.collect()   # a connection that was left open would tell so now
+
+
+def test_a_user_without_a_password_is_told_too(tmp_path: Path) -> None:
+    with running_server(tmp_path / "bus") as server, Client(server.socket_path) as client:
+        client.redis.execute_command("ACL", "SETUSER", "keeper", "on", "nopass", "~*", "+@all")
+
+        assert talk(server, lambda connection: connection.call("ACL", "WHOAMI"), username="keeper") == b"keeper"

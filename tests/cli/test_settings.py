@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.composition import bus_address
 from cli.settings import CHECKOUT_FILE, Settings, SettingsError, default_config_file, load_settings
 
 
@@ -214,3 +215,11 @@ def test_the_log_settings_decide_what_reaches_stderr(format: str) -> None:
     if format == "json":
         event = json.loads(first)
         assert (event["level"], event["guid"], event["timestamp"][-1]) == ("error", "g1", "Z")
+
+
+def test_the_files_for_tls_go_with_the_address(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("bus: {url: 'rediss://bus.example', ca: ca.pem, key: /etc/key.pem}")
+
+    address = bus_address(load_settings(tmp_path / "config.yaml", {}))
+
+    assert (address.ca, address.certificate, address.key) == (str(tmp_path / "ca.pem"), "", "/etc/key.pem")
