@@ -34,9 +34,9 @@ class Line:
 
     @property
     def ready(self) -> Connection | None:
-        """The open connection; None while there is none."""
+        """The open connection; None while there is none, or it leads to what is only a replica by now."""
         connection = self._connection
-        return None if connection is None or connection.closed.done() else connection
+        return None if connection is None or connection.demoted or connection.closed.done() else connection
 
     async def open(self) -> Connection:
         """An open connection. Raises BusUnavailable or BusRefused."""
@@ -45,6 +45,7 @@ class Line:
             return connection
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._connect())
+            self._opening.add_done_callback(_forget_fault)
         return await asyncio.shield(self._opening)
 
     async def call(self, *words: Word) -> Any:
@@ -58,3 +59,9 @@ class Line:
             connection.closed.add_done_callback(lambda _: on_loss())
         self._connection = connection
         return connection
+
+
+def _forget_fault(opening: asyncio.Task[Connection]) -> None:
+    """Whoever waited for it was told; where all have gone meanwhile, nobody is to be."""
+    if not opening.cancelled():
+        opening.exception()

@@ -61,11 +61,15 @@ class Listener:
                 log.error("published_message_lost", extra={"reason": str(fault)})
 
     async def serve(self, subscribed: Connection, plans: list[Plan], asks: Mapping[str, Ask]) -> None:
-        """From now on the swarms of these pipelines, and no others; `asks` answer what is asked of each, by its uid."""
+        """From now on the swarms of these pipelines, and no others; `asks` answer what is asked of each, by its uid.
+
+        Raises BusUnavailable, and BusRefused where this user may not listen.
+        """
         wanted, answered = channels_of(plans, self._limits), {ask_channel(uid).encode(): ask for uid, ask in asks.items()}
         now, then = wanted.keys() | answered.keys(), self._channels.keys() | self._asks.keys()
         added, dropped = now - then, then - now
         self._channels, self._asks = wanted, answered
         for command, channels in (("SUBSCRIBE", added), ("UNSUBSCRIBE", dropped)):
-            if channels:
-                await subscribed.send(pack(command, *sorted(channels)), replies=len(channels))
+            if channels:   # a command each: of one that is refused there is one answer, however many channels it names
+                commands = b"".join(pack(command, channel) for channel in sorted(channels))
+                await subscribed.send(commands, replies=len(channels))

@@ -1,7 +1,9 @@
 """A line: opened when it is needed, opened again when it was lost, and one attempt for all who wait."""
 import asyncio
+import gc
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -132,3 +134,47 @@ def test_it_can_be_closed_while_it_is_opened_and_twice(server: EmbeddedServer) -
         assert opening.cancelled() or opening.exception() is not None
 
     asyncio.run(about())
+
+
+def test_a_server_that_has_become_a_replica_is_left_for_who_takes_writes(server: EmbeddedServer, tmp_path: Path) -> None:
+    address = tmp_path / "address.sock"
+    address.symlink_to(server.socket_path)
+
+    async def about(successor: EmbeddedServer) -> bytes:
+        async with Line(Address(path=str(address))) as line:
+            await line.call("SET", "tea", "green")
+            await line.call("REPLICAOF", "127.0.0.1", "1")
+            address.unlink()
+            address.symlink_to(successor.socket_path)
+            told = await asyncio.gather(*[line.call("SET", "tea", "black") for _ in range(3)], return_exceptions=True)
+            assert {str(one).split(" ")[0] for one in told} == {"READONLY"}
+            answer: bytes = await line.call("SET", "tea", "black")
+            return answer
+
+    with running_server(tmp_path / "successor") as successor:
+        assert asyncio.run(about(successor)) == b"OK"
+
+
+def test_an_attempt_that_nobody_waits_for_any_more_fails_without_a_word(tmp_path: Path) -> None:
+    loud: list[dict[str, Any]] = []
+
+    async def about(path: str) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: loud.append(told))
+        async with Line(Address(path=path, password="secret")) as line:
+            waiting = asyncio.create_task(line.open())
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            silent.close()
+            await asyncio.wait([waiting])
+            await asyncio.sleep(0.1)
+            with pytest.raises(BusUnavailable):
+                await line.open()   # another attempt
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path := str(tmp_path / "silent.sock"))
+        listening.listen()
+        silent = listening
+        asyncio.run(about(path))
+    gc.collect()
+
+    assert loud == []

@@ -1,0 +1,36 @@
+"""The listener's own: a user who may not listen is told so at once, however many channels there are."""
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bus.address import Address
+from bus.connection import connect
+from bus.echo import Echo
+from bus.errors import BusRefused
+from bus.fenced import FencedWriter
+from pipelines.check import check
+from pipelines.plan import Plan
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.client import Client
+from tests.support.server import running_server
+from worker.limits import WorkerLimits
+from worker.listener import Listener
+
+
+def test_a_user_who_may_not_listen_is_told_at_once(tmp_path: Path) -> None:
+    plans = [Plan(check(make_bundle(make_uid())).accepted()) for _ in range(3)]
+
+    async def listening(path: str) -> None:
+        connection = await connect(Address(path=path, username="keeper", password="secret"))
+        try:
+            listener = Listener(FencedWriter(connection, "fence"), Echo(), asyncio.Event(), WorkerLimits())
+            async with asyncio.timeout(2):   # the connection itself would give up after 5
+                await listener.serve(connection, plans, {plan.uid: lambda _: None for plan in plans})
+        finally:
+            await connection.close()
+
+    with running_server(tmp_path / "bus") as server, Client(server.socket_path) as client:
+        client.redis.execute_command("ACL", "SETUSER", "keeper", "on", ">secret", "~*", "&pipeline:*", "+@all")
+        with pytest.raises(BusRefused, match=r"NOPERM .*channel"):
+            asyncio.run(listening(str(server.socket_path)))
