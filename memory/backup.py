@@ -1,4 +1,5 @@
 """Backups: copies of stores and of the control plane in a folder, taken while they are used and verified before they count."""
+import errno
 import hashlib
 import os
 import shutil
@@ -99,7 +100,8 @@ def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
         if found.faults:
             raise BadBackup(f"{source} is damaged: {found.faults[0]}; `memrelay scrub` tells more")
     except MemoryFault:
-        target.unlink(missing_ok=True)
+        for left in target.parent.glob(f"{target.name}*"):   # its journal, too
+            left.unlink()
         raise
     return BackedUpFile(memory_id, *measure(target), found.mark, found.records)
 
@@ -165,9 +167,14 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
 
 
 def _copy(source: Path, target: Path) -> None:
-    """For this user's eyes alone, as stores are made."""
+    """For this user's eyes alone, as stores are made. Raises OSError, of the disk that is full where one is."""
     target.touch(mode=0o600)
-    shutil.copyfile(source, target)
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):   # which is told of the source
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        raise
 
 
 def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
@@ -182,12 +189,15 @@ def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
     if not force:
         raise NotReplaced(f"{path} is there; with --force it is replaced, and kept under another name, or name the pipelines "
                           "whose stores are to be restored")
-    _copy(path, aside)
-    sync_folder(aside)
     try:
+        _copy(path, aside)
+        sync_folder(aside)
         copy_over(draft, path)
     except StoreDamaged:
         _take_place(draft, path, aside)
+    except (MemoryFault, OSError):   # nothing was replaced
+        aside.unlink(missing_ok=True)
+        raise
     return aside
 
 

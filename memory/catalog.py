@@ -44,7 +44,7 @@ class Catalog:
         self.keys, self.sessions = Keys(self._file), Sessions(self._file)
 
     async def __aenter__(self) -> Self:
-        """Opens the file, or makes it. Raises StoreBroken."""
+        """Opens the file, or makes it. Raises StoreBroken, and StoreBusy where it is locked or there is no room."""
         await self._file.__aenter__()
         return self
 

@@ -34,7 +34,7 @@ def replace(path: Path, draft: Path) -> Path | None:
             os.rename(f"{path}{suffix}", f"{aside}{suffix}")
     os.rename(draft, path)
     sync_folder(path.parent)
-    note_of(path).unlink()
+    note_of(path).unlink(missing_ok=True)   # there may have been no room for it
     sync_folder(path.parent)
     return aside if aside.exists() else None
 

@@ -1,5 +1,6 @@
 """The control plane's file, `system.db`: one connection, its transactions, and its faults in our words."""
 import asyncio
+import errno
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -14,6 +15,8 @@ from memory.inode import inode_of
 from memory.sqlite.system import file
 
 NAME = "system.db"
+PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class SystemFile:
@@ -27,19 +30,19 @@ class SystemFile:
         self._changing = asyncio.Lock()   # a connection has one transaction, and several tasks use it
 
     async def __aenter__(self) -> Self:
-        """Opens the file, or makes it. Raises StoreBroken."""
+        """Opens the file, or makes it. Raises StoreBroken, and StoreBusy where it is locked or there is no room."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not self.path.exists():
                 file.make(self.path.resolve())
             sqlite3.connect(self.path).close()   # fails here, since aiosqlite's thread outlives what it cannot open
         except (OSError, sqlite3.Error) as error:
-            raise StoreBroken(f"{self.path} cannot be opened: {error}") from error
+            raise _kind_of(error)(f"{self.path} cannot be opened: {error}") from error
         opening = asyncio.create_task(self._open())
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:   # its thread may not outlive the loop
-            with suppress(StoreBroken):
+            with suppress(StoreBroken, StoreBusy):
                 await opening
                 await self._database.close()
             raise
@@ -51,7 +54,7 @@ class SystemFile:
             await file.prepare(self._database)
         except (aiosqlite.DatabaseError, StoreBroken) as error:
             await self._database.close()
-            raise StoreBroken(f"{self.path} cannot be used: {error}") from error
+            raise _kind_of(error)(f"{self.path} cannot be used: {error}") from error
         self._inode = inode_of(self.path)
 
     async def __aexit__(self, *_: object) -> None:
@@ -86,3 +89,9 @@ class SystemFile:
             if getattr(error, "sqlite_errorcode", None) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise
             raise StoreBroken(f"{self.path} is damaged: {error}") from error
+
+
+def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:
+    """StoreBusy for what may pass by itself."""
+    passes = getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING or getattr(error, "errno", 0) in NO_ROOM
+    return StoreBusy if passes else StoreBroken

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import typer
 
-from cli.composition import run
+from cli.composition import note, run
 from cli.options import Json, Pipelines
 from cli.output import print_json, print_line
 from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores, wanted_stores
-from memory.errors import MemoryFault
+from memory.errors import MemoryFault, StoreBusy
 from memory.memory_id import path_of
 from memory.sqlite.copy import FOR_SCRUB, Inspection, copied, inspect
 
@@ -17,21 +17,27 @@ from memory.sqlite.copy import FOR_SCRUB, Inspection, copied, inspect
 def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
     """Read all of the stores of these pipelines, or of all: pages, checksums of records, and the full-text index.
 
-    It reads copies, one after the other, so nobody waits for it; it changes nothing. Exit code 1 where something is damaged.
+    It reads copies, one after the other, so nobody waits for it; it changes nothing. Exit code 1 where something is damaged, or
+    could not be looked at, as where there is no room for the copy.
     """
-    names, damaged = pipelines or [], []
+    names, wrong = pipelines or [], []
 
     async def command(settings: Settings) -> None:
         root = settings.memory.root
         found = await pipelines_with_stores(settings, names)
         for memory_id in wanted_stores(settings, names, found):
             if path_of(root, memory_id).exists():
-                inspected = _inspect(root, memory_id)
-                damaged.extend(inspected.faults)
+                try:
+                    inspected = _inspect(root, memory_id)
+                except StoreBusy as busy:   # that says nothing of the store
+                    note(f"{memory_id} was not looked at: {busy}")
+                    wrong.append(str(busy))
+                    continue
+                wrong.extend(inspected.faults)
                 _tell(memory_id, inspected, as_json)
 
     run(command)
-    if damaged:
+    if wrong:
         raise typer.Exit(1)
 
 
@@ -39,6 +45,8 @@ def _inspect(root: Path, memory_id: str) -> Inspection:
     try:
         with copied(path_of(root, memory_id), root, FOR_SCRUB) as copy:
             return inspect(copy)
+    except StoreBusy:
+        raise
     except MemoryFault as fault:
         return Inspection(0, 0, "", [str(fault)], [])
 

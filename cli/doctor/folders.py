@@ -1,4 +1,5 @@
 """The folders: can they be written, do others stay out, is there room?"""
+import errno
 import os
 import shutil
 import stat
@@ -20,23 +21,24 @@ async def check_folders(settings: Settings) -> list[Finding]:
 def _check(setting: str, folder: Path) -> list[Finding]:
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
     trouble = _why_not_writable(there)
-    if trouble:
-        return [fault(setting, f"{there} cannot be written: {trouble}",
-                      f"make it a folder of this user's, or name another: MEMRELAY_{setting.upper().replace('.', '__')}")]
+    if trouble is not None:
+        remedy = "make room there" if trouble.errno in (errno.ENOSPC, errno.EDQUOT) else "make it a folder of this user's"
+        return [fault(setting, f"{there} cannot be written: {trouble.strerror or trouble}",
+                      f"{remedy}, or name another: MEMRELAY_{setting.upper().replace('.', '__')}")]
     if there != folder:
         return [ok(setting, f"{folder} is made when it is needed"), _room(setting, there)]
     return [_privacy(setting, folder), _room(setting, folder)]
 
 
-def _why_not_writable(folder: Path) -> str:
+def _why_not_writable(folder: Path) -> OSError | None:
     """The system's word, from trying it: permissions alone do not tell of a disk that is full or read-only."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"memrelay")
             file.flush()
     except OSError as error:
-        return error.strerror or str(error)
-    return ""
+        return error
+    return None
 
 
 def _privacy(setting: str, folder: Path) -> Finding:

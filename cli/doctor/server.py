@@ -4,11 +4,18 @@ import time
 from bus.embedded.binary import MINIMUM_VERSION
 from bus.errors import BusRefused
 from bus.line import Line
+from bus.probe import try_a_write
 from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from web.status import DURABILITIES, NOT_PERSISTENT
 
 OFF_S, FAR_OFF_S = 1.0, 60.0
 SCARCE = 0.9   # of what it may use
+REMEDIES = {   # by what the server answers
+    "READONLY": "it is a replica; name its primary in bus.url",
+    "OOM": "raise its maxmemory, or leave it unset",
+    "MISCONF": "it cannot save its data; see its log, and its disk",
+    "NOREPLICAS": "bring its replicas back, or lower min-replicas-to-write",
+}
 KEEP_IT = "and the same in its configuration file, or CONFIG REWRITE"
 
 
@@ -21,6 +28,17 @@ async def check_version(patient: Patient) -> list[Finding]:
     if int(version.split(".")[0]) < MINIMUM_VERSION[0]:
         return [fault("version", f"the server is {name} {version}", "run Redis or Valkey 7 or newer, or leave bus.url empty")]
     return [ok("version", f"{name} {version}")]
+
+
+async def check_writes(patient: Patient) -> list[Finding]:
+    """Whether it takes anything."""
+    try:
+        await try_a_write(patient.line)
+    except BusRefused as error:
+        if error.code == "NOPERM":
+            return [untold("writes", "whether it takes writes", "SET of memrelay:*")]
+        return [fault("writes", f"the server takes no writes: {error}", REMEDIES.get(error.code, "see the server's log"))]
+    return [ok("writes", "the server takes them")]
 
 
 async def check_durability(patient: Patient) -> list[Finding]:

@@ -11,7 +11,7 @@ from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from cli.readable import counted
 from cli.settings import Settings
 from memory.catalog import Catalog, Deployed
-from memory.errors import MemoryFault
+from memory.errors import MemoryFault, StoreBusy
 
 SOME = 5   # that are named
 MOST_PAUSED = 20   # that are told, each with its reason
@@ -25,6 +25,8 @@ async def check_catalogue(settings: Settings) -> list[Finding]:
         return [warning("catalogue", f"{file} is not there: no pipeline is in service", DEPLOY)]
     try:
         deployed = await _deployed(settings)
+    except StoreBusy as error:
+        return [fault("catalogue", str(error), "make room, or end the program that keeps it locked")]
     except (MemoryFault, sqlite3.Error) as error:
         return [fault("catalogue", str(error), f"put back {file} from a copy, or move it away and deploy again")]
     if not deployed:

@@ -1,4 +1,5 @@
 """Opens a store file: from a template where it is new, migrated where it is old, refused where it is not ours."""
+import errno
 import os
 import tempfile
 from contextlib import ExitStack, suppress
@@ -10,13 +11,12 @@ from typing import Any
 
 import apsw
 
-from memory.errors import StoreBroken, StoreBusy, StoreDamaged
+from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memory.sqlite.damage import STEPS, check, condemned_where_damaged, keep_log, needs_check
 from memory.words import parts_of
 
 APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
 MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68   # of that header
-
 
 # Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves, and which do not.
 WORDS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
@@ -26,9 +26,9 @@ WORDS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
      "{path} cannot be made: {error}; its folder must be a folder that this user may write to"),
     ((OSError,), StoreBusy, "{path}: {error}; it is tried again"),
     ((apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError), StoreDamaged, f"{{path}} is damaged: {{error}}; {STEPS}"),
-    ((apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError), StoreBroken,
-     "{path} cannot be used: {error}; move it away and restore a backup"),
 )
+UNUSABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)   # for a reason that SQLite does not tell
+HANDLES = 3   # of an open store: the file, its log, and what is shared of that
 
 
 class translated:   # a context like contextlib's; entered for each batch, where one of a generator costs four times as much
@@ -48,6 +48,23 @@ class translated:   # a context like contextlib's; entered for each batch, where
         for kinds, meant, words in WORDS if error is not None else ():
             if isinstance(error, kinds):
                 raise meant(words.format(path=self._path, error=error)) from error
+        if isinstance(error, UNUSABLE):
+            raise _unusable(self._path, error) from error
+
+
+def _unusable(path: str, error: apsw.Error) -> MemoryFault:
+    """Why SQLite cannot open a file or write to it, which it does not tell: found out by trying."""
+    try:
+        with ExitStack() as opened:
+            for _ in range(HANDLES if os.path.exists(path) else 0):   # it may be the name of what has no file
+                opened.callback(os.close, os.open(path, os.O_RDWR))
+        if not os.access(folder := os.path.dirname(path) or ".", os.W_OK):
+            return StoreBroken(f"{path} cannot be used: {error}; this user must be able to write to its folder {folder}")
+    except OSError as cause:
+        if cause.errno in (errno.EMFILE, errno.ENFILE):
+            return StoreBusy(f"{path}: {cause.strerror}; allow more (ulimit -n), or lower memory.open_files; it is tried again")
+        return StoreBroken(f"{path} cannot be used: {cause.strerror}; this user must be able to write to it")
+    return StoreBroken(f"{path} cannot be used: {error}; look at its folder, and at what stands beside it")
 
 
 def open_store_file(path: Path) -> apsw.Connection:

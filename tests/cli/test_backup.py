@@ -13,6 +13,7 @@ import pytest
 from memory.backup import measure
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import replace_text
+from tests.support.disk import small_disk
 from tests.support.house import House
 from tests.support.told import await_told, type_command
 
@@ -226,3 +227,44 @@ def test_a_text_that_is_none_any_more_is_told_by_an_export_in_a_sentence() -> No
 
         assert done.returncode == 1 and "is damaged" in done.stderr and "Traceback" not in done.stderr, done.stderr
         assert not list(house.root.glob(".export-*"))
+
+
+def test_a_restore_without_room_names_the_disk_that_is_full_and_leaves_nothing_behind() -> None:
+    uid = make_uid()
+    with House() as house, small_disk(house.root, 4) as disk:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write tea")
+        saved = str(house.folder / "saved")
+        type_command(house, "backup", "--to", saved)
+        assert worker.stop() == 0
+        before = {path: path.stat().st_ino for path in house.root.rglob("*.db*")}
+        told = []
+        for room in (0, 100_000):   # not even for a draft; and not for what is to be kept beside it
+            disk.fill(room)
+            told.append(type_command(house, "restore", saved, "--force"))
+            disk.free()
+
+        assert [one.returncode for one in told] == [1, 1]
+        assert f"{house.root}/.system.db.restored: No space left on device" in told[0].stderr
+        assert f"{house.root}/system.db.replaced-" in told[1].stderr
+        assert {path: path.stat().st_ino for path in house.root.rglob("*.db*")} == before
+        assert list(house.root.glob(".*")) == []
+
+
+def test_where_there_is_no_room_for_a_copy_the_store_is_not_called_damaged() -> None:
+    uid = make_uid()
+    with House() as house:
+        with small_disk(house.root, 4) as disk, small_disk(house.folder / "elsewhere", 1) as elsewhere:
+            house.start_worker(bundles=[make_bundle(uid)])
+            house.client.enter_together(uid, [f"/write {'tea ' * 2000}{number}" for number in range(40)])
+            house.client.await_quiet(uid)
+            disk.fill()
+            scrubbed = type_command(house, "scrub")
+            elsewhere.fill(300_000)
+            saved = type_command(house, "backup", "--to", str(house.folder / "elsewhere" / "saved"))
+            left = [path.name for path in (house.folder / "elsewhere" / "saved").rglob("*") if path.is_file()]
+            disk.free()
+
+        assert (scrubbed.returncode, scrubbed.stdout) == (1, "") and "was not looked at" in scrubbed.stderr
+        assert "make room there" in scrubbed.stderr and "salvage" not in scrubbed.stderr
+        assert saved.returncode == 1 and sorted(left) == ["manifest.json", "system.db"]

@@ -10,6 +10,7 @@ import pytest
 
 from bus.embedded.launcher import EmbeddedServer
 from tests.support.client import Client
+from tests.support.disk import small_disk
 from tests.support.program import Ended, Program
 from tests.support.waiting import wait_for
 
@@ -58,7 +59,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
     assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
-            "durability", "eviction", "memory", "clock", "workers"} == {line["check"] for line in lines}
+            "writes", "durability", "eviction", "memory", "clock", "workers"} == {line["check"] for line in lines}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,17 @@ def test_an_input_that_is_no_stream_is_found(program: Program, client: Client) -
     wait_for(lambda: examine(program)["workers"]["level"] == "ok", "it is served again")
 
 
+def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Client) -> None:
+    client.redis.replicaof("127.0.0.1", "1")
+    try:
+        writes = examine(program)["writes"]
+    finally:
+        client.redis.replicaof("NO", "ONE")
+
+    assert (writes["level"], writes["remedy"]) == ("fault", "it is a replica; name its primary in bus.url")
+    assert "READONLY" in writes["text"]
+
+
 def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -130,7 +142,7 @@ def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Clien
     refused = program.run("doctor", "--json", MEMRELAY_BUS__URL=f"redis://limited:wrong@127.0.0.1:{port}/0")
 
     untold = {check for check, one in found(ended).items() if one["level"] == "warning"}
-    assert (ended.code, untold) == (0, {"version", "durability", "eviction", "memory", "clock", "workers"})
+    assert (ended.code, untold) == (0, {"version", "writes", "durability", "eviction", "memory", "clock", "workers"})
     assert found(refused)["bus"]["level"] == "fault" and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
     assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
 
@@ -195,6 +207,17 @@ def test_a_folder_that_is_a_file_is_found(alone: Program) -> None:
     alone.root.write_text("a file stands here")
 
     assert examine(alone)["memory.root"]["level"] == "fault"
+
+
+def test_a_full_disk_is_told_as_that_and_nothing_is_to_be_moved_away(alone: Program) -> None:
+    with small_disk(alone.root, 1) as disk:
+        disk.fill()
+        (alone.root / "system.db").touch()
+        findings = examine(alone)
+
+    assert findings["memory.root"]["remedy"].startswith("make room there")
+    assert findings["catalogue"]["level"] == "fault" and "disk is full" in findings["catalogue"]["text"]
+    assert findings["catalogue"]["remedy"] == "make room, or end the program that keeps it locked"
 
 
 def test_a_damaged_catalogue_is_found(alone: Program) -> None:

@@ -1,7 +1,9 @@
 """Store files: made whole, migrated when old, refused when newer, foreign or damaged."""
 
+import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -201,3 +203,65 @@ def test_migrations_are_numbered_without_a_gap() -> None:
     names = sorted(path.name for path in folder.glob("*.sql"))
 
     assert [int(name[:4]) for name in names] == list(range(1, len(migrations()) + 1))
+
+
+WITHOUT_HANDLES = """
+import os, resource, sys
+from pathlib import Path
+from memory.errors import MemoryFault
+from tests.memory.builders import make_store
+make_store(Path(sys.argv[1])).close()
+resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+try:
+    while True:
+        os.open(os.devnull, os.O_RDONLY)
+except OSError:
+    os.close(19)   # enough to look, not to work
+try:
+    make_store(Path(sys.argv[1]))
+except MemoryFault as fault:
+    os.write(1, f"{type(fault).__name__}: {fault}".encode())
+"""
+
+
+def test_a_store_that_no_handle_is_left_for_is_told_as_that(tmp_path: Path) -> None:
+    told = subprocess.run([sys.executable, "-c", WITHOUT_HANDLES, str(tmp_path)], cwd=CHECKOUT, capture_output=True, check=True)
+
+    assert told.stdout.startswith(b"StoreBusy: ") and b"Too many open files; allow more (ulimit -n)" in told.stdout
+
+
+AS_SOMEBODY_ELSE = """
+import os, sys
+from pathlib import Path
+from memory.errors import MemoryFault
+from memory.sqlite.connection import migrations
+from tests.memory.builders import make_store
+migrations()   # which that user need not be able to read
+os.setuid(65534)
+try:
+    make_store(Path(sys.argv[1])).take_over(1)
+except MemoryFault as fault:
+    print(f"{type(fault).__name__}: {fault}")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.parametrize(("folder", "file", "why"), [
+    (0o777, 0o600, "Permission denied; this user must be able to write to it"),
+    (0o777, 0o444, "Permission denied; this user must be able to write to it"),
+    (0o755, 0o666, "this user must be able to write to its folder"),
+])
+def test_a_store_that_this_user_may_not_write_to_is_told_as_that(folder: int, file: int, why: str) -> None:
+    with tempfile.TemporaryDirectory() as root:   # pytest's own folders are its user's alone
+        os.chmod(root, 0o755)
+        store = make_store(Path(root))
+        store.close()
+        path = Path(store.path)
+        for above in list(path.parents)[:3]:
+            above.chmod(0o755)
+        path.parent.chmod(folder)
+        path.chmod(file)
+        told = subprocess.run([sys.executable, "-c", AS_SOMEBODY_ELSE, root], cwd=CHECKOUT, capture_output=True, text=True)
+
+    assert told.stdout.startswith("StoreBroken: ") and why in told.stdout, told.stderr
+    assert "move it away" not in told.stdout

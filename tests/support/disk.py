@@ -15,12 +15,13 @@ class SmallDisk:
         """It is mounted there."""
         self._ballast = folder / "ballast"
 
-    def fill(self) -> None:
-        """Nothing more can be written."""
+    def fill(self, room: int = 0) -> None:
+        """Nothing more can be written, or so many bytes."""
         with self._ballast.open("ab", buffering=0) as file:
             for size in (1 << 16, 1 << 12):
                 with suppress(OSError):   # it is full
                     _write_for_ever(file, size)
+            file.truncate(max(0, file.tell() - room))
 
     def free(self) -> None:
         """What filled it is gone."""
