@@ -40,9 +40,9 @@ class NewCall(Struct, frozen=True):
         return NewEntry(self.uid, self.data, op=self.op, store=self.store, actor=self.actor, producer_id=self.producer_id,
                         reply=reply)
 
-    def as_question(self, reply: str, within_s: float) -> bytes:
-        """For the channel."""
-        return _to_json(Question(self.op, reply, Raw(self.data), self.store, self.actor, int(within_s * 1000)))
+    def as_question(self, reply: str, within_s: float, database: int) -> bytes:
+        """For the channel; `database` is that of the caller's connection."""
+        return _to_json(Question(self.op, reply, Raw(self.data), self.store, self.actor, int(within_s * 1000), database))
 
 
 class Question(Struct, frozen=True):
@@ -54,6 +54,7 @@ class Question(Struct, frozen=True):
     store: str = ""
     actor: str = ""
     within_ms: int = 60_000   # after which nobody awaits the answer any more
+    database: int | None = None   # of the server, which has its channels in common for all: owners in others do not answer
 
 
 def read_question(payload: bytes, uid: str) -> Question:

@@ -30,7 +30,7 @@ class Requester:
 
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
         """Two connections, opened when they are needed: one to speak, one on which the answers come."""
-        self.ingress = Ingress(address, limits)
+        self.ingress, self._database = Ingress(address, limits), address.database
         self._hearing = Line(address, self._hear, self._lost)
         self._token, self._numbers = secrets.token_hex(8), count()
         self._heard_by: Connection | None = None   # which hears all our reply channels
@@ -97,7 +97,7 @@ class Requester:
 
     async def _ask(self, call: NewCall, timeout_s: float) -> Report:
         async with self._reply(call.uid) as (channel, report):
-            if not await self.ingress.publish(ask_channel(call.uid), call.as_question(channel, timeout_s)):
+            if not await self.ingress.publish(ask_channel(call.uid), call.as_question(channel, timeout_s, self._database)):
                 raise _no_owner(call.uid)
             return await report
 

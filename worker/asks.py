@@ -40,10 +40,11 @@ class _Asked(NamedTuple):
 class Asks:
     """Those of one group. They wait until it has recovered, and are refused when it ends."""
 
-    def __init__(self, thread: DatabaseThread, stores: Collection[str], tell: Tell, message_bytes: int) -> None:
-        """`stores` are the group's, which work in `thread`."""
+    def __init__(self, thread: DatabaseThread, stores: Collection[str], tell: Tell, message_bytes: int, *,
+                 database: int) -> None:
+        """`stores` are the group's, which work in `thread`; `database` is the one of the server that its inputs are in."""
         self._thread, self._stores, self._tell = thread, stores, tell
-        self._result_bytes = RESULT_SHARE * message_bytes
+        self._result_bytes, self._database = RESULT_SHARE * message_bytes, database
         self._waiting: deque[_Asked] = deque()
         self._loop = asyncio.get_running_loop()
         self._open = self._over = False
@@ -67,6 +68,8 @@ class Asks:
         except MalformedMessage as error:
             log.warning("question_malformed", extra={"pipeline": plan.uid, "reason": str(error)[:200]})
             return
+        if question.database not in (None, self._database):
+            return   # an owner in that one hears it too
         if self._over or len(self._waiting) >= MOST_WAITING:
             code, reason = (LEAVING, "the owner ends") if self._over else (BUSY, f"{MOST_WAITING} calls wait for the owner")
             self._refuse(question, code, f"{reason}; ask again in a second")

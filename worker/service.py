@@ -80,7 +80,7 @@ class Worker:
                 stack.push_async_callback(thread.close)
             watch = await stack.enter_async_context(Watch(options.memory_root, threads))
             shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally(), watch, embedding,
-                                  questions)
+                                  questions, options.address.database)
             await self._serve(threads, shared, Memory(place))
 
     async def _serve(self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory) -> None:

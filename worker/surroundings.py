@@ -24,4 +24,5 @@ class Surroundings:
     watch: Watch
     embedding: EmbeddingThread
     questions: Questions
+    database: int   # of the server
     quarantine: Quarantine = field(default_factory=Quarantine)

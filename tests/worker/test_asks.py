@@ -3,12 +3,13 @@ import asyncio
 import json
 import time
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from bus.address import Address
 from bus.call import NewCall
-from bus.errors import BusBusy, NoOwner
+from bus.errors import BusBusy, NoAnswer, NoOwner
 from bus.request import Requester
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call, call_all, make_call, refused
@@ -48,6 +49,30 @@ def test_what_cannot_be_asked_is_refused_and_the_others_are_answered(house: Hous
 
     assert [list(answer) for answer in call_all(house, *asked * 20)] == [["error"], ["error"], ["output"]] * 20
     assert refused(house, uid, "records.get", {})[1] == "records.get: guid: is missing"
+
+
+def test_what_is_asked_in_another_database_of_the_server_is_not_answered_from_this_one(house: House) -> None:
+    uid, socket = deploy(house), str(house.client.socket)
+
+    async def ask(database: int) -> Any:
+        async with Requester(Address(path=socket, database=database)) as requester:
+            return await requester.call(make_call(uid, "records.list"), 1.0)
+
+    assert asyncio.run(ask(0))["output"]["items"] == []
+    with pytest.raises(NoAnswer):
+        asyncio.run(ask(1))
+
+
+def test_whoever_does_not_say_in_which_database_is_answered(house: House) -> None:
+    uid = deploy(house)
+    reply = f"reply:{{{uid}}}:somebody"
+    with house.client.redis.pubsub() as hearing:
+        hearing.subscribe(reply)
+        hearing.get_message(timeout=5)
+
+        house.client.redis.publish(f"pipeline:{{{uid}}}:ask", json.dumps({"op": "records.list", "reply": reply, "input": {}}))
+
+        assert json.loads(hearing.get_message(timeout=5)["data"])["answer"]["output"]["total"] == 0
 
 
 @pytest.mark.parametrize("payload", [b"", b"x", b"[]", b'{"op": "records.list"}',
