@@ -21,6 +21,7 @@ DURABILITIES = {
 UNTOLD: dict[str, Any] = {"rate": 0.0, "in": 0, "done": 0, "dead": 0, "paused": "", "handler_s": 0.0, "duplicates": 0,
                           "retried": 0, "waiting": 0, "pauses": 0, "wal_bytes": 0, "outbox_bytes": 0, "vectors_todo": 0,
                           "vectors_fault": ""}
+EVICTS = "MAY BE EVICTED: the server takes what waits for a cache when its memory is full; set maxmemory-policy noeviction"
 NOT_PERSISTENT = "NOT PERSISTENT: what waits on the bus is lost when the server ends; turn its append-only file on"
 
 
@@ -45,14 +46,16 @@ def _worker(report: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _durability(line: Line) -> dict[str, str]:
-    """The server's append-only file, as it is configured."""
+    """The server's append-only file and eviction, as they are configured."""
     try:
-        words: list[bytes] = await line.call("CONFIG", "GET", "append*")
+        words: list[bytes] = await line.call("CONFIG", "GET", "append*", "maxmemory", "maxmemory-policy")
     except BusRefused as error:
         return {"appendonly": "unknown", "appendfsync": "unknown", "meaning": f"the server does not tell: {error}"}
     config = {name.decode(): value.decode() for name, value in zip(words[::2], words[1::2], strict=True)}
     enabled, sync = config.get("appendonly", "no"), config.get("appendfsync", "")
-    return {"appendonly": enabled, "appendfsync": sync, "meaning": DURABILITIES.get((enabled, sync), NOT_PERSISTENT)}
+    evicts = config.get("maxmemory", "0") != "0" and config.get("maxmemory-policy", "").startswith("allkeys")
+    meaning = EVICTS if evicts else DURABILITIES.get((enabled, sync), NOT_PERSISTENT)
+    return {"appendonly": enabled, "appendfsync": sync, "meaning": meaning}
 
 
 async def _pipelines(deployed: Sequence[Deployed], workers: Sequence[dict[str, Any]], dead: dict[str, int],

@@ -52,6 +52,20 @@ def test_a_bus_that_keeps_less_is_named_as_such(served: Served, key: str, value:
     assert meaning in durability["meaning"]
 
 
+def test_a_bus_that_may_evict_what_waits_is_named_as_such(served: Served) -> None:
+    redis = served.house.client.redis
+    redis.config_set("maxmemory-policy", "allkeys-lru")
+    unlimited = served.get("/status").json["durability"]["meaning"]
+    redis.config_set("maxmemory", 1 << 30)
+
+    limited = served.get("/status").json["durability"]["meaning"]
+
+    redis.config_set("maxmemory", 0)
+    redis.config_set("maxmemory-policy", "noeviction")
+    assert unlimited == "what is acknowledged is on disk"
+    assert limited.startswith("MAY BE EVICTED")
+
+
 def test_the_status_has_the_owner_the_count_and_the_rate_of_a_pipeline(served: Served) -> None:
     uid = served.deploy()
     for _ in range(3):

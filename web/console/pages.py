@@ -23,7 +23,7 @@ from web.directory import Served
 from web.errors import NotFound
 from web.glance import Glance
 from web.parts import parts_of
-from web.status import NOT_PERSISTENT, limited
+from web.status import EVICTS, NOT_PERSISTENT, limited
 
 routes = web.RouteTableDef()
 ON_A_PAGE = 20        # pipelines
@@ -117,7 +117,7 @@ def _seen(request: web.Request, versions: Sequence[tuple[str, str]]) -> dict[str
 
 def _durability(status: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = status["durability"]
-    return told | {"is_lacking": told["meaning"] == NOT_PERSISTENT}
+    return told | {"is_lacking": told["meaning"] in (NOT_PERSISTENT, EVICTS)}
 
 
 async def _served(request: web.Request) -> Served:
