@@ -30,8 +30,12 @@ class Swapped(NamedTuple):
 
 
 def is_begun(root: Path) -> bool:
-    """Whether anything was ever stored in a memory root; to open its catalogue begins one."""
-    return (root / NAME).exists()
+    """Whether anything was ever stored in a memory root; to open its catalogue begins one. Raises OSError."""
+    try:
+        (root / NAME).stat()   # Path.exists says from Python 3.14 on that what may not be looked at is not there
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 class Catalog:

@@ -2,6 +2,7 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from errno import EADDRINUSE
 from functools import partial
 from pathlib import Path
 
@@ -84,8 +85,9 @@ class WebServer:
         try:
             server = await asyncio.get_running_loop().create_server(keeper, host, port, backlog=WAITING_TO_CONNECT)
         except OSError as error:
-            raise CannotListen(f"cannot listen on {host}:{port} ({error.strerror}); is another one running? Set "
-                               "web.port or MEMRELAY_WEB__PORT to a free port") from error
+            remedy = ("is another one running? Set web.port or MEMRELAY_WEB__PORT to a free port" if error.errno == EADDRINUSE
+                      else "set web.host or MEMRELAY_WEB__HOST to an address of this machine, and web.port to a free port")
+            raise CannotListen(f"cannot listen on {host}:{port} ({error.strerror}); {remedy}") from error
         bound = server.sockets[0].getsockname()
         self.url = f"http://[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"http://{bound[0]}:{bound[1]}"
         return server

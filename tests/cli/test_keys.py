@@ -100,3 +100,14 @@ def test_the_command_line_needs_no_key() -> None:
         assert program.run("status").code == 0
         assert ask(url, "GET", "/status", b"", {"Authorization": f"Bearer {text}"}).status == 200
         assert text not in program.said
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_that_is_not_this_machine_s_is_told_with_the_remedy(host: str) -> None:
+    with serving() as program:
+        program.run("keys", "create", "ann", "--scope", "read", "--pipeline", "*")
+
+        ended = program.run("web", MEMRELAY_WEB__HOST=host)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert f"cannot listen on {host}:0 (" in ended.err and "MEMRELAY_WEB__HOST" in ended.err and "another one" not in ended.err
