@@ -60,9 +60,9 @@ class BusRefused(BusError):
 
 
 class NoAnswer(BusError, TimeoutError):
-    """Nobody answered a request in time; `ident` is the entry that was appended."""
+    """Nobody answered a request in time; `ident` is the entry that was appended, `paused` why its worker waits, if it does."""
 
-    def __init__(self, text: str, ident: str = "") -> None:
+    def __init__(self, text: str, ident: str = "", paused: str = "") -> None:
         """`text` says who should have answered."""
         super().__init__(text)
-        self.ident = ident
+        self.ident, self.paused = ident, paused

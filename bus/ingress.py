@@ -8,6 +8,7 @@ from bus.entry import NewEntry
 from bus.errors import BusBusy
 from bus.line import Line
 from bus.resp import pack
+from bus.roll import read_roll
 
 
 class Ingress:
@@ -60,6 +61,11 @@ class Ingress:
         """How many listen on a channel. Raises BusUnavailable and BusRefused."""
         told = await (self._line.ready or await self._line.open()).send_soon(pack("PUBSUB", "NUMSUB", channel))
         return int(told[1])
+
+    async def pause_of(self, uid: str) -> str:
+        """Why a pipeline's worker does not do what waits, as it said last; "" where none does. Raises as `publish` does."""
+        reports = [worker["pipelines"].get(uid, {}) for worker in await read_roll(self._line)]
+        return next((str(report["paused"]) for report in reports if report.get("paused")), "")
 
     def _watch(self, uid: str) -> Backlog:
         backlog = self._backlogs[uid] = Backlog(uid, self._limits)

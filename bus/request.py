@@ -2,7 +2,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from bus.backlog import IngressLimits
 from bus.call import BUSY, LEAVING, NewCall
 from bus.connection import Connection
 from bus.entry import NewEntry
-from bus.errors import BusBusy, BusUnavailable, CallFailed, NoAnswer, NoOwner
+from bus.errors import BusBusy, BusError, BusUnavailable, CallFailed, NoAnswer, NoOwner
 from bus.futures import fail
 from bus.ingress import Ingress
 from bus.line import Line
@@ -22,6 +22,7 @@ from bus.resp import pack
 from bus.wire import ask_channel, reply_channel
 
 FRESH_S = 0.25   # for how long a pipeline that had an owner is taken to have one
+LOOK_S = 0.5      # for why nobody answered
 Report = dict[str, Any]
 
 
@@ -62,8 +63,10 @@ class Requester:
                 async with asyncio.timeout(timeout_s):
                     return await report
             except TimeoutError as error:
+                paused = await self._pause_of(entry.uid)
+                when = "the pipeline goes on, which is paused" if paused else "a worker serves the pipeline: is one running?"
                 raise NoAnswer(f"pipeline {entry.uid} did not report message {ident} within {timeout_s:g} s; it is kept in the "
-                               "input and runs when a worker serves the pipeline: is one running?", ident) from error
+                               f"input and runs when {when}", ident, paused) from error
 
     async def call(self, call: NewCall, timeout_s: float) -> Report:
         """The owner's answer to a call: {"output": ...} or {"error": {"code", "detail"}}.
@@ -76,7 +79,9 @@ class Requester:
             async with asyncio.timeout(timeout_s):
                 report = await (self._change(call, timeout_s) if call.mutates else self._ask(call, timeout_s))
         except TimeoutError as error:
-            raise NoAnswer(f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s") from error
+            paused = await self._pause_of(call.uid)
+            why = f"; it is paused: {paused}" if paused else ""
+            raise NoAnswer(f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s{why}", "", paused) from error
         answer = report.get("answer")
         if not isinstance(answer, dict):
             raise CallFailed(f"{call.op}: {(report.get('errors') or ['it was given up'])[0]}")
@@ -100,6 +105,13 @@ class Requester:
             if not await self.ingress.publish(ask_channel(call.uid), call.as_question(channel, timeout_s, self._database)):
                 raise _no_owner(call.uid)
             return await report
+
+    async def _pause_of(self, uid: str) -> str:
+        """As far as it can be found out: who could not be answered is not kept waiting for that."""
+        with suppress(BusError, TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                return await self.ingress.pause_of(uid)
+        return ""
 
     @asynccontextmanager
     async def _reply(self, uid: str) -> AsyncIterator[tuple[str, asyncio.Future[Report]]]:

@@ -21,6 +21,7 @@ from worker.ownership import NotTheOwner
 
 Result = TypeVar("Result")
 FAULTS = (BusError, EmbeddedServerError, MemoryFault, NotTheOwner, SettingsError, OSError)
+MOST_NAMED = 10   # pipelines, to choose from
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,12 @@ def stored_catalog(settings: Settings) -> Catalog:
     return Catalog(settings.memory.root)
 
 
+def _some(names: list[str]) -> str:
+    """As many as one reads, and how many more there are."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more, which `memrelay ls` lists" if more > 0 else "")
+
+
 async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
     """The deployed pipeline; ends the command where there is none, or where several have that name."""
     found = await catalog.find(uid_or_name)
@@ -108,7 +115,7 @@ async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
         everything = await catalog.active()
         same = [one.uid for one in everything if one.name == uid_or_name]
         if same:
-            fail(f"{len(same)} pipelines are named {uid_or_name!r}; say which by uid: {', '.join(same)}")
-        names = ", ".join(f"{one.name} ({one.uid})" for one in everything) or "none is deployed"
-        fail(f"no pipeline {uid_or_name!r}; there are: {names}. Deploy one with `memrelay deploy FILE`")
+            fail(f"{len(same)} pipelines are named {uid_or_name!r}; say which by uid: {_some(same)}")
+        names = _some([f"{one.name} ({one.uid})" for one in everything]) or "none is deployed"
+        fail(f"no pipeline {uid_or_name[:100]!r}; there are: {names}. Deploy one with `memrelay deploy FILE`")
     return found

@@ -26,4 +26,5 @@ async def ask(requester: Requester, entry: NewEntry, wait_s: float) -> dict[str,
     try:
         return await requester.say(entry, wait_s)
     except NoAnswer as error:
-        raise NoAnswer(f"{error} `memrelay status` tells, `memrelay worker` starts one", error.ident) from error
+        more = f": {error.paused}" if error.paused else " `memrelay status` tells, `memrelay worker` starts one"
+        raise NoAnswer(f"{error}{more}", error.ident, error.paused) from error

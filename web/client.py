@@ -91,7 +91,9 @@ class Relay:
 
 
 def connect(url: str, key: str = "") -> Relay:
-    """The server at `url`."""
+    """The server at `url`. Raises ValueError where that is no address of one."""
+    if not url.startswith(("http://", "https://")) or not URL(url).host:
+        raise ValueError(f"{url[:100]!r} is no address of a server; write it like http://127.0.0.1:8765")
     return Relay(url, key)
 
 

@@ -52,7 +52,8 @@ async def answer_to(request: web.Request, call: NewCall) -> Any:
         answer = await parts.requester.call(call, parts.options.call_timeout_s)
     except NoAnswer as error:
         kept = "; it may still be done: with the same Idempotency-Key you get its answer" if call.mutates else ""
-        raise NotAnswered(f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{kept}") from error
+        why = f", for the pipeline is paused: {error.paused}" if error.paused else ""
+        raise NotAnswered(f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{why}{kept}") from error
     except CallFailed as error:
         raise Problem(str(error)) from error
     if "error" in answer:

@@ -12,6 +12,8 @@ from bus.request import Requester
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_memory, make_uid
 from tests.support.client import make_envelope
 from tests.support.house import House
+from tests.support.locks import locked
+from tests.support.told import await_paused
 
 NOTES = "instances/${pipeline_uid}/notes"
 
@@ -103,3 +105,17 @@ def test_where_nobody_serves_the_pipeline_the_message_is_kept_and_the_speaker_to
     house.deploy(make_bundle(uid))
     house.client.await_quiet(uid)
     assert house.contents(uid) == ["tea"]
+
+
+def test_where_the_pipeline_is_paused_the_speaker_is_told_why_and_the_message_is_kept(house: House) -> None:
+    uid = deploy(house)
+    say(house, uid, "/write tea")
+    with locked(house.store_file(uid)):
+        house.client.enter(uid, "/write coffee")
+        await_paused(house, uid, "locked")
+        with pytest.raises(NoAnswer, match="runs when the pipeline goes on, which is paused") as told:
+            say(house, uid, "/write cocoa", within_s=0.2)
+
+    assert "is locked by another program" in told.value.paused
+    house.client.await_quiet(uid)
+    assert house.contents(uid) == ["tea", "coffee", "cocoa"]

@@ -87,6 +87,12 @@ def test_a_server_that_is_not_there_is_told() -> None:
     assert told.value.status == 0
 
 
+@pytest.mark.parametrize("url", ["127.0.0.1:8765", "localhost", "", "http://", "ftp://localhost"])
+def test_what_is_no_address_is_told_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match=r"write it like http://127\.0\.0\.1:8765"):
+        connect(url)
+
+
 def test_a_key_is_sent(keyed: Served) -> None:
     uid = keyed.deploy()
     key = make_key(keyed.house.root, "read", "write", pipelines=(uid,))

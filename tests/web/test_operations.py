@@ -9,8 +9,10 @@ import pytest
 from memory.operation import all_operations
 from tests.support.bundles import Json, make_commands, make_memory
 from tests.support.http import Answer, ask
+from tests.support.locks import locked
 from tests.support.routes import app_for
 from tests.support.served import Served
+from tests.support.told import await_paused
 from web.access import access_of
 from web.operation_routes import place_of
 
@@ -316,6 +318,21 @@ def test_an_owner_that_does_not_answer_in_time_is_told_of_and_the_key_gets_the_a
         assert "same Idempotency-Key" in late[0].problem[1]
         assert records.create("tea", Idempotency_Key="k")["content"] == "tea"
         assert records("GET").json["total"] == 1
+
+
+def test_a_write_that_waits_for_a_paused_pipeline_is_told_why_and_done_later() -> None:
+    with Served(WEB__CALL_TIMEOUT_S="1") as served:
+        records = Records(served)
+        records.create("tea")
+        with locked(served.house.store_file(records.uid)):
+            served.house.client.enter(records.uid, "/write coffee")
+            await_paused(served.house, records.uid, "locked")
+            late = records("POST", "", {"content": "cocoa"}, Idempotency_Key="k")
+
+        assert late.problem[0] == 504
+        assert "paused" in late.problem[1] and "locked by another program" in late.problem[1]
+        assert records.create("cocoa", Idempotency_Key="k")["content"] == "cocoa"
+        assert records("GET").json["total"] == 3
 
 
 def test_a_search_explains_itself_where_it_is_asked_to(records: Records) -> None:
