@@ -1,6 +1,7 @@
 """The nearest word of a store: few edits, the commonest first, and bounded in a store of very many words."""
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,13 +12,14 @@ from memory.sqlite.vocabulary import Vocabulary
 from tests.memory.builders import make_store, write_all
 
 letters = st.text("abc", max_size=6)
+NONE = np.empty(0, np.int64)   # rows of expired records
 
 
 def nearest_in(store: Store, word: str) -> str | None:
     with store.transaction() as tx:
         vocabulary = Vocabulary(tx._connection)
         vocabulary.open()
-        return nearest(word, vocabulary)
+        return nearest(word, vocabulary, NONE)
 
 
 @pytest.mark.parametrize(
