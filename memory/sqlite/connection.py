@@ -2,7 +2,8 @@
 import errno
 import os
 import tempfile
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -111,14 +112,22 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Copies the template under another name first: a crash leaves no half of a file, and nobody's store is overwritten."""
     make_folder(path.parent)
+    with made_whole(path) as draft, draft.open("wb") as file:
+        file.write(_template())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def made_whole(path: Path) -> Iterator[Path]:
+    """Another name for a file that is made: it is at `path` when it is done. A crash leaves no half of one there, and what is
+    there already is not overwritten.
+    """
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    os.close(descriptor)
     try:
-        with open(descriptor, "wb") as file:
-            file.write(_template())
-            file.flush()
-            os.fsync(file.fileno())
+        yield Path(draft)
         with suppress(FileExistsError):   # another process was first
             os.link(draft, path)
     finally:

@@ -1,7 +1,5 @@
 """Makes and opens system.db, and its transactions. A rollback journal, since other processes of the host open it too."""
-import os
 import sqlite3
-import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 import aiosqlite
 
 from memory.errors import StoreBroken
-from memory.sqlite.connection import sync_folder
+from memory.sqlite.connection import made_whole
 from memory.sqlite.system.migrations import MIGRATIONS
 
 Row = Iterable[Any]
@@ -23,17 +21,9 @@ def make(path: Path) -> None:
 
     Raises OSError and sqlite3.Error.
     """
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    os.close(descriptor)
-    try:
-        with closing(sqlite3.connect(draft)) as database:
-            database.executescript(";".join(["BEGIN", *(statement for migration in MIGRATIONS for statement in migration),
-                                             f"PRAGMA user_version = {len(MIGRATIONS)}", "COMMIT"]))
-        with suppress(FileExistsError):   # another process was first
-            os.link(draft, path)
-    finally:
-        os.unlink(draft)
-    sync_folder(path.parent)
+    with made_whole(path) as draft, closing(sqlite3.connect(draft)) as database:
+        database.executescript(";".join(["BEGIN", *(statement for migration in MIGRATIONS for statement in migration),
+                                         f"PRAGMA user_version = {len(MIGRATIONS)}", "COMMIT"]))
 
 
 async def prepare(database: aiosqlite.Connection) -> None:
