@@ -8,7 +8,7 @@ from bus.entry import NewEntry
 from bus.errors import BusBusy
 from bus.line import Line
 from bus.resp import pack
-from bus.roll import read_roll
+from bus.roll import pauses_of, read_roll
 
 
 class Ingress:
@@ -64,8 +64,7 @@ class Ingress:
 
     async def pause_of(self, uid: str) -> str:
         """Why a pipeline's worker does not do what waits, as it said last; "" where none does. Raises as `publish` does."""
-        reports = [worker["pipelines"].get(uid, {}) for worker in await read_roll(self._line)]
-        return next((str(report["paused"]) for report in reports if report.get("paused")), "")
+        return pauses_of(await read_roll(self._line)).get(uid, "")
 
     def _watch(self, uid: str) -> Backlog:
         backlog = self._backlogs[uid] = Backlog(uid, self._limits)

@@ -77,7 +77,7 @@ class Requester:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                report = await (self._change(call, timeout_s) if call.mutates else self._ask(call, timeout_s))
+                report = await (self._change(call) if call.mutates else self._ask(call, timeout_s))
         except TimeoutError as error:
             paused = await self._pause_of(call.uid)
             why = f"; it is paused: {paused}" if paused else ""
@@ -92,13 +92,15 @@ class Requester:
             raise NoOwner(refusal["detail"])
         return answer
 
-    async def _change(self, call: NewCall, timeout_s: float) -> Report:
+    async def _change(self, call: NewCall) -> Report:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._owned.get(call.uid, float("-inf")) > FRESH_S:
             if not await self.ingress.listeners(ask_channel(call.uid)):
                 raise _no_owner(call.uid)
             self._owned[call.uid] = now_s
-        return await self.say(call.as_entry(""), timeout_s)
+        async with self._reply(call.uid) as (channel, report):
+            await self.ingress.append(call.as_entry(channel))
+            return await report
 
     async def _ask(self, call: NewCall, timeout_s: float) -> Report:
         async with self._reply(call.uid) as (channel, report):

@@ -1,6 +1,7 @@
 """The roll of workers: what each said of itself in the last seconds. They call in through their leases (bus/lease.py)."""
 import asyncio
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -29,6 +30,11 @@ async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
     reports = [orjson.loads(words) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
                for name, at_ms, words in zip(names, heard[1::2], told, strict=True) if words]
     return sorted(reports, key=lambda report: str(report["name"]))
+
+
+def pauses_of(workers: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Of what the workers said, by pipeline: why it is owned and does not run."""
+    return {uid: str(told["paused"]) for worker in workers for uid, told in worker["pipelines"].items() if told.get("paused")}
 
 
 async def await_served(line: Line, uid: str, bundle_hash: str, within_s: float) -> bool:

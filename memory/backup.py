@@ -1,5 +1,4 @@
 """Backups: copies of stores and of the control plane in a folder, taken while they are used and verified before they count."""
-import errno
 import hashlib
 import os
 import shutil
@@ -14,6 +13,7 @@ from msgspec import Struct
 from memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
 from memory.memory_id import check, path_of
 from memory.replacement import aside_of, may_replace, replace
+from memory.room import lacks_room
 from memory.sqlite.connection import make_folder, sync_folder
 from memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
 from memory.sqlite.damage import note_of
@@ -172,7 +172,7 @@ def _copy(source: Path, target: Path) -> None:
     try:
         shutil.copyfile(source, target)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):   # which is told of the source
+        if lacks_room(error):   # which is told of the source
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 

@@ -4,6 +4,7 @@ from typing import Any
 import orjson
 
 from memory.errors import RecordDamaged
+from memory.record import Further, Record
 
 
 def kept_json(text: str, guid: str) -> Any:
@@ -13,3 +14,9 @@ def kept_json(text: str, guid: str) -> Any:
     except orjson.JSONDecodeError as error:
         raise RecordDamaged(f"record {guid} is damaged: {error} in its tags or `data`, {text[:40]!r}; records.update gives it "
                             "others, `memrelay scrub` looks for more of it") from error
+
+
+def kept_data(record: Record, further: Further) -> dict[str, Any]:
+    """A record's `data`; {} where it has none. Raises RecordDamaged."""
+    found: dict[str, Any] = kept_json(further.data, record.guid) if further.data else {}
+    return found

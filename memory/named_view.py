@@ -7,7 +7,7 @@ import orjson
 from pydantic import Field, StringConstraints
 
 from memory.entry_text import MOST_CHARACTERS
-from memory.kept_json import kept_json
+from memory.kept_json import kept_data, kept_json
 from memory.named_ids import make_id, uid_of_store
 from memory.record import Further, Record
 from memory.record_view import MOST_TAGS, version_of
@@ -93,7 +93,7 @@ def entry_fields(record: Record, further: Further, memory_id: str, confirmed: Co
     """What `EntryView` has; `memory_id` is the store's."""
     return {"id": make_id("me", memory_id, record.guid), "memory_id": record.scope, "content": record.content,
             "source": record.source, "tags": tuple(kept_json(record.tags, record.guid)),
-            "metadata": kept_json(further.data, record.guid) if further.data else {}, "confirmations": confirmed.times,
+            "metadata": kept_data(record, further), "confirmations": confirmed.times,
             "last_confirmed_at": None if confirmed.last is None else as_time(confirmed.last),
             "created_at": as_time(record.created_at), "updated_at": as_time(record.updated_at),
             "version": version_of(record, further)}

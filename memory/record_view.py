@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from memory.errors import Refused
-from memory.kept_json import kept_json
+from memory.kept_json import kept_data, kept_json
 from memory.record import Further, Record
 from memory.sqlite.checksum import beginning, checksum, names_of
 from memory.times import LAST_MS, Moment, as_ms, as_time
@@ -62,7 +62,7 @@ class RecordView:
 
 def view(record: Record, further: Further) -> RecordView:
     """A stored record, as it is told."""
-    tags, data = kept_json(record.tags, record.guid), kept_json(further.data, record.guid) if further.data else {}
+    tags, data = kept_json(record.tags, record.guid), kept_data(record, further)
     return RecordView(record.guid, record.scope, record.kind, record.content, record.source, tuple(tags),
                       as_time(record.created_at), as_time(record.updated_at),
                       None if record.expires_at is None else as_time(record.expires_at), further.key, further.owner,

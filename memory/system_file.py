@@ -1,6 +1,5 @@
 """The control plane's file, `system.db`: one connection, its transactions, and its faults in our words."""
 import asyncio
-import errno
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -12,11 +11,11 @@ import aiosqlite
 
 from memory.errors import StoreBroken, StoreBusy
 from memory.inode import inode_of
+from memory.room import lacks_room
 from memory.sqlite.system import file
 
 NAME = "system.db"
 PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class SystemFile:
@@ -93,5 +92,5 @@ class SystemFile:
 
 def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:
     """StoreBusy for what may pass by itself."""
-    passes = getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING or getattr(error, "errno", 0) in NO_ROOM
+    passes = getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING or lacks_room(error)
     return StoreBusy if passes else StoreBroken

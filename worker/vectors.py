@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from memory.embedding.embedder import Embedder
+from memory.embedding.embedder import PROBE, Embedder
 from memory.embedding.loading import other_model
 from memory.errors import EmbeddingFault, EmbeddingLater, MemoryFault, StoreBroken, StoreBusy, StoreFenced
 from memory.sqlite.store import Store
@@ -25,7 +25,6 @@ GOAL_S = 0.3                            # which they should take
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0   # before a fault is tried again
 FEWER = 8                               # times as few texts, after a fault
 TRIES = 5                               # of one text alone that a server fails at while it does others
-PROBE = "."
 
 
 class VectorMaker:

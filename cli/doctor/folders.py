@@ -1,5 +1,4 @@
 """The folders: can they be written, do others stay out, is there room?"""
-import errno
 import os
 import shutil
 import stat
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from cli.doctor.finding import Finding, fault, ok, warning
 from cli.settings import Settings
+from memory.room import lacks_room
 
 LITTLE_BYTES, SCARCE_BYTES = 1 << 30, 100 << 20
 
@@ -22,7 +22,7 @@ def _check(setting: str, folder: Path) -> list[Finding]:
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
     trouble = _why_not_writable(there)
     if trouble is not None:
-        remedy = "make room there" if trouble.errno in (errno.ENOSPC, errno.EDQUOT) else "make it a folder of this user's"
+        remedy = "make room there" if lacks_room(trouble) else "make it a folder of this user's"
         return [fault(setting, f"{there} cannot be written: {trouble.strerror or trouble}",
                       f"{remedy}, or name another: MEMRELAY_{setting.upper().replace('.', '__')}")]
     if there != folder:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bus.errors import BusRefused
 from bus.listeners import all_members
-from bus.roll import read_roll
+from bus.roll import pauses_of, read_roll
 from bus.wire import input_key
 from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from cli.readable import counted
@@ -84,10 +84,9 @@ async def _check_inputs(patient: Patient, unserved: Sequence[Deployed]) -> list[
 async def check_paused(patient: Patient) -> list[Finding]:
     """Pipelines that are owned and do not run: their input waits. Each with its worker's reason."""
     try:
-        workers = await read_roll(patient.line)
+        paused = pauses_of(await read_roll(patient.line))
     except BusRefused:
         return []   # as told above
-    paused = {uid: told["paused"] for worker in workers for uid, told in worker["pipelines"].items() if told.get("paused")}
     return [fault("paused", f"pipeline {uid} is paused: {reason}",
                   "mend what it names; what passes by itself, a lock or a full disk, is tried again every 5 seconds")
             for uid, reason in sorted(paused.items())[:MOST_PAUSED]]

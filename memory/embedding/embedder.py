@@ -10,6 +10,7 @@ if TYPE_CHECKING:   # a worker that embeds nothing does without numpy's 20 MB
     Matrix = NDArray[np.float32]
 
 Model = Literal["none", "local", "wordllama", "endpoint"]
+PROBE = "."   # a text that any model has a vector of
 
 
 class Fingerprint(NamedTuple):

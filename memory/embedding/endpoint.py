@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memory.embedding.embedder import PROBE, Calibration, EmbeddingOptions, Fingerprint
 from memory.embedding.outgoing import connection_to
 from memory.embedding.unit import unit_rows
 from memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
@@ -23,7 +23,6 @@ MOST_BYTES = 32 << 20       # of an answer
 LATER = {408, 409, 425, 429}
 REFUSED_TEXT = {400, 413, 422}
 NO_NUMBER = re.compile(rb"-?\b(?:NaN|Infinity)\b")
-PROBE = ["."]               # a text that any model has a vector of
 MOST_REASON = 100           # characters of a server's reason that are told
 
 
@@ -43,7 +42,7 @@ class Endpoint:
         if self._url.scheme not in ("http", "https") or not self._url.hostname or not options.name:
             raise EmbeddingFault("the embedder `endpoint` needs `embedding.url`, like https://api.example.com/v1, and "
                                  "`embedding.name`, by which the server knows the model")
-        dimension = self._ask(PROBE).shape[1]
+        dimension = self._ask([PROBE]).shape[1]
         self.fingerprint = Fingerprint(options.name, dimension, hashlib.sha256(options.name.encode()).hexdigest())
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -67,8 +66,8 @@ class Endpoint:
         try:
             return unit_rows(_vectors(_read_json(answer), len(texts)))
         except _NotFinite as error:
-            if texts != PROBE:
-                self._ask(PROBE)   # raises where the model makes nothing of any text
+            if texts != [PROBE]:
+                self._ask([PROBE])   # raises where the model makes nothing of any text
                 raise TextRefused(f"{self._url.hostname} gives no numbers for some of these texts") from error
             raise EmbeddingFault(f"{self._url.hostname} gives no numbers for a text") from error
         except (ValueError, TypeError, LookupError) as error:
