@@ -175,12 +175,14 @@ _VARIABLES = {
 }
 
 
-def default_config_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """The file that MEMRELAY_CONFIG names, else config.yaml in the current folder, else the checkout's own."""
+def default_config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The file that MEMRELAY_CONFIG names, else config.yaml in the current folder, else the checkout's own.
+
+    None where there is no checkout either, as of a wheel that was installed: then every setting has its default.
+    """
     if named := environ.get(CONFIG_VARIABLE):
         return Path(named)
-    here = Path("config.yaml")
-    return here if here.is_file() else CHECKOUT_FILE
+    return next((file for file in (Path("config.yaml"), CHECKOUT_FILE) if file.is_file()), None)
 
 
 def may_colour(environ: Mapping[str, str] = os.environ) -> bool:
@@ -216,7 +218,9 @@ def load_settings(config_file: Path | None = None, environ: Mapping[str, str] = 
     )
 
 
-def _from_file(file: Path, faults: list[str]) -> Settings | None:
+def _from_file(file: Path | None, faults: list[str]) -> Settings | None:
+    if file is None:
+        return Settings.model_validate(_every_section(), context={"folder": Path.cwd()})
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError, yaml.YAMLError) as error:

@@ -20,8 +20,9 @@ ANSWERS_WITHIN_S = 5.0
 def read_settings() -> tuple[Settings | None, list[Finding]]:
     """The settings, without which there is nothing to look at."""
     file = default_config_file()
+    source = file.absolute() if file else "the defaults"
     try:
-        return load_settings(), [ok("settings", f"{file.absolute()}, and the environment")]
+        return load_settings(), [ok("settings", f"{source}, and the environment")]
     except SettingsError as error:
         remedy = "correct it; config.yaml lists every setting with its default"
         return None, [fault("settings", text, remedy) for text in error.faults]
