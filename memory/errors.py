@@ -100,6 +100,11 @@ class EmbeddingFault(MemoryFault):
 class EmbeddingLater(EmbeddingFault):
     """The embedder does not answer, or is asked too much: try again later."""
 
+    def __init__(self, message: str, after_s: float = 0.0) -> None:
+        """`after_s` is when, where it says so."""
+        super().__init__(message)
+        self.after_s = after_s
+
 
 class VectorAwaited(MemoryFault):
     """The vector of a question is being made: the same again, after so many seconds, will find it."""

@@ -23,6 +23,7 @@ GATHER_S = 0.25                         # for what is written meanwhile: fewer c
 FEWEST, MOST = 8, 512                   # texts at once
 GOAL_S = 0.3                            # which they should take
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0   # before a fault is tried again
+LONGEST_ASKED_S = 900.0                 # the same, where the embedder says when
 FEWER = 8                               # times as few texts, after a fault
 TRIES = 5                               # of one text alone that a server fails at while it does others
 
@@ -92,15 +93,22 @@ class VectorMaker:
 
     async def _round(self) -> bool:
         """A step for each store. Whether there may be more to do."""
-        try:
-            self._others = ""
-            more = [await self._step(name) for name in self._stores]
-        except (EmbeddingFault, StoreBusy, StoreBroken) as fault:
+        fault: MemoryFault | None = None
+        self._others, more = "", False
+        for name in self._stores:
+            try:
+                more |= await self._step(name)
+            except EmbeddingFault as error:   # so it is for every store
+                fault = error
+                break
+            except (StoreBusy, StoreBroken) as error:   # the others go on
+                fault = error
+        if fault is not None:
             await self._pause(fault)
             return True
         self._pause_s = FIRST_PAUSE_S
         self._tell(self._others)
-        return any(more)
+        return more
 
     async def _step(self, name: str) -> bool:
         """What comes next in one store. Whether there may be more."""
@@ -156,8 +164,14 @@ class VectorMaker:
     async def _pause(self, fault: MemoryFault) -> None:
         """What may pass by itself is tried again soon, and then ever later."""
         self._tell(str(fault))
-        lasting = isinstance(fault, EmbeddingFault) and not isinstance(fault, EmbeddingLater)
-        await asyncio.sleep(LONGEST_PAUSE_S if lasting else self._pause_s)
+        match fault:
+            case EmbeddingLater():
+                pause_s = max(self._pause_s, min(fault.after_s, LONGEST_ASKED_S))
+            case EmbeddingFault():
+                pause_s = LONGEST_PAUSE_S
+            case _:
+                pause_s = self._pause_s
+        await asyncio.sleep(pause_s)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
     def _tell(self, fault: str) -> None:

@@ -1,11 +1,13 @@
 """Any server that speaks OpenAI's `/v1/embeddings`: texts leave the machine, if the server is another one."""
 import hashlib
 import re
+import time
 from collections.abc import Sequence
 from contextlib import closing
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -28,6 +30,13 @@ MOST_REASON = 100           # characters of a server's reason that are told
 
 class _NotFinite(ValueError):
     """A vector with what is no number."""
+
+
+class _Answer(NamedTuple):
+    status: int
+    reason: str
+    body: bytes
+    after_s: float   # for which it wants to be left alone (RFC 9110, Retry-After); 0 where it does not say
 
 
 class Endpoint:
@@ -56,9 +65,9 @@ class Endpoint:
     def _ask(self, texts: Sequence[str]) -> NDArray[np.float32]:
         body = orjson.dumps({"model": self._options.name, "input": [text[:MOST_CHARACTERS] or " " for text in texts],
                              "encoding_format": "float"})
-        status, reason, answer = self._post(body)
+        status, reason, answer, after_s = self._post(body)
         if status in LATER or status >= 500:
-            raise EmbeddingLater(f"{self._url.hostname} answers {status} {reason}")
+            raise EmbeddingLater(f"{self._url.hostname} answers {status} {reason}", after_s)
         if status in REFUSED_TEXT:
             raise TextRefused(f"{self._url.hostname} answers {status} {reason}: it does not take these texts")
         if status != 200:
@@ -73,8 +82,7 @@ class Endpoint:
         except (ValueError, TypeError, LookupError) as error:
             raise EmbeddingFault(f"{self._url.hostname} does not answer as /v1/embeddings does: {error!r}"[:300]) from error
 
-    def _post(self, body: bytes) -> tuple[int, str, bytes]:
-        """(status, reason, body)."""
+    def _post(self, body: bytes) -> _Answer:
         options = self._options
         try:
             with closing(connection_to(self._url, private=options.private, timeout_s=options.timeout_s)) as connection:
@@ -96,12 +104,22 @@ class Endpoint:
         return headers | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
-def _read(response: HTTPResponse) -> tuple[int, str, bytes]:
+def _read(response: HTTPResponse) -> _Answer:
     answer = response.read(MOST_BYTES + 1)
     if len(answer) > MOST_BYTES:
         raise EmbeddingFault(f"the answer of the embedder has more than {MOST_BYTES} bytes")
     reason = "".join(filter(str.isprintable, response.reason[:MOST_REASON]))   # it is told in logs and on terminals
-    return response.status, reason, answer
+    return _Answer(response.status, reason, answer, _seconds(response.getheader("Retry-After", "")))
+
+
+def _seconds(told: str) -> float:
+    """Of a number of them, or of a date; 0 for what is neither."""
+    if told.isdecimal():
+        return float(told[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(told).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _read_json(answer: bytes) -> Any:

@@ -24,11 +24,13 @@ class EmbeddingServer(ThreadingHTTPServer):
         """Answers as it should."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[list[str]] = []         # the texts of each request that was well made
+        self.asked_at: list[float] = []          # when each request came, s
         self.instead: list[tuple[int, bytes]] = []   # (status, body) for the next requests, in place of what is right
         self.refused = ""                        # a text with this in it is refused with 400
         self.poison = ""                         # at a text with this in it the server fails, with 500
         self.letters = LETTERS                   # as many dimensions
         self.reason = ""                         # where there is one, all answers are 503 with it
+        self.retry_after = ""                    # of answers, where there is one
         self.delay_s = 0.0
         self.pause_s = 0.0                       # after each byte of an answer
         self.open = threading.Event()            # while it is not set, all requests wait
@@ -55,12 +57,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """One request."""
+        self.server.asked_at.append(time.monotonic())
         wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.server.delay_s)
         self.server.open.wait(PATIENCE_S)
         status, body = self._answer(wanted) if not self.server.reason else (503, b"")
         self.send_response(status, self.server.reason or None)
         self.send_header("Content-Length", str(len(body)))
+        if self.server.retry_after:
+            self.send_header("Retry-After", self.server.retry_after)
         self.end_headers()
         pieces = [body[at:at + 1] for at in range(len(body))] if self.server.pause_s else [body]
         for piece in pieces:

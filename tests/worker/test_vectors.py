@@ -9,6 +9,7 @@ import pytest
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.house import House
+from tests.support.locks import locked
 from tests.support.told import await_told, type_command
 from tests.support.waiting import wait_for
 
@@ -190,6 +191,40 @@ def test_a_fault_of_the_embedder_is_told_and_passes() -> None:
 
         await_vectors(house, uid, 1)
         await_told(house, uid, lambda told: not told["vectors_fault"], "it has passed")
+
+
+def test_an_embedder_that_says_when_is_left_alone_until_then() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        server.instead, server.retry_after = [(429, b"")], "3"
+
+        house.client.answer(uid, "/write tea")
+
+        await_vectors(house, uid, 1)
+        first, second = server.asked_at[:2]
+        assert second - first >= 3
+
+
+def test_a_store_that_another_program_has_holds_up_no_others_vectors() -> None:
+    uid, other = make_uid(), "instances/${pipeline_uid}/others"
+    with embedding_server() as server, House() as house:
+        bundle = make_embedding_bundle(uid)
+        bundle["agents"] += [
+            make_relay("put", r"^/put\s+(.*)"), make_memory("write", memory_id=other, alias="put", hears="dispatch_put"),
+            make_relay("ask", r"^/ask\s+(.*)"),
+            make_memory("search", memory_id=other, alias="ask", hears="dispatch_ask", mode="semantic")]
+        house.start_stepping_worker(bundles=[bundle], embedding=options(server))
+        server.open.clear()
+        house.client.answer(uid, "/write tea")
+        with locked(house.store_file(uid)):
+            server.open.set()
+            await_told(house, uid, lambda told: bool(told["vectors_fault"]), "the lock is in the way")
+
+            house.client.answer(uid, "/put milk")
+
+            wait_for(lambda: house.rows(uid, "SELECT count(*) FROM vectors_0", "others") == [(1,)], "it has its vector")
+            assert vectors(house, uid) == 0
+        await_vectors(house, uid, 1)
 
 
 def test_a_text_that_the_server_fails_at_holds_up_no_other_for_ever() -> None:

@@ -57,6 +57,22 @@ def test_a_server_that_cannot_now_may_be_asked_again(server: EmbeddingServer, st
     assert embedder.embed(["tea"]).shape == (1, 26)
 
 
+@pytest.mark.parametrize(("told", "least_s", "most_s"), [
+    ("", 0, 0), ("7", 7, 7), ("0", 0, 0), ("soon", 0, 0), ("-3", 0, 0), ("9" * 400, 999_999_999, 999_999_999),
+    ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0), ("Fri, 31 Dec 2100 07:28:00 GMT", 1e6, 1e10),
+    ("Fri, 31 Dec 99999 23:59:59 GMT", 0, 0)])
+def test_when_a_server_wants_to_be_asked_again_is_known(
+    server: EmbeddingServer, told: str, least_s: float, most_s: float
+) -> None:
+    embedder = endpoint(server.url)
+    server.instead, server.retry_after = [(429, b"")], told
+
+    with pytest.raises(EmbeddingLater) as caught:
+        embedder.embed(["tea"])
+
+    assert least_s <= caught.value.after_s <= most_s
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
