@@ -66,7 +66,14 @@ class Session:
         self._applied = asyncio.Event()   # other pipelines are served than before
 
     async def __aenter__(self) -> Self:
-        """Connects, and signs on. Raises BusUnavailable, BusRefused or Fenced."""
+        """Connects, and signs on; nothing stays open where that fails. Raises BusUnavailable, BusRefused or Fenced."""
+        async with AsyncExitStack() as undo:
+            undo.push_async_exit(self._stack)
+            await self._open()
+            undo.pop_all()
+        return self
+
+    async def _open(self) -> None:
         before, name, limits = self._memory.place.last_lease, self._memory.place.new_lease(), self._shared.limits
         self._control = await self._connect()
         writing, blocking = await self._connect(), await self._connect()
@@ -85,7 +92,6 @@ class Session:
         await self._lease.sign_on(self._connections, self._report())
         await writer.open()
         await self._listening.send(pack("SUBSCRIBE", CHANGES))
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         """Closes the connections."""
