@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bus.address import Address
+from bus.backoff import Backoff
 from bus.errors import BusError, Fenced
 from memory.catalog import Catalog
 from memory.embedding.embedder import EmbeddingOptions
@@ -84,23 +85,24 @@ class Worker:
             await self._serve(threads, shared, Memory(place))
 
     async def _serve(self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory) -> None:
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(first_s=FIRST_PAUSE_S, most_s=LONGEST_PAUSE_S, healthy_after_s=LONGEST_PAUSE_S)
         while not self._stopping.is_set():
-            began = time.monotonic()
+            began, ends = time.monotonic(), list[tuple[str, BaseException]]()
             try:
                 async with Session(self._options.address, threads, shared, memory, self._changed) as session:
                     await self._attend(session, shared)
             except* (Fenced, StoreFenced) as errors:
                 memory.served.clear()
-                log.warning("taken_for_dead", extra={"reason": str(first_of(errors)), "pause_s": pause_s})
+                ends.append(("taken_for_dead", first_of(errors)))
             except* BusError as errors:
                 memory.usable.note(fault := first_of(errors))
-                log.warning("bus_lost", extra={
-                    "reason": str(fault), "address": str(self._options.address), "pause_s": pause_s})
+                ends.append(("bus_lost", fault))
             self.ready.clear()
+            pause_s = backoff.delay_s(time.monotonic() - began)
+            for event, reason in ends:
+                log.warning(event, extra={"reason": str(reason), "address": str(self._options.address), "pause_s": pause_s})
             for thread in threads:   # waits for what is under way there; the next session may give a store to another thread
                 await thread.run(OpenStores.close_all)
-            pause_s = FIRST_PAUSE_S if time.monotonic() - began > LONGEST_PAUSE_S else min(2 * pause_s, LONGEST_PAUSE_S)
             await wait(self._stopping, pause_s)
 
     async def _attend(self, session: Session, shared: Surroundings) -> None:

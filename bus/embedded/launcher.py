@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from bus.embedded.backoff import Backoff
+from bus.backoff import Backoff
 from bus.embedded.binary import find_binary
 from bus.embedded.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 from bus.embedded.lock import LOCK_NAME, FolderLock, take_lock

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 import redis
 
-from bus.embedded.backoff import Backoff
 from bus.embedded.binary import find_binary, first_usable, parse_version
 from bus.embedded.errors import NoServerBinary, ServerBinaryTooOld, ServerDidNotStart, ServerHeldByOther
 from bus.embedded.launcher import EmbeddedServer, socket_of
@@ -490,10 +489,3 @@ def test_only_programs_that_are_too_old_are_named_with_their_versions(tmp_path: 
 
     with pytest.raises(ServerBinaryTooOld, match=r"7.0 or newer .*old is 6.2.14.*install"):
         find_binary(str(old))
-
-
-def test_restarts_come_ever_more_slowly_until_a_healthy_life() -> None:
-    backoff = Backoff(first_s=0.1, most_s=0.5, healthy_after_s=30)
-
-    assert [backoff.delay_s(1.0) for _ in range(5)] == [0.1, 0.2, 0.4, 0.5, 0.5]
-    assert backoff.delay_s(31.0) == 0.1

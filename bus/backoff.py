@@ -1,4 +1,4 @@
-"""How long to wait before the server is started again."""
+"""How long to wait before what has ended is begun again: the embedded server, a worker's session."""
 
 
 class Backoff:
@@ -11,7 +11,7 @@ class Backoff:
         self._next_s = first_s
 
     def delay_s(self, life_s: float) -> float:
-        """The delay after a life of `life_s` seconds, 0 where the server did not come up at all."""
+        """The delay after a life of `life_s` seconds, 0 where it did not come up at all."""
         if life_s >= self._healthy_after_s:
             self._next_s = self._first_s
         delay = self._next_s
