@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import orjson
 from pydantic import BeforeValidator, Field
 
-from blocks.contract import Call, Transient
-from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, MemoryArgs, Tags, Template, within_message
+from blocks.contract import Call
+from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, MemoryArgs, Tags, Template, put_off, within_message
 from blocks.registry import block
 from blocks.templates import OutputTemplate
 from bus.message import Message
@@ -77,8 +77,8 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
     context = Context(call.now_ms, call.agent.name, most, call.new_guid)
     try:
         found = search_knowledge(call.tx, wanted, context) if call.text.strip() else Knowledge((), False, "")
-    except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
-        raise Transient(str(awaited), awaited.after_s, counts=False) from awaited
+    except VectorAwaited as awaited:
+        raise put_off(awaited) from awaited
     if args.template is None:
         return within_message(call, call.reply_json(found))
     return within_message(call, call.reply(args.template.render(map(_as_record, found.results))))

@@ -1,15 +1,16 @@
-"""What the five memory blocks' arguments have in common (seed 000, the tables "wf_webhook_args")."""
+"""What blocks on stores have in common: their arguments (seed 000, the tables "wf_webhook_args"), and how they answer."""
 from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from blocks.contract import BlockArgs, Call
+from blocks.contract import BlockArgs, Call, Transient
 from blocks.templates import MAX_SOURCE, OutputTemplate
 from bus.message import Message
 from memory import memory_id as memory_ids
 from memory import tags as tag_lists
+from memory.errors import VectorAwaited
 from memory.filter.given import Filter
 from memory.kept_json import kept_json
 from memory.operations.records_read import too_large
@@ -132,6 +133,11 @@ def within_message(call: Call, said: Message) -> Message:
     if len(envelope) > call.limits.message_bytes:
         raise too_large(call.limits.message_bytes)
     return said
+
+
+def put_off(awaited: VectorAwaited) -> Transient:
+    """What to raise: an endpoint is not waited for inside a transaction, so the message comes back, as often as it takes."""
+    return Transient(str(awaited), awaited.after_s, counts=False)
 
 
 def as_object(record: Record) -> dict[str, Any]:

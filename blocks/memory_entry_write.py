@@ -3,8 +3,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from blocks.contract import Call, Transient
-from blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Tags
+from blocks.contract import Call
+from blocks.memory_args import MemoryArgs, Tags, put_off
 from blocks.registry import block
 from bus.message import Message
 from memory.embedding.questions import Question
@@ -50,8 +50,8 @@ NO_MEMORY = "memory is missing: set it in wf_webhook_args to the id or the name 
 @block("memory_entry_write", EntryArgs)
 def memory_entry_write(call: Call, args: EntryArgs) -> Message:
     """Answers with the entry that holds the text now and its `action`: `created`, `updated` or `skipped`."""
-    if faults := EntryArgs.warnings(args):
-        return call.error(faults[0] if args.memory_id else NO_MEMORY_ID)
+    if faults := args.warnings():
+        return call.error(faults[0])
     if not call.text.strip() or len(call.text) > MOST_CHARACTERS:
         return call.error("no content" if not call.text.strip() else f"an entry has at most {MOST_CHARACTERS} characters")
     question = _vector(call)
@@ -68,7 +68,7 @@ def _vector(call: Call) -> Question | None:
     """The vector of the text; None where it takes too long: nothing that is to be kept is given up for that."""
     try:
         return asked_vector(call.tx, call.text)
-    except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
+    except VectorAwaited as awaited:
         if awaited.after_s > MOST_S:
             return None
-        raise Transient(str(awaited), awaited.after_s, counts=False) from awaited
+        raise put_off(awaited) from awaited

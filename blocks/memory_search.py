@@ -3,8 +3,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from blocks.contract import Call, Transient
-from blocks.memory_args import DEFAULT_LANGUAGE, NO_MEMORY_ID, Count, Language, ListingArgs, Tags
+from blocks.contract import Call
+from blocks.memory_args import DEFAULT_LANGUAGE, NO_MEMORY_ID, Count, Language, ListingArgs, Tags, put_off
 from blocks.registry import block
 from bus.message import Message
 from memory.boosts import HALF_LIFE_DAYS, WRONG_MODE, Boosts, Days, Weight
@@ -41,7 +41,6 @@ class SearchArgs(ListingArgs):
         """Whether it goes by what is meant."""
         return self.mode != "fts"
 
-
     @model_validator(mode="after")
     def _boosts_go_with_the_mode(self) -> Self:
         if self.mode == "fts" and (self.recency or self.importance):
@@ -65,5 +64,5 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
         if args.explain and not args.output_template:
             return args.answer(call, *search_explained(call.tx, wanted))
         return args.answer(call, search(call.tx, wanted))
-    except VectorAwaited as awaited:   # an endpoint is not waited for inside a transaction: the message comes back
-        raise Transient(str(awaited), awaited.after_s, counts=False) from awaited
+    except VectorAwaited as awaited:
+        raise put_off(awaited) from awaited
