@@ -1,7 +1,5 @@
 """One agent's checks: its class, its block with the arguments, and what it publishes."""
 
-import re
-
 from pydantic import ConfigDict
 
 from blocks.contract import Agent, Block, BlockArgs
@@ -10,9 +8,8 @@ from pipelines.args import parse_args, read_args
 from pipelines.bundle import CLASSES, AgentSpec
 from pipelines.checked import CheckedAgent
 from pipelines.faults import Place, quoted
+from pipelines.forms import SECRET
 from pipelines.report import Report
-
-SECRET = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:[^\x00-\x1f]+)")
 
 
 class _AnyArgs(BlockArgs):

@@ -180,7 +180,7 @@ class Bundle(Part):
 
     pipeline_name: str = ""
     pipeline_desc: str = ""
-    pipeline_uid: str = Field("", json_schema_extra=forms.UID)
+    pipeline_uid: str = Field("", json_schema_extra=forms.PIPELINE_UID)
     """Made when the pipeline is deployed, where it is absent. `${pipeline_uid}` stands for it in every string."""
     pipeline_id: Kept = None
     agents: tuple[AgentSpec, ...] = ()

@@ -1,21 +1,31 @@
 """How names are written in a bundle, as patterns for its JSON Schema. There `${pipeline_uid}` is not yet filled in."""
 
+import re
 from typing import Any
 
 from pydantic.config import JsonDict
 
-from bus.wire import PUBLIC
+from bus.wire import PUBLIC, SWARM, UID
+from pipelines.substitution import TOKEN
 
-_UID = r"\$\{pipeline_uid\}"
-_LETTER = rf"({_UID}|[^\x00-\x1f\x7f{{}}])"  # of bus.wire.SWARM
-_PART = rf"({_UID}|[A-Za-z0-9_-])({_UID}|[A-Za-z0-9._-]){{0,99}}"  # of memory.memory_id.SEGMENT
-_REFERENCE = rf"env:({_UID}|[A-Za-z_])({_UID}|[A-Za-z0-9_])*|file:[^\x00-\x1f]+"  # of pipelines.agents.SECRET
+_TOKEN = re.escape(TOKEN)
+_ENV, _FILE = r"env:[A-Za-z_][A-Za-z0-9_]*", r"file:[^\x00-\x1f]+"
+SECRET = re.compile(f"{_ENV}|{_FILE}")  # where a secret is kept
 
-NAME: JsonDict = {"pattern": f"^{_LETTER}{{1,128}}$"}
-NAME_OR_NONE: JsonDict = {"pattern": f"^{_LETTER}{{0,128}}$"}
-UID: JsonDict = {"pattern": rf"^({_UID}|[A-Za-z0-9_-]{{1,64}})?$", "not": {"const": PUBLIC}}
+
+def _unfilled(pattern: str) -> str:
+    """The pattern with `${pipeline_uid}` also taken wherever it takes a character."""
+    return re.sub(r"\[[^]]+\]", lambda characters: f"({_TOKEN}|{characters[0]})", pattern)
+
+
+_NAME = _unfilled(SWARM.pattern)
+_PART = _unfilled(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # as memory.memory_id has it, in a room that this one does not know
+
+NAME: JsonDict = {"pattern": f"^{_NAME}$"}
+NAME_OR_NONE: JsonDict = {"pattern": f"^({_NAME})?$"}
+PIPELINE_UID: JsonDict = {"pattern": f"^({_TOKEN}|{UID.pattern})?$", "not": {"const": PUBLIC}}
 MEMORY_ID: JsonDict = {"pattern": f"^({_PART}(/{_PART}){{1,7}})?$"}  # 2 to 8 parts
-KEPT_AT: JsonDict = {"pattern": f"^({_REFERENCE})?$"}
+KEPT_AT: JsonDict = {"pattern": f"^({_unfilled(_ENV)}|{_FILE})?$"}
 FLAG_TEXT = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"
 
 _NOT = [False, "false", "False", "FALSE"]
