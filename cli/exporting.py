@@ -33,9 +33,8 @@ async def export_records(settings: Settings, pipeline: str, store: str, output: 
     if output is None:
         _print(_header(found), stores)
         return
-    is_file = output.is_file() or not output.exists()
     end = write_whole(output, lambda file: write_export(file, _header(found), stores), private=True)
-    if is_file:
+    if output.is_file():
         _tell(output, end)
 
 
