@@ -14,7 +14,7 @@ from cli.stored import pipelines_with_stores
 from cli.written import write_whole
 from memory.backup import BackedUpPipeline
 from memory.export_file import FORMAT, End, Header, write_export
-from memory.exported import UID, Line
+from memory.exported import UID, Line, of_other
 from memory.memory_id import path_of
 from memory.sqlite.copy import FOR_EXPORT, copied
 from memory.sqlite.exports import exported
@@ -59,10 +59,4 @@ def _stores(root: Path, uid: str, names: Iterable[str]) -> Iterator[tuple[str, I
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
         with copied(path_of(root, memory_id), root, FOR_EXPORT) as copy:
-            yield store_name(memory_id, uid), exported(copy, memory_id, now_ms)
-
-
-def store_name(memory_id: str, uid: str) -> str:
-    """A store as another pipeline may have it."""
-    own = f"instances/{uid}/"
-    return f"instances/{UID}/{memory_id.removeprefix(own)}" if memory_id.startswith(own) else memory_id
+            yield of_other(memory_id, uid, UID), exported(copy, memory_id, now_ms)

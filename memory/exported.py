@@ -111,18 +111,19 @@ def _renamed(line: Line, before: str, after: str) -> Line:
     changed: dict[str, Any] = {}
     for name in ("record", "version"):
         if (one := getattr(line, name)) is not None and before in one.scope:
-            changed[name] = replace(one, scope=_other(one.scope, before, after))
+            changed[name] = replace(one, scope=of_other(one.scope, before, after))
     if line.memory is not None:
-        changed["memory"] = replace(line.memory, id=_other(line.memory.id, before, after))
+        changed["memory"] = replace(line.memory, id=of_other(line.memory.id, before, after))
     return replace(line, **changed) if changed else line
 
 
-def _other(name: str, before: str, after: str) -> str:
-    """The id of a named memory, or of a store, with another uid; any other name as it is."""
+def of_other(name: str, before: str, after: str) -> str:
+    """The id of a named memory, or the `memory_id` of a store, with another uid; any other name as it is."""
     own = f"mem_{before}_"
     if name.startswith(own) and HEX.fullmatch(name, len(own)):
         return f"mem_{after}_{name[len(own):]}"
-    return name.replace(f"instances/{before}/", f"instances/{after}/", 1) if name.startswith(f"instances/{before}/") else name
+    folder = f"instances/{before}/"
+    return f"instances/{after}/{name.removeprefix(folder)}" if name.startswith(folder) else name
 
 
 def read_line(text: str) -> Line:
