@@ -7,7 +7,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import hiredis
@@ -198,16 +198,15 @@ def _settle(awaited: _Awaited, reply: Any) -> None:
 async def connect(address: Address, on_push: Push | None = None, skip: Skip | None = None) -> Connection:
     """An open, authenticated connection; raises BusUnavailable, BusRefused, or BadAddress where TLS lacks a file."""
     connection = Connection(on_push, skip)
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            await _open(connection, address)
-            await _introduce(connection, address)
-    except (OSError, TimeoutError) as error:
-        connection.abort()
-        raise BusUnavailable(f"no server answers at {address}: {str(error) or 'timed out'}") from error
-    except BusRefused:
-        connection.abort()
-        raise
+    with ExitStack() as undo:
+        undo.callback(connection.abort)
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await _open(connection, address)
+                await _introduce(connection, address)
+        except (OSError, TimeoutError) as error:
+            raise BusUnavailable(f"no server answers at {address}: {str(error) or 'timed out'}") from error
+        undo.pop_all()
     return connection
 
 

@@ -104,6 +104,25 @@ def test_a_server_that_says_nothing_is_told_as_late(tmp_path: Path) -> None:
             asyncio.run(connect(Address(path=path, password="secret")))
 
 
+def test_who_gives_up_before_a_server_answers_leaves_no_connection(tmp_path: Path) -> None:
+    path = str(tmp_path / "silent.sock")
+
+    async def given_up(silent: socket.socket) -> bytes:
+        opening = asyncio.create_task(connect(Address(path=path, password="secret")))
+        accepted, _ = await asyncio.get_running_loop().sock_accept(silent)
+        with accepted:
+            await asyncio.get_running_loop().sock_recv(accepted, 1 << 10)   # its AUTH: it is open, and waits
+            opening.cancel()
+            await asyncio.wait([opening])
+            return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(accepted, 1), 2)
+
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(path)
+        silent.listen()
+        silent.setblocking(False)
+        assert asyncio.run(given_up(silent)) == b""
+
+
 def test_a_server_that_has_too_many_clients_is_told_as_such(tmp_path: Path) -> None:
     async def about(connection: Connection) -> None:
         await connection.closed
