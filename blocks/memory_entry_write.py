@@ -11,9 +11,10 @@ from memory.embedding.questions import Question
 from memory.entry_text import MOST_CHARACTERS
 from memory.entry_vector import asked_vector
 from memory.errors import VectorAwaited
+from memory.likeness.curves import DUPLICATE, RELATED
 from memory.named_view import Source
 from memory.operations.entries_create import Threshold, told_of
-from memory.operations.entries_write import DUPLICATE, UPDATE, Mode, NewEntry, write_entry
+from memory.operations.entries_write import Mode, NewEntry, write_entry
 from memory.operations.memories_create import CreateMemory, add_memory
 
 
@@ -28,7 +29,7 @@ class EntryArgs(MemoryArgs):
     """Tags of a new entry: a JSON array in a string, an array, or a comma list."""
     duplicate_threshold: Threshold = DUPLICATE
     """How alike an entry must be for the text to be skipped; more than 1 is never."""
-    update_threshold: Threshold = UPDATE
+    update_threshold: Threshold = RELATED
     """How alike an entry must be for the text to be added to it; more than 1 is never."""
     mode: Mode | None = None
     """`skip`, `merge`, `create` or `supersede`, as `entries.create` has them; by default the document's rule."""

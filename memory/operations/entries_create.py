@@ -6,10 +6,11 @@ from pydantic import Field
 
 from memory.data import Data
 from memory.entry_vector import known_vector
+from memory.likeness.curves import DUPLICATE, RELATED
 from memory.named_ids import ALIAS
 from memory.named_view import Fact, Ident, Source, TagList, WrittenEntry, entry_fields
 from memory.operation import Context, operation
-from memory.operations.entries_write import DUPLICATE, UPDATE, Mode, NewEntry, Written, write_entry
+from memory.operations.entries_write import Mode, NewEntry, Written, write_entry
 from memory.operations.memories_get import fetch_memory
 from memory.operations.records_get import fetch
 from memory.sqlite.store import Transaction
@@ -33,7 +34,7 @@ class CreateEntry:
     """What else is known of it: a JSON object of 64 KiB at most. An entry that grows gets what is new in it, too."""
     duplicate_threshold: Threshold = DUPLICATE
     """How alike another entry must be for this one to be skipped; more than 1 is never."""
-    update_threshold: Threshold = UPDATE
+    update_threshold: Threshold = RELATED
     """How alike another entry must be for this one to be added to it; more than 1 is never."""
     mode: Mode | None = None
     """`skip` adds to no entry, `merge` adds also what is a duplicate, `supersede` replaces in the place of adding, `create`

@@ -12,8 +12,8 @@ from memory.data import MOST_BYTES, as_text
 from memory.embedding.questions import Question
 from memory.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged, overlap
 from memory.entry_vector import keep_vector
-from memory.likeness.alike import MOST_LINES, Likeness, alike
-from memory.likeness.curves import curve_of, related
+from memory.likeness.alike import MOST_LINES, SAME_TEXT, Likeness, alike
+from memory.likeness.curves import DUPLICATE, RELATED, curve_of, related
 from memory.likeness.reading import LONGEST
 from memory.named_view import KIND, Action
 from memory.operations.records_write import WriteInput, write
@@ -25,13 +25,11 @@ from memory.times import change_ms
 from memory.words import tokens
 
 Mode = Literal["skip", "merge", "create", "supersede"]
-DUPLICATE, UPDATE = 0.95, 0.75
 CANDIDATES = 8   # that are compared, of those with words in common, and of those with near vectors; each takes a third of a ms
 MOST_WITH_WORDS = 1000       # entries with the rare words of a text that are looked at for these; each takes 2 us
 MOST_BESIDE_VECTORS = 300    # so many where near vectors say as much
 CLOSE = 0.80     # by the cosine; what is less and says the same shares words
 NOTHING_LIKE_IT = Likeness(0.0, "nothing like it")
-SAME = Likeness(1.0, "the same text")
 
 
 class NewEntry(NamedTuple):
@@ -44,7 +42,7 @@ class NewEntry(NamedTuple):
     source: str = "manual"
     tags: tuple[str, ...] = ()
     duplicate_threshold: float = DUPLICATE
-    update_threshold: float = UPDATE
+    update_threshold: float = RELATED
     mode: Mode | None = None
     metadata: Mapping[str, Any] = {}
 
@@ -64,8 +62,8 @@ def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Wr
     tx.records.flush()
     found = tx.entries.same(new.memory, digest_of(new.content))
     same = next((guid for guid in found if tx.records.by_guid(guid) is not None), None)   # and has not expired
-    if same is not None and new.duplicate_threshold <= SAME.score:
-        return _confirm(tx, new, same, SAME)
+    if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
+        return _confirm(tx, new, same, SAME_TEXT)
     old, likeness = _likest(tx, new, question)
     decided = _decision(new, likeness.score)
     if old is None or decided == "create":
