@@ -10,10 +10,11 @@ from blocks.templates import MAX_SOURCE, OutputTemplate
 from bus.message import Message
 from memory import memory_id as memory_ids
 from memory import tags as tag_lists
+from memory.data import LARGEST
 from memory.errors import VectorAwaited
 from memory.filter.given import Filter
 from memory.kept_json import kept_json
-from memory.operations.records_read import too_large
+from memory.operations.records_read import MOST_ESCAPED, too_large
 from memory.recall import languages
 from memory.record import DEFAULT_KIND, Record
 from memory.sqlite.filter_sql import compiled
@@ -35,10 +36,9 @@ Language = Annotated[str, AfterValidator(languages.check_language)]
 MemoryId = Annotated[str, AfterValidator(_memory_id)]
 Tags = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)]
 Template = Annotated[str, AfterValidator(_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})]
-Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, 2**63 - 1))]   # no store has more records
+Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, LARGEST))]   # no store has more records
 
 TEMPLATE_READS = 8   # how many messages' worth of records a template is applied to, since it may tell little of each
-MOST_ESCAPED = 6   # bytes of a character as JSON: \u0000
 _NO_TAGS: list[str] = []
 Seconds = Annotated[int, Field(ge=1, le=10**10)]
 NO_MEMORY_ID = 'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'

@@ -19,11 +19,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from memory.data import LARGEST
 from memory.errors import Refused, StoreBusy
 from memory.ids import derive_guid
 from memory.operation import Context, Noun, Operation, bound_input
 from memory.operations.records_erase import NAME as ERASE
-from memory.operations.records_list import LARGEST
 from memory.reaping import HISTORY_DAYS, reap
 from memory.sqlite.connection import refuse_others, translated
 from memory.sqlite.store import Store

@@ -9,7 +9,7 @@ from memory.faults import Faults, Place
 
 MOST_BYTES = 1 << 16   # as JSON
 MOST_DEPTH = 16        # of objects and lists in each other
-SMALLEST, LARGEST = -(2**63), 2**63 - 1
+SMALLEST, LARGEST = -(2**63), 2**63 - 1   # of an integer, as SQLite keeps it
 NUL = "\0"   # ends a key for SQLite's JSON functions, which would take it for another
 TOO_LONG = "an integer has 64 bits; keep a longer one as text"
 

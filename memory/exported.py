@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from memory.data import as_text, checked
+from memory.data import LARGEST, SMALLEST, as_text, checked
 from memory.errors import Refused
 from memory.named_ids import HEX, uid_of_store
 from memory.sqlite.memories import Memory
@@ -18,7 +18,7 @@ from memory.sqlite.versions import What
 from memory.times import LAST_MS
 
 UID = "${pipeline_uid}"
-Int = Annotated[int, Meta(ge=-2**63, le=2**63 - 1)]
+Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
 Number = Annotated[int, Meta(ge=1, le=2**62)]    # with room for changes
 Time = Annotated[int, Meta(ge=0, le=LAST_MS)]    # Unix ms: what no face could tell would be in the way of every list
 Guid = Annotated[str, Meta(min_length=1, max_length=128)]

@@ -4,13 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory.data import LARGEST
 from memory.filter.given import Filter
 from memory.named_ids import ALIAS
 from memory.named_view import KIND, EntryView, Globs, Ident, Source
 from memory.operation import Context, operation
 from memory.operations.entries_get import entry_view
 from memory.operations.memories_get import fetch_memory
-from memory.operations.records_list import LARGEST, Limit, page_within, place_of_cursor
+from memory.operations.records_list import Limit, page_within, place_of_cursor
 from memory.sqlite.filter_sql import compiled
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction

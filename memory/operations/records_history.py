@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory.data import LARGEST
 from memory.errors import NotThere, ResultTooLarge
 from memory.operation import Context, operation
 from memory.operations.records_list import place_of_cursor
@@ -14,7 +15,7 @@ from memory.sqlite.store import Transaction
 from memory.sqlite.versions import Version
 from memory.times import Moment, as_time
 
-Number = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Number = Annotated[int, Field(ge=1, le=LARGEST)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory.data import LARGEST
 from memory.errors import Refused, ResultTooLarge
 from memory.filter.given import Filter
 from memory.operation import Context, operation
@@ -17,7 +18,6 @@ from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
 MOST = 1000   # of a page
-LARGEST = 2**63 - 1
 Limit = Annotated[int, Field(ge=1, le=MOST)]
 
 

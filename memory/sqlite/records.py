@@ -4,6 +4,7 @@ from typing import Any
 
 import apsw
 
+from memory.data import LARGEST
 from memory.record import PLAIN, Further, Record, record_of
 from memory.sqlite.changes import Changes
 from memory.sqlite.checksum import beginning, checksum, content_checksum, names_of
@@ -22,7 +23,6 @@ INSERT = RowInsert("records", f"{COLUMNS}, crc, parts", "row")
 INSERT_TURNS = RowInsert("records", f"{COLUMNS}, crc, parts, thread, seq", "row")
 INSERT_WHOLE = RowInsert("records", f"{STATE}, content, parts", "row")
 LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
-MOST_SEQ = 2**63 - 1
 READ = f"{COLUMNS}, expires_at"   # in the order of Record
 SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
 PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
@@ -100,7 +100,7 @@ class RecordTable:
         last = self._last_seqs.get(thread)
         if last is None:   # then none of this thread waits
             last = self._connection.execute(LAST_SEQ, (thread,)).get
-        seq = min(last + 1, MOST_SEQ) if seq is None else seq
+        seq = min(last + 1, LARGEST) if seq is None else seq
         self._last_seqs[thread] = max(last, seq)
         return seq
 
