@@ -1,8 +1,4 @@
 """memory_entry_write: writes the text to a named memory, unless an entry says the same already (docs/memories.md)."""
-from typing import Annotated
-
-from pydantic import Field
-
 from blocks.contract import Call
 from blocks.memory_args import MemoryArgs, Tags, put_off
 from blocks.registry import block
@@ -16,12 +12,13 @@ from memory.named_view import Source
 from memory.operations.entries_create import Threshold, told_of
 from memory.operations.entries_write import Mode, NewEntry, write_entry
 from memory.operations.memories_create import CreateMemory, add_memory
+from memory.record_view import Name
 
 
 class EntryArgs(MemoryArgs):
     """The store is that of the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
 
-    memory: Annotated[str, Field(max_length=256)] = ""
+    memory: Name = ""
     """The memory's id, or its name; a memory of that name is made where there is none. Needed."""
     source: Source = "agent"
     """Where the entries come from: `manual`, `agent`, `extraction` or `orchestration`."""

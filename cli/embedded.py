@@ -25,13 +25,13 @@ from memory.ids import derive_guid
 from memory.operation import Context, Noun, Operation, bound_input
 from memory.operations.records_erase import NAME as ERASE
 from memory.reaping import HISTORY_DAYS, reap
+from memory.record_view import LONGEST_NAME
 from memory.sqlite.connection import refuse_others, translated
 from memory.sqlite.store import Store
 from pipelines.rules import in_a_line
 from worker.ownership import alone
 
 ACTOR = "python"
-LONGEST_ACTOR = 256   # characters, as of every source
 RESULT_BYTES = 1 << 30
 REAP_S = 0.5               # that an opening may take to delete what is over
 ROOT_HAS = ("system.db", "owner.lock")   # what tells a memory root
@@ -129,8 +129,8 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
     Raises Refused for an actor that is no name, NotTheOwner where a worker serves its memory root, StoreBusy where another
     program has it open, and StoreBroken.
     """
-    if not isinstance(actor, str) or not actor.isprintable() or len(actor) > LONGEST_ACTOR:
-        raise Refused(f"open_store: `actor` must be a text of at most {LONGEST_ACTOR} characters that can be shown")
+    if not isinstance(actor, str) or not actor.isprintable() or len(actor) > LONGEST_NAME:
+        raise Refused(f"open_store: `actor` must be a text of at most {LONGEST_NAME} characters that can be shown")
     path = Path(path).absolute()
     if (root := _root_of(path)) is None:
         path = path.resolve()   # a link is the file that it leads to, and has no lock of its own

@@ -10,7 +10,7 @@ from memory.entry_text import MOST_CHARACTERS
 from memory.kept_json import kept_data, kept_json
 from memory.named_ids import make_id, uid_of_store
 from memory.record import Further, Record
-from memory.record_view import MOST_TAGS, version_of
+from memory.record_view import LONGEST_NAME, MOST_TAGS, version_of
 from memory.sqlite.entries import Confirmed
 from memory.sqlite.memories import Memory
 from memory.times import Moment, as_time
@@ -18,9 +18,9 @@ from memory.times import Moment, as_time
 KIND = "entry"   # of the records that entries are
 Ident = Annotated[str, Field(min_length=1, max_length=128)]
 MaybeIdent = Annotated[str, Field(max_length=128)]   # "" where none is named
-MemoryName = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"\S")]
+MemoryName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
 Description = Annotated[str, Field(max_length=4096)]
-Tag = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"\S")]
+Tag = MemoryName
 TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Globs = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Fact = Annotated[str, StringConstraints(min_length=1, max_length=MOST_CHARACTERS, pattern=r"\S")]

@@ -13,8 +13,9 @@ from memory.times import LAST_MS, Moment, as_ms, as_time
 MOST_TAGS = 64
 Content = Annotated[str, Field(min_length=1)]
 Guid = Annotated[str, Field(min_length=1, max_length=128)]
-Name = Annotated[str, Field(max_length=256)]   # a kind, a scope, a source; "" where none is given
-GivenName = Annotated[str, Field(min_length=1, max_length=256)]
+LONGEST_NAME = 256   # characters
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]   # a kind, a scope, a source; "" where none is given
+GivenName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Tags = Annotated[tuple[GivenName, ...], Field(max_length=MOST_TAGS)]
 Reason = Annotated[str, Field(max_length=1024)]   # why something is changed; "" where nothing is said
 End = Annotated[str, Field(max_length=40)]        # a date, or a date and time, in UTC unless it says otherwise; "" for never
