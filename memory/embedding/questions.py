@@ -1,14 +1,16 @@
 """Vectors of what is asked: made at once where the embedder is here, and awaited where it is elsewhere."""
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from memory.embedding.embedder import Embedder
 from memory.embedding.loading import LazyEmbedder
-from memory.errors import EmbeddingFault, EmbeddingLater, TextRefused, VectorAwaited
+from memory.errors import EmbeddingLater, TextRefused, VectorAwaited
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +25,6 @@ MOST_S = 5.0            # that a vector is awaited: who asked has other things t
 ANSWER_S = 10.0         # for which what was awaited is kept for those who come back, a fault too
 SILENT = f"no vector of the question within {MOST_S:g} s"
 
-
 Key = tuple[str, str]   # text, fingerprint
 
 
@@ -34,14 +35,13 @@ class Question(NamedTuple):
     embedder: Embedder
 
 
-class _Answer(NamedTuple):
-    answer: Question | EmbeddingFault
-    at: float   # s, of the clock
+@dataclass(slots=True)
+class _Awaited:
+    """Times are the clock's, s."""
 
-
-class _Awaited(NamedTuple):
-    future: Future[_Answer]
-    since: float   # s, of the clock
+    since: float
+    ended: float = math.inf
+    future: Future[Question] = field(init=False)
 
 
 class Questions:
@@ -111,10 +111,7 @@ class Questions:
             awaited = self._awaited.get(key) or self._begin(key, now)
             if not awaited.future.done():
                 raise self._not_yet(now, now - awaited.since)
-        answer = awaited.future.result().answer
-        if isinstance(answer, EmbeddingFault):
-            raise answer
-        return answer
+        return awaited.future.result()
 
     def _begin(self, key: Key, now: float) -> _Awaited:
         """One more that is awaited."""
@@ -124,7 +121,9 @@ class Questions:
             raise EmbeddingLater(SILENT)
         if self._again_at:   # this one looks whether it has passed
             self._again_at = now + ANSWER_S
-        awaited = self._awaited[key] = _Awaited(self._executor.submit(self._make, *key, now), now)
+        awaited = _Awaited(now)
+        awaited.future = self._executor.submit(self._make, key, awaited)
+        self._awaited[key] = awaited
         return awaited
 
     def _not_yet(self, now: float, waited_s: float) -> VectorAwaited | EmbeddingLater:
@@ -136,19 +135,20 @@ class Questions:
 
     def _forget(self, now: float) -> None:
         """What was answered a while ago: a fault may have passed."""
-        self._awaited = {key: awaited for key, awaited in self._awaited.items()
-                         if not awaited.future.done() or awaited.future.result().at > now - ANSWER_S}
+        self._awaited = {key: awaited for key, awaited in self._awaited.items() if awaited.ended > now - ANSWER_S}
 
-    def _make(self, text: str, fingerprint: str, since: float) -> _Answer:
+    def _make(self, key: Key, awaited: _Awaited) -> Question:
+        text, fingerprint = key
         try:
-            if self._clock() > since + MOST_S:   # nobody waits any more
+            if self._clock() > awaited.since + MOST_S:   # nobody waits any more
                 raise EmbeddingLater(SILENT)
             found = _asked(self.embedder.of(fingerprint), text)
+        finally:
+            awaited.ended = self._clock()
+        self._keep({key: found})
+        with self._lock:
             self._again_at = 0.0
-            self._keep({(text, fingerprint): found})
-            return _Answer(found, self._clock())
-        except EmbeddingFault as fault:
-            return _Answer(fault, self._clock())
+        return found
 
 
 def _asked(embedder: Embedder, text: str) -> Question:

@@ -1,5 +1,5 @@
 """Searching by meaning: what it finds, what it sees of a transaction, and what it says where it cannot."""
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +288,28 @@ def test_a_fault_is_the_answer_for_a_while_and_then_it_is_tried_again() -> None:
 
         assert isinstance(first, EmbeddingFault) and first is second
         assert not isinstance(third, EmbeddingFault)
+        questions.close()
+
+
+def test_what_no_embedder_should_raise_is_told_to_who_asked_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    with embedding_server() as server:
+        lazy = letters(server)
+        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
+        make_vectors = lazy.get().embed
+
+        def embed(texts: Sequence[str]) -> Any:
+            if texts == ["bad"]:
+                raise MemoryError("no room")
+            return make_vectors(texts)
+
+        monkeypatch.setattr(lazy.get(), "embed", embed)
+
+        with pytest.raises(MemoryError):
+            settled(lambda: [questions.ask("bad", fingerprint)])
+        assert settled(lambda: [questions.ask("aa", fingerprint)])
+        now[0] += 2 * ANSWER_S
+        assert settled(lambda: [questions.ask("bb", fingerprint)])
         questions.close()
 
 
