@@ -23,7 +23,7 @@ class LazyEmbedder:
         self._loaded: Embedder | None = None
         self._fault: EmbeddingFault | None = None
         self._faulted_at = 0.0   # by the clock
-        self._former: dict[str, Embedder] = {}
+        self._former: dict[str, Embedder | None] = {}   # by fingerprint; None where the one of that name is another by now
 
     @property
     def configured(self) -> bool:
@@ -63,13 +63,18 @@ class LazyEmbedder:
     def of(self, fingerprint: str) -> Embedder:
         """The embedder of such vectors: this one, or one of ours that was configured before. Raises EmbeddingFault."""
         current = self.get()
-        model, name = BUILT_IN.get(fingerprint.partition("/")[0]), str(current.fingerprint)
-        if name != fingerprint and model and fingerprint not in self._former:
-            self._former[fingerprint] = load(EmbeddingOptions(model))
-        found = self.ready(fingerprint)
-        if found is None or str(found.fingerprint) != fingerprint:
+        found = self.ready(fingerprint) or self._former_one(fingerprint)
+        if found is None:
             raise other_model(fingerprint, current)
         return found
+
+    def _former_one(self, fingerprint: str) -> Embedder | None:
+        model = BUILT_IN.get(fingerprint.partition("/")[0])
+        with self._loading:
+            if model and fingerprint not in self._former:
+                former = load(EmbeddingOptions(model))
+                self._former[fingerprint] = former if str(former.fingerprint) == fingerprint else None
+            return self._former.get(fingerprint)
 
     def _load(self) -> Embedder:
         if not self.configured:

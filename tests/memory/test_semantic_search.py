@@ -1,5 +1,6 @@
 """Searching by meaning: what it finds, what it sees of a transaction, and what it says where it cannot."""
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,13 @@ def lazy() -> LazyEmbedder:
     return loaded
 
 
+def stopped() -> float:
+    """A clock that stands, so that a vector is awaited however slow the machine is."""
+    return 1.0
+
+
 def open_store(root: Path, lazy: LazyEmbedder, budget: int = 1 << 20) -> Store:
-    return Store(MEMORY_ID, path_of(root, MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(budget)))
+    return Store(MEMORY_ID, path_of(root, MEMORY_ID), meaning=Meaning(Questions(lazy, stopped), Pool(budget)))
 
 
 @pytest.fixture
@@ -289,6 +295,19 @@ def test_a_fault_is_the_answer_for_a_while_and_then_it_is_tried_again() -> None:
         assert isinstance(first, EmbeddingFault) and first is second
         assert not isinstance(third, EmbeddingFault)
         questions.close()
+
+
+def test_vectors_of_a_model_that_is_another_by_now_are_compared_with_no_question() -> None:
+    lazy = LazyEmbedder(EmbeddingOptions("wordllama"))
+
+    for questions in (Questions(lazy, stopped), Questions(lazy, stopped)):   # before that model is loaded, and then
+        with pytest.raises(EmbeddingFault, match="the vectors of this store are of all-MiniLM-L6-v2-int8/384/0123"):
+            settled(partial(asked, questions))
+        questions.close()
+
+
+def asked(questions: Questions) -> list[object]:
+    return [questions.ask("tea", "all-MiniLM-L6-v2-int8/384/0123")]
 
 
 def test_what_no_embedder_should_raise_is_told_to_who_asked_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
