@@ -70,10 +70,14 @@ class Asks:
             return
         if question.database not in (None, self._database):
             return   # an owner in that one hears it too
-        if self._over or len(self._waiting) >= MOST_WAITING:
-            code, reason = (LEAVING, "the owner ends") if self._over else (BUSY, f"{MOST_WAITING} calls wait for the owner")
-            self._refuse(question, code, f"{reason}; ask again in a second")
-            return
+        if self._over:
+            self._refuse(question, *GOES)
+        elif len(self._waiting) >= MOST_WAITING:
+            self._refuse(question, BUSY, f"{MOST_WAITING} calls wait for the owner; ask again in a second")
+        else:
+            self._take(plan, question)
+
+    def _take(self, plan: Plan, question: Question) -> None:
         try:
             operation = _operation(question.op)
             memory_id = store_of(plan, question.store, operation)
