@@ -6,6 +6,7 @@ import apsw
 import orjson
 
 from memory.globs import any_matches
+from memory.sqlite.filters import where
 
 COLUMNS = "id, name, description, tags, created_at, updated_at"
 GLOBS = "tags_match(tags, ?)"
@@ -63,19 +64,19 @@ class MemoryTable:
         if beyond is not None:
             clauses, values = [*clauses, BEYOND[order]], [*values, beyond]
         found = self._connection.execute(
-            f"SELECT row, {COLUMNS} FROM memories{_where(clauses)} ORDER BY {ORDER[order]} LIMIT {limit:d}", values)
+            f"SELECT row, {COLUMNS} FROM memories{where(*clauses)} ORDER BY {ORDER[order]} LIMIT {limit:d}", values)
         return ((row[0], Memory._make(row[1:])) for row in found)
 
     def every(self, globs: Sequence[str] = ()) -> list[Memory]:
         """All, or those with a tag that fits, the oldest first."""
         clauses, values = _tagged(globs)
-        found = self._connection.execute(f"SELECT {COLUMNS} FROM memories{_where(clauses)} ORDER BY row", values)
+        found = self._connection.execute(f"SELECT {COLUMNS} FROM memories{where(*clauses)} ORDER BY row", values)
         return [Memory._make(row) for row in found]
 
     def count(self, globs: Sequence[str]) -> int:
         """How many there are of those."""
         clauses, values = _tagged(globs)
-        return int(self._connection.execute(f"SELECT count(*) FROM memories{_where(clauses)}", values).get)
+        return int(self._connection.execute(f"SELECT count(*) FROM memories{where(*clauses)}", values).get)
 
     def _first(self, clause: str, value: str) -> Memory | None:
         found = self._connection.execute(f"SELECT {COLUMNS} FROM memories WHERE {clause} ORDER BY row LIMIT 1", (value,))
@@ -84,10 +85,6 @@ class MemoryTable:
 
 def _tagged(globs: Sequence[str]) -> tuple[list[str], list[Any]]:
     return ([GLOBS], [orjson.dumps(globs).decode()]) if globs else ([], [])
-
-
-def _where(clauses: Sequence[str]) -> str:
-    return " WHERE " + " AND ".join(clauses) if clauses else ""
 
 
 def _tags_match(*given: Any) -> bool:
