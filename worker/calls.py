@@ -60,5 +60,3 @@ def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
         raise Refused(f"the bundle of pipeline {plan.uid} names no store {memory_id[:200]!r}; it has "
                       f"{', '.join(plan.every_store)}")
     return memory_id
-
-

@@ -116,4 +116,3 @@ async def _config(line: Line, name: str) -> str | None:
     except BusRefused:
         return None
     return words[1].decode(errors="replace") if len(words) == 2 else None
-

@@ -57,5 +57,3 @@ def _checked(value: Any, rule: str) -> Any:
     if rule:
         raise Unfit(rule)
     return value
-
-

@@ -101,4 +101,3 @@ def _told(version: Version) -> RecordState:
     state, act = version.state, version.act
     was = view(state.record, state.further) if version.there else None
     return RecordState(state.number, was, version.what, as_time(act.now_ms), act.actor, act.reason or None)
-

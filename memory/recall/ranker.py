@@ -205,6 +205,7 @@ class Ranker:
             layout = self._layout = layout.changed(expired, NOTHING)
             self._granularities = Granularities(layout)
         return layout
+
     def _scene(self, query: Query, conditions: Conditions) -> Scene:
         """The store as it is now."""
         self._records.complete()

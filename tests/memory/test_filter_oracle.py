@@ -91,7 +91,6 @@ def lazy() -> LazyEmbedder:
     return loaded
 
 
-
 @pytest.mark.timeout(240)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(case=cases)

@@ -57,6 +57,7 @@ def test_too_many_memories_are_wrong_for_the_schema_and_for_the_check() -> None:
     assert list(Draft202012Validator(json_schema()).iter_errors(bundle))
     assert check(bundle).faults
 
+
 VALUES: tuple[Any, ...] = (
     "", None, 0, 1, -1, 2, 0.5, True, False, "true", "True", "yes", "5", "-1", [], ["a"], ["a", 1], [None], {}, {"a": 1}, "a,b",
     "${pipeline_uid}", "a{b", "x" * 70_000, "x" * 129, "\x00", "../x", "a/b", "a/${pipeline_uid}", "ims", "q", "public", "asc",

@@ -155,5 +155,3 @@ def test_a_key_that_may_not_read_is_no_dead_end(keyed: Served) -> None:
                 page.click("text=Log in with another key")
 
         page.wait_for_selector("h1:has-text('Pipelines')")
-
-

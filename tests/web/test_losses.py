@@ -47,7 +47,6 @@ def post_until(served: Served, uid: str, ended: threading.Event, ids: bool) -> A
         return [answer for answers in pool.map(post, range(8)) for answer in answers]
 
 
-
 def kept(served: Served, uid: str) -> list[str]:
     served.house.client.await_quiet(uid, 20)
     return sorted(served.house.contents(uid))

@@ -89,7 +89,6 @@ def test_over_http_a_key_is_a_caller_and_is_told_when_to_come_again(limited: Ser
 
     answers = [limited.get("/live", **one.headers) for _ in range(6)]
 
-
     assert [answer.status for answer in answers] == [200] * 5 + [429]
     assert "web.rate" in answers[-1].problem[1] and "web.burst" in answers[-1].problem[1]
     assert int(answers[-1].headers["retry-after"]) >= 1
