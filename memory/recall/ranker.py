@@ -31,7 +31,7 @@ from memory.recall.stems import Stems
 from memory.recall.text_arm import TextFound, text_arm
 from memory.recall.times import LANGUAGES, Times, read_times
 from memory.recall.vector_arm import VectorArm, VectorFound
-from memory.recall.weights import Weights, pool
+from memory.recall.weights import Weights, first_looked_up
 from memory.record import Record
 from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
@@ -78,10 +78,10 @@ class Ranker:
         weights = self._weights(scene.layout, boosts, semantic=semantic)
         if semantic:
             vector = self._vectors.search(scene, asked)
-            ranked = weights.best(_ranked(by_meaning(vector), scene, pool(limit), (vector,)), limit)
+            ranked = weights.best(_ranked(by_meaning(vector), scene, first_looked_up(limit), (vector,)), limit)
         else:
             most = limit if boosts or limit < 1 or not scene.layout.threaded else max(limit, READ)
-            ranked, alone = self._by_both(scene, query, pool(most), language, asked=asked, floor=floor)
+            ranked, alone = self._by_both(scene, query, first_looked_up(most), language, asked=asked, floor=floor)
             ranked = weights.best(ranked, most)
             if not boosts:
                 ranked = self._read_again(ranked, weights, language, alone)

@@ -12,7 +12,7 @@ Factor = Callable[[Places], Floats]   # at most 1, and above 0
 FIRST = 32   # how many are looked up at least
 
 
-def pool(limit: int) -> int:
+def first_looked_up(limit: int) -> int:
     """How many of the best by score are looked up at first."""
     return max(2 * limit, FIRST)
 
@@ -44,7 +44,9 @@ class Weights:
         return found
 
     def best(self, ranked: Ranked, limit: int) -> Ranked:
-        """The best `limit` by score and factors, of all candidates. `ranked` has the first by score, `pool(limit)` or more.
+        """The best `limit` by score and factors, of all candidates.
+
+        `ranked` has the first by score: so many as `first_looked_up` says, or more.
 
         Factors are at most 1, so who comes after a record that has the last of the best scores without them is left out.
         """
