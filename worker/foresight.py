@@ -70,13 +70,18 @@ class Foresight:
         self._wanted.set()
 
     async def _make(self, texts: Sequence[str]) -> None:
-        try:
-            async with asyncio.timeout(MOST_S):
-                await asyncio.wrap_future(self._questions.prepare(texts))
-        except (EmbeddingFault, TimeoutError) as fault:
-            self._again_at = time.monotonic() + PAUSE_S
-            log.warning("calls_without_vectors", extra={
-                "count": len(texts), "reason": str(fault) or f"no answer within {MOST_S:g} s"})
+        """Raises nothing, whatever an embedder does: the calls would neither run nor be given up."""
+        (fault,) = await asyncio.gather(self._prepared(texts), return_exceptions=True)
+        if fault is None:
+            return
+        self._again_at = time.monotonic() + PAUSE_S
+        known = isinstance(fault, EmbeddingFault | TimeoutError)
+        log.warning("calls_without_vectors", exc_info=None if known else fault, extra={
+            "count": len(texts), "reason": str(fault) or f"no answer within {MOST_S:g} s"})
+
+    async def _prepared(self, texts: Sequence[str]) -> None:
+        async with asyncio.timeout(MOST_S):
+            await asyncio.wrap_future(self._questions.prepare(texts))
 
     def _unknown(self, entry: Entry) -> str:
         """The text that a call wants a vector of, and that has none yet; "" where nothing is to be waited for."""
