@@ -3,13 +3,14 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Self
 
 from memory.memory_id import path_of
 from memory.stores import OpenStores
 from memory.threads import DatabaseThread
+from worker.waiting import beside
 
 TICK_S = 0.05    # a loop that is held up for longer than this is noticed for certain
 PROBE_S = 2.0    # between two looks at the open stores of a thread
@@ -23,18 +24,17 @@ class Watch:
         self._root, self._threads = root, threads
         self._lag_s = 0.0
         self._faults: dict[str, str] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Begins."""
-        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._probe())]
+        for work in (self._tick(), self._probe()):
+            await self._stack.enter_async_context(beside(work))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Ends."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
 
     def take_lag_ms(self) -> float:
         """The longest time by which the loop was late since this was asked last."""
