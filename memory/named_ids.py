@@ -10,7 +10,6 @@ from typing import Literal
 ID = re.compile(r"(mem|me)_([A-Za-z0-9_-]{1,64})_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})")
 HEX = re.compile("[0-9a-f]{32}")
 LOCAL = "local"
-ALIAS = "memories"   # of the store in which named memories live
 Sort = Literal["mem", "me"]
 
 

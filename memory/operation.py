@@ -45,7 +45,7 @@ class Operation:
     output: Any      # one too, or None
     summary: str     # the first line of its docstring
     adapter: TypeAdapter[Any]   # checks what claims to be an input: JSON at the edges, and nowhere else
-    home: str = ""    # the alias of the pipeline's store that it works on where none is named; "" for the first
+    at_home: bool = False   # it works on the store of the pipeline's named memories alone; else on any, or the first
     embeds: str = ""  # the field of the input whose text is embedded before it runs, where there is an embedder
 
     @property
@@ -62,7 +62,7 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {}
 
 
-def operation(name: str, *, access: Access, mutates: bool, home: str = "", embeds: str = "") -> Callable[[Run], Run]:
+def operation(name: str, *, access: Access, mutates: bool, at_home: bool = False, embeds: str = "") -> Callable[[Run], Run]:
     """Declares the function below as the operation `name`; a name used twice is an error."""
     def declare(run: Run) -> Run:
         if name in OPERATIONS:
@@ -76,7 +76,7 @@ def operation(name: str, *, access: Access, mutates: bool, home: str = "", embed
 
         taken.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
         OPERATIONS[name] = Operation(name, access, mutates, act, taken, hints["return"],
-                                     (run.__doc__ or "").partition("\n")[0], TypeAdapter(taken), home, embeds)
+                                     (run.__doc__ or "").partition("\n")[0], TypeAdapter(taken), at_home, embeds)
         return run
     return declare
 

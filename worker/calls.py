@@ -50,7 +50,7 @@ def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
 
     Raises Refused for one that is neither named by the bundle nor that of named memories.
     """
-    if operation.home:
+    if operation.at_home:
         if memory_id not in ("", plan.home):
             raise Refused(f"{operation.name} works on {plan.home} alone; leave the store out")
         return plan.home

@@ -7,7 +7,6 @@ from pydantic import Field
 from memory.data import Data
 from memory.entry_vector import known_vector
 from memory.likeness.curves import DUPLICATE, RELATED
-from memory.named_ids import ALIAS
 from memory.named_view import Fact, Ident, Source, TagList, WrittenEntry, entry_fields
 from memory.operation import Context, operation
 from memory.operations.entries_write import Mode, NewEntry, Written, write_entry
@@ -41,7 +40,7 @@ class CreateEntry:
     looks at nothing; none is the document's rule."""
 
 
-@operation("entries.create", access="write", mutates=True, home=ALIAS, embeds="content")
+@operation("entries.create", access="write", mutates=True, at_home=True, embeds="content")
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
     """Writes an entry: it is created, added to one that overlaps, or skipped where one says the same.
 

@@ -1,7 +1,6 @@
 """entries.delete: deletes one entry of a named memory."""
 from dataclasses import dataclass
 
-from memory.named_ids import ALIAS
 from memory.named_view import Ident, MaybeIdent
 from memory.operation import Context, operation
 from memory.operations.entries_get import fetch_entry
@@ -23,7 +22,7 @@ class DeleteEntry:
     """Only where the entry has one of these versions."""
 
 
-@operation("entries.delete", access="delete", mutates=True, home=ALIAS)
+@operation("entries.delete", access="delete", mutates=True, at_home=True)
 def delete_entry(tx: Transaction, unwanted: DeleteEntry, context: Context) -> None:
     """Deletes one entry.
 

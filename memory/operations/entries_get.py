@@ -2,7 +2,7 @@
 from dataclasses import dataclass
 
 from memory.errors import NotThere
-from memory.named_ids import ALIAS, guid_of
+from memory.named_ids import guid_of
 from memory.named_view import KIND, EntryView, Ident, MaybeIdent, entry_fields
 from memory.operation import Context, operation
 from memory.operations.memories_get import fetch_memory
@@ -21,7 +21,7 @@ class GetEntry:
     """The memory in which it must be."""
 
 
-@operation("entries.get", access="read", mutates=False, home=ALIAS)
+@operation("entries.get", access="read", mutates=False, at_home=True)
 def get_entry(tx: Transaction, wanted: GetEntry, context: Context) -> EntryView:
     """Tells one entry.
 

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from memory.data import LARGEST
 from memory.filter.given import Filter
-from memory.named_ids import ALIAS
 from memory.named_view import KIND, EntryView, Globs, Ident, Source
 from memory.operation import Context, operation
 from memory.operations.entries_get import entry_view
@@ -56,7 +55,7 @@ class EntryPage:
     """How many there are on all pages."""
 
 
-@operation("entries.list", access="read", mutates=False, home=ALIAS)
+@operation("entries.list", access="read", mutates=False, at_home=True)
 def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> EntryPage:
     """Lists the entries of a named memory, all or by tags, source and filter, a page at a time.
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 import orjson
 
 from memory.data import Data, as_text
-from memory.named_ids import ALIAS
 from memory.named_view import EntryView, Fact, Ident, MaybeIdent, TagList
 from memory.operation import Context, operation
 from memory.operations.entries_get import entry_view, fetch_entry
@@ -32,7 +31,7 @@ class UpdateEntry:
     """Only where the entry has one of these versions."""
 
 
-@operation("entries.update", access="write", mutates=True, home=ALIAS)
+@operation("entries.update", access="write", mutates=True, at_home=True)
 def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
     """Changes what is named of an entry; it is compared with no other.
 

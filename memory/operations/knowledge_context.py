@@ -10,7 +10,6 @@ from typing import Annotated
 from pydantic import Field
 
 from memory.filter.given import Filter
-from memory.named_ids import ALIAS
 from memory.named_view import Globs, Ident
 from memory.operation import Context, operation
 from memory.operations.knowledge_search import MOST_CHARACTERS, MemoryIds, MemoryTags, SearchKnowledge, find_knowledge
@@ -63,7 +62,7 @@ class KnowledgeContext:
     """Whether words alone were looked at."""
 
 
-@operation("knowledge.context", access="search", mutates=False, home=ALIAS)
+@operation("knowledge.context", access="search", mutates=False, at_home=True)
 def knowledge_context(tx: Transaction, wanted: ContextWanted, context: Context) -> KnowledgeContext:
     """Tells what named memories know about a question, as text to put before a conversation.
 

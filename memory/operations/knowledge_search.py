@@ -9,7 +9,7 @@ from pydantic import Field
 from memory.errors import Refused, ResultTooLarge
 from memory.filter.given import Filter
 from memory.kept_json import kept_json
-from memory.named_ids import ALIAS, make_id
+from memory.named_ids import make_id
 from memory.named_view import KIND, Globs, Ident, Tag
 from memory.operation import Context, operation
 from memory.query import plain
@@ -82,7 +82,7 @@ class Knowledge:
     """Why that was."""
 
 
-@operation("knowledge.search", access="search", mutates=False, home=ALIAS)
+@operation("knowledge.search", access="search", mutates=False, at_home=True)
 def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context) -> Knowledge:
     """Finds entries of named memories by meaning and words, best first; by words alone where there are no vectors.
 

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from memory.named_ids import ALIAS, make_id
+from memory.named_ids import make_id
 from memory.named_view import Description, MemoryName, MemoryView, TagList, memory_view
 from memory.operation import Context, operation
 from memory.sqlite.memories import Memory
@@ -22,7 +22,7 @@ class CreateMemory:
     """Words to find it by."""
 
 
-@operation("memories.create", access="write", mutates=True, home=ALIAS)
+@operation("memories.create", access="write", mutates=True, at_home=True)
 def create_memory(tx: Transaction, new: CreateMemory, context: Context) -> MemoryView:
     """Makes a named memory: a place for entries that are deduplicated."""
     return memory_view(add_memory(tx, new, context.new_guid(), context.now_ms), tx.memory_id)

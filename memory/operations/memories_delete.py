@@ -1,7 +1,6 @@
 """memories.delete: deletes a named memory with all of its entries."""
 from dataclasses import dataclass
 
-from memory.named_ids import ALIAS
 from memory.named_view import KIND, Ident
 from memory.operation import Context, operation
 from memory.operations.memories_get import fetch_memory
@@ -20,7 +19,7 @@ class DeleteMemory:
     """Only where the memory has one of these versions."""
 
 
-@operation("memories.delete", access="delete", mutates=True, home=ALIAS)
+@operation("memories.delete", access="delete", mutates=True, at_home=True)
 def delete_memory(tx: Transaction, unwanted: DeleteMemory, context: Context) -> None:
     """Deletes a named memory with all of its entries.
 

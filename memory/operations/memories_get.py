@@ -2,7 +2,6 @@
 from dataclasses import dataclass
 
 from memory.errors import NotThere
-from memory.named_ids import ALIAS
 from memory.named_view import Ident, MemoryView, memory_view
 from memory.operation import Context, operation
 from memory.sqlite.memories import Memory
@@ -17,7 +16,7 @@ class GetMemory:
     """The memory's id."""
 
 
-@operation("memories.get", access="read", mutates=False, home=ALIAS)
+@operation("memories.get", access="read", mutates=False, at_home=True)
 def get_memory(tx: Transaction, wanted: GetMemory, context: Context) -> MemoryView:
     """Tells one named memory.
 

@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory.named_ids import ALIAS
 from memory.named_view import Globs, MemoryView, memory_view
 from memory.operation import Context, operation
 from memory.operations.records_list import Limit, place_of_cursor
@@ -37,7 +36,7 @@ class MemoryPage:
     """How many there are on all pages."""
 
 
-@operation("memories.list", access="read", mutates=False, home=ALIAS)
+@operation("memories.list", access="read", mutates=False, at_home=True)
 def list_memories(tx: Transaction, wanted: ListMemories, context: Context) -> MemoryPage:
     """Lists named memories, all or by tags, a page at a time.
 

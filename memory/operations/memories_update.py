@@ -3,7 +3,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory.errors import VersionDiffers
-from memory.named_ids import ALIAS
 from memory.named_view import Description, Ident, MemoryName, MemoryView, TagList, memory_view, version_of_memory
 from memory.operation import Context, operation
 from memory.operations.memories_create import tags_json
@@ -32,7 +31,7 @@ class UpdateMemory:
     """Only where the memory has one of these versions."""
 
 
-@operation("memories.update", access="write", mutates=True, home=ALIAS)
+@operation("memories.update", access="write", mutates=True, at_home=True)
 def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> MemoryView:
     """Changes what is named of a memory.
 
