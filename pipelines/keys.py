@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from memory.suggestions import closest
 from pipelines.bundle import Part
 from pipelines.faults import Place, quoted
 from pipelines.report import Report
-from pipelines.suggestions import NEAR
+from pipelines.suggestions import did_you_mean
+
+NEAR = 0.8  # a key as close as this to a known one is a misspelling, not a key of somebody else's
 
 
 def check_keys(value: dict[str, Any], part: type[Part], place: Place, report: Report) -> None:
@@ -16,6 +17,6 @@ def check_keys(value: dict[str, Any], part: type[Part], place: Place, report: Re
         if report.full("error"):
             break
         ours = key.startswith(part.prefixes)
-        near = closest(key, known) if ours else closest(key, known, NEAR)
-        if ours or near:
-            report.error((*place, key), f"unknown key {quoted(key)}", f"did you mean {quoted(near)}?" if near else "")
+        question = did_you_mean(key, known) if ours else did_you_mean(key, known, NEAR)
+        if ours or question:
+            report.error((*place, key), f"unknown key {quoted(key)}", question)

@@ -11,7 +11,7 @@ from pipelines.keys import check_keys
 from pipelines.report import Report
 from pipelines.rules import rule_of
 
-MOST_AGENTS = 1000
+MOST_ENTRIES = 1000  # of a list
 
 SomePart = TypeVar("SomePart", bound=Part)
 
@@ -46,8 +46,8 @@ def read_parts(part: type[SomePart], value: object, place: Place, report: Report
         return {}
     found = {}
     for at, held in enumerate(value or ()):
-        if at == MOST_AGENTS:
-            report.error(place, f"has at most {MOST_AGENTS} entries", "split it into several pipelines")
+        if at == MOST_ENTRIES:
+            report.error(place, f"has at most {MOST_ENTRIES} entries", "split it into several pipelines")
             break
         if isinstance(held, dict):
             check_keys(held, part, (*place, at), report)
