@@ -17,7 +17,6 @@ LONGEST_NAME = 256   # characters
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]   # a kind, a scope, a source; "" where none is given
 GivenName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Tags = Annotated[tuple[GivenName, ...], Field(max_length=MOST_TAGS)]
-Reason = Annotated[str, Field(max_length=1024)]   # why something is changed; "" where nothing is said
 End = Annotated[str, Field(max_length=40)]        # a date, or a date and time, in UTC unless it says otherwise; "" for never
 Versions = Annotated[tuple[str, ...], Field(max_length=MOST_TAGS)]   # () for whatever version there is
 
@@ -29,6 +28,9 @@ def _none_is_empty(given: object) -> object:
 # As a record is told that has none, so that what was read can be written.
 NameOrNull = Annotated[Name, BeforeValidator(_none_is_empty, json_schema_input_type=Name | None)]
 EndOrNull = Annotated[End, BeforeValidator(_none_is_empty, json_schema_input_type=End | None)]
+ReasonText = Annotated[str, Field(max_length=1024)]
+# Why something is changed; "" where nothing is said, which a history tells as null.
+Reason = Annotated[ReasonText, BeforeValidator(_none_is_empty, json_schema_input_type=ReasonText | None)]
 
 
 @dataclass(frozen=True, slots=True)

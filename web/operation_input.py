@@ -42,11 +42,11 @@ def _query_kinds(operation: Operation, place: Place) -> dict[str, str]:
 
 
 def _query(request: web.Request, kinds: dict[str, str], report: Report) -> dict[str, Any]:
-    """A list's parameter may be given several times, any other once; an object's is JSON."""
+    """A list's parameter may be given several times, any other once; an object's is JSON. What is empty asks for nothing."""
     given: dict[str, Any] = {}
     for name, kind in kinds.items():
         if kind == "array":
-            given[name] = request.query.getall(name, [])
+            given[name] = [value for value in request.query.getall(name, []) if value]
         elif name in request.query:
             value = request.query[name]
             given[name] = parse_object(value, (name,), report) if kind == "object" else value

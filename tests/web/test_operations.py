@@ -106,6 +106,28 @@ def test_a_history_is_told_and_a_deletion_undone(records: Records) -> None:
     assert first["total"] == 4 and rest["next_cursor"] is None
 
 
+def test_a_reason_is_null_where_nothing_is_said_as_a_history_tells_it(records: Records) -> None:
+    made = records.create("tea")
+    at = "/" + made["guid"]
+
+    answers = [records("PATCH", at, {"content": "coffee", "reason": None}),
+               records("POST", at + "/restore", {"number": 1, "reason": None}),
+               records("POST", "/append", {"content": "more", "guid": made["guid"], "reason": None}),
+               records("POST", "/erase", {"guids": [made["guid"]], "reason": None})]
+
+    assert [answer.status for answer in answers] == [200] * 4
+
+
+def test_a_parameter_without_a_value_asks_for_nothing(records: Records) -> None:
+    records("POST", "", {"content": "tea", "tags": ["hot"]})
+    records.create("rain")
+
+    totals = {query: records("GET", f"?{query}").json.get("total")
+              for query in ("kind=", "tags=", "tags=&tags=", "tags=hot&tags=", "store=", "cursor=")}
+
+    assert totals == {"kind=": 2, "tags=": 2, "tags=&tags=": 2, "tags=hot&tags=": 1, "store=": 2, "cursor=": 2}
+
+
 def test_what_expires_is_told_until_then(records: Records) -> None:
     made = records("POST", "", {"content": "tea", "expires_at": "2100-01-01T12:00:00+02:00"})
     over = records("POST", "", {"content": "tea", "expires_at": "2020-01-01"})
