@@ -9,6 +9,7 @@ from web import dead_letters, documents, health, messages, operations, pipelines
 from web.access import refuse_undeclared
 from web.compression import compress
 from web.console import login, pages
+from web.console.frame import show_lost
 from web.door import BUSY, door_of
 from web.errors import tell_problems
 from web.eviction import evicting
@@ -30,7 +31,8 @@ def make_app(parts: Parts) -> web.Application:
     options = parts.options
     hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
     limited = [limit_rate(options.rate, options.burst, key_or_address)] if options.rate else []
-    passed = [_attend(parts.traffic), compress, speak_soat, tell_problems, *limited, guard(hosts), refuse_undeclared]
+    passed = [_attend(parts.traffic), compress, speak_soat, tell_problems, *limited, guard(hosts), refuse_undeclared,
+              show_lost]
     app = web.Application(middlewares=passed, client_max_size=options.message_bytes)
     app[PARTS], app[LISTENERS] = parts, {}
     app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))

@@ -56,6 +56,19 @@ def test_the_first_page_of_a_house_with_one_pipeline_has_everything() -> None:
         assert_is_still(page)
 
 
+def test_an_address_that_is_none_is_a_page_in_a_browser_and_a_problem_elsewhere(served: Served) -> None:
+    paths = ("/nope", "/pipelines/", "/v1/pipelines/x/nope", "/api/v1/nope")
+
+    shown = [ask(served.url, "GET", path, b"", {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}) for path in paths]
+
+    for page in shown:
+        assert page.status == 404 and "No page has this address. All pipelines" in text_of(page)
+        assert_is_still(page)
+    for path in paths[:3]:
+        assert ask(served.url, "GET", path, b"", {"Accept": "*/*"}).problem == (404, "no such path; docs/http.md lists them")
+    assert ask(served.url, "GET", "/v1/pipelines/nope", b"", {"Accept": "text/html"}).problem[0] == 404
+
+
 def test_a_house_without_pipelines_says_how_to_deploy_one() -> None:
     with Served() as house:
         page = house.get("/")

@@ -1,4 +1,5 @@
 """Logging in with a browser's means: a form, a cookie, and no key that stays anywhere."""
+import html
 import re
 from urllib.parse import urlencode
 
@@ -51,8 +52,21 @@ def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(keyed: Served) -> N
     assert "Secure" in answer.headers["set-cookie"].split("; ")
 
 
+@pytest.mark.parametrize("query", ["?swarm=memory", "?swarm=%E8%8C%B6&page=2", "?swarm=a%26b%2Fc%22%3E"])
+def test_one_is_led_back_to_the_swarm_that_was_looked_at(keyed: Served, query: str) -> None:
+    place = f"/pipelines/{keyed.deploy()}{query}"
+    asked = ask(keyed.url, "GET", place)
+    form = ask(keyed.url, "GET", asked.headers["location"])
+    (goal,) = re.findall(r'name="next" value="([^"]*)"', form.body.decode())
+
+    answer = log_in(keyed, make_key(keyed.house.root).text, goal=html.unescape(goal))
+
+    assert (asked.status, answer.status, answer.headers["location"]) == (303, 303, place)
+
+
 @pytest.mark.parametrize("goal", ["//evil.example", "https://evil.example", "/\\evil.example", "/v1/pipelines", "",
-                                  "/pipelines/a/b", "/pipelines/a\n"])
+                                  "/pipelines/a/b", "/pipelines/a\n", "/?a=\r\nb", "/?é",
+                                  "//evil.example/?a=b", f"/?{'a' * 1001}"])
 def test_one_is_led_to_pages_of_ours_alone(keyed: Served, goal: str) -> None:
     assert log_in(keyed, make_key(keyed.house.root).text, goal=goal).headers["location"] == "/"
 

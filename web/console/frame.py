@@ -7,16 +7,17 @@ from typing import Any
 from urllib.parse import quote
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bus.errors import BusError
 from memory.errors import StoreBroken, StoreBusy
 from web.console import figures
 from web.console.assets import asset_url
-from web.errors import Problem, Unauthorised, Unavailable
+from web.errors import NotFound, Problem, Unauthorised, Unavailable
 
 Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
-PAGES = re.compile(r"/|/pipelines/[A-Za-z0-9_-]{1,64}")   # where one may be led after logging in
+PAGES = re.compile(r"/(pipelines/[A-Za-z0-9_-]{1,64})?(\?[!-~]{0,1000})?")   # where one may be led after logging in
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
                                "frame-ancestors 'none'",
@@ -57,9 +58,19 @@ def as_page(handler: Page) -> Page:
     return shown
 
 
+@web.middleware
+async def show_lost(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A path that is none is told to a browser as a page, from which one finds the way back, and to programs as a problem."""
+    lost = request.match_info.http_exception
+    if lost is None or lost.status != NotFound.status or "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+        return await handler(request)
+    return _show_fault(NotFound("No page has this address."))
+
+
 def to_login(request: web.Request) -> web.Response:
     """To where a key can be shown."""
-    back = f"?next={quote(request.path)}" if PAGES.fullmatch(request.path) and request.path != "/" else ""
+    goal = request.rel_url.raw_path_qs
+    back = f"?next={quote(goal, safe='/')}" if PAGES.fullmatch(goal) and goal != "/" else ""
     return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: f"/login{back}"})
 
 
