@@ -14,7 +14,9 @@ from cli.composition import bus_address, fail, pipeline_named, run, stored_catal
 from cli.options import JsonAnyway, Pipeline, own_id
 from cli.output import print_json
 from cli.settings import Settings
+from memory.errors import BadTags
 from memory.operation import Operation, json_type
+from memory.tags import parse
 from pipelines.json_text import parse_object
 from pipelines.report import Report
 from pipelines.shape import tell
@@ -22,6 +24,7 @@ from pipelines.shape import tell
 ACTOR = "cli"
 # By what JSON Schema calls them; all else is text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
+TAGS = "tags"   # and `memory_tags`, `entry_tags`
 METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
 Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
                                     show_default=False)]
@@ -58,7 +61,8 @@ def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
     if is_required or name == "query":   # what is looked for needs no flag, where one may also look for nothing
         argument = typer.Argument(metavar=name.upper(), help=told["description"], show_default=False)
         return _parameter(name, Annotated[kind, argument], *[None] * (not is_required))
-    text = told["description"] + " Several times for several." * (kind == list[str])
+    text = told["description"] + (" With commas between, or several times." if name.endswith(TAGS) else
+                                  " Several times for several." * (kind == list[str]))
     flag = f"--{name.replace('_', '-')}"
     if kind is bool:
         option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
@@ -74,7 +78,7 @@ def _parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Pa
 def checked(operation: Operation, given: dict[str, Any]) -> bytes:
     """The input as JSON; ends the command with all that is wrong."""
     report, properties = Report(), operation.adapter.json_schema()["properties"]
-    given = {name: parse_object(value, (name,), report) if json_type(properties[name]) == "object" else value
+    given = {name: _read(name, value, json_type(properties[name]), report)
              for name, value in given.items() if value != []}   # which is how an option is that was not given
     try:
         asked = orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
@@ -85,6 +89,19 @@ def checked(operation: Operation, given: dict[str, Any]) -> bytes:
     except orjson.JSONEncodeError as error:
         fail(f"what is given must be text in UTF-8: {error}")
     fail("\n".join(fault.as_line() for fault in report.errors))
+
+
+def _read(name: str, value: Any, kind: str, report: Report) -> Any:
+    """What a person types for a field: an object as JSON, and each of the tags as the blocks take them."""
+    if kind == "object":
+        return parse_object(value, (name,), report)
+    if not name.endswith(TAGS):
+        return value
+    try:
+        return [tag for typed in value for tag in parse(typed)]
+    except BadTags as error:
+        report.error((name,), str(error))
+        return []
 
 
 async def _perform(settings: Settings, pipeline: str, call: NewCall, wait_s: float, *, as_json: bool) -> None:

@@ -50,6 +50,17 @@ def test_further_fields_and_filters_by_command(program: Program) -> None:
     assert broken.code == 1 and "filter: not JSON" in broken.err
 
 
+def test_tags_are_typed_as_the_blocks_take_them(program: Program) -> None:
+    made = [records(program, "create", "tagged", *words).lines[0]["tags"] for words in (
+        ("--tags", "a, b,a"), ("--tags", "a,b", "--tags", "c"), ("--tags", '["a,b", "c"]'))]
+    (listed,) = records(program, "list", "--tags", "a,c", "--kind", "observation").lines
+    wrong = records(program, "create", "tagged", "--tags", '["a"')
+
+    assert made == [["a", "b"], ["a", "b", "c"], ["a,b", "c"]]
+    assert [one["tags"] for one in listed["items"]] == [["a", "b", "c"]]
+    assert wrong.code == 1 and "tags: tags are a JSON array" in wrong.err
+
+
 def test_the_same_key_has_one_effect(program: Program) -> None:
     first, second = (records(program, "create", "once", "--idempotency-key", "k1").lines for _ in range(2))
     other = records(program, "create", "twice", "--idempotency-key", "k1")
