@@ -5,6 +5,8 @@ from typing import Any
 
 import orjson
 
+from cli.columns import columns, padded
+
 MOST_CHARACTERS = 2_000   # of one text; --json prints all of it
 SHORT = 13                # characters of a guid: the millisecond; its end is alike in all that one agent writes
 UNDER = "  "
@@ -54,11 +56,11 @@ def _sentence(value: dict[str, Any]) -> str:
 def _record_lines(records: Sequence[dict[str, Any]]) -> list[str]:
     """Time, kind, the beginning of the guid, and the content, which may take several lines."""
     kinds = [str(record.get("kind", ""))[:20] for record in records]
-    width = max(map(len, kinds))
+    width = max(map(columns, kinds))
     lines = []
     for record, kind in zip(records, kinds, strict=True):
         first, *more = text_lines(record["content"])
-        lines.append(f"{moment(record.get('created_at'))}  {kind:{width}}  {short(record['guid'])}  {first}")
+        lines.append(f"{moment(record.get('created_at'))}  {padded(kind, width)}  {short(record['guid'])}  {first}")
         lines += [" " * (16 + width + SHORT + 7) + line for line in more]
     return lines
 
@@ -91,6 +93,6 @@ def moment(unix_ms: object, form: str = "%Y-%m-%d %H:%M") -> str:
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Rows with their columns below each other; the first is the heading."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield UNDER.join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield UNDER.join(map(padded, row, widths)).rstrip()

@@ -66,6 +66,18 @@ def test_columns_stand_below_each_other() -> None:
     assert list(table([("NAME", "UID"), ("a", "1"), ("longer", "22")])) == ["NAME    UID", "a       1", "longer  22"]
 
 
+def test_columns_stand_below_each_other_whatever_the_letters_are() -> None:
+    rows = [("NAME", "UID"), ("日本語", "1"), ("🙂", "2"), ("Änne", "3"), ("A\u0308nne", "4"), ("\x1b", "5")]
+
+    assert list(table(rows)) == ["NAME    UID", "日本語  1", "🙂      2", "Änne    3", "A\u0308nne    4", "\x1b  5"]
+
+
+def test_the_rest_of_a_record_of_a_wide_kind_stands_below_its_beginning() -> None:
+    first, second = value_lines([make_record("one\ntwo", kind="観測")])
+
+    assert second.index("two") == first.index("one") + len("観測")
+
+
 @pytest.mark.parametrize(("text", "shown"), [("\x1b[2J", "\\u001b[2J"), ("\x9b", "\\u009b"), ("a\u202eb", "a\\u202eb"),
                                              ("\U000e0041", "\\udb40\\udc41"), ("Ärger 茶 👩\u200d🚀", "Ärger 茶 👩\u200d🚀")])
 def test_what_could_act_on_a_terminal_is_shown_instead(text: str, shown: str) -> None:
