@@ -25,7 +25,7 @@ async def every(request: web.Request) -> web.Response:
     """Those of `pipeline`, or all that the caller sees, in the order in which they first came: {items, next_cursor, total}."""
     refuse_unknown(request, ("pipeline", "cursor", "limit"))
     catalog, uid, caller = parts_of(request).catalog, request.query.get("pipeline", ""), caller_of(request)
-    limit, after = limit_of(request, PAGE), number_of(request.query.get("cursor", "0"), LARGEST)
+    limit, after = limit_of(request, PAGE), number_of(request.query.get("cursor") or "0", LARGEST)
     counts = {of: count for of, count in (await catalog.letters.count()).items() if caller.sees(of)}
     if uid and uid not in counts and uid not in {one.uid for one in await catalog.active() if caller.sees(one.uid)}:
         raise NotFound(f"no pipeline {uid[:100]!r} is in service or has dead letters; GET /v1/pipelines lists them")

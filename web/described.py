@@ -29,6 +29,7 @@ class Described:
     headers: Mapping[str, str] = field(default_factory=dict)   # the same of those that mean something
     body: str = ""               # what the body is; "" for none
     takes: str = JSON            # the body's type
+    accepts: Any = Any           # the body's shape
     kind: str = JSON             # of what is answered when nothing is wrong
     gives: Mapping[int, Any] = field(default_factory=dict)   # status -> the shape of what is answered in JSON
 

@@ -29,15 +29,21 @@ NAMES = {"uid": "The pipeline's uid.", "guid": "The record's guid.", "id": "The 
          "swarm": "The swarm's name.",
          "alias": "The agent's alias.",
          "ident": "The dead letter's id.", "token": "The agent's token.", "trigger": "The agent's block.", "name": "The file."}
+# What parameters of routes written by hand are, by their names; all others are text.
+IN_QUERY: dict[str, Json] = {"limit": {"type": "integer", "minimum": 1}, "offset": {"type": "integer", "minimum": 0},
+            "page": {"type": "integer", "minimum": 1}, "wait": {"type": "number", "exclusiveMinimum": 0},
+            "tags": {"type": "array", "items": {"type": "string"}}, "order": {"type": "string", "enum": ["asc", "desc"]},
+            "include_invalidated": {"type": "boolean"}}
 REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
 CALLED = {404: "no such pipeline or record", 422: "the input is wrong, or refused",
           503: "no worker serves the pipeline, or too much waits: nothing was done",
           504: "no answer in time; Retry-After says when to come again"}
 # What any route may answer, what one that changes something may, and what one with a name in its path may.
-ANYWHERE = {400: "the request cannot be understood", 421: "the header Host names another server",
+ANYWHERE = {400: "the request cannot be understood", 403: "a page of another site may not do this",
+            421: "the header Host names another server",
             429: "more requests than one caller may make; Retry-After says when there is room", 500: "a fault of the server's",
             503: "the bus or the catalogue is away, or too busy; Retry-After says when to come again"}
-CHANGING = {403: "a page of another site may not do this", 408: "the request was not whole in time",
+CHANGING = {408: "the request was not whole in time",
             413: "the body is longer than a message may be", 415: "the body cannot be taken in this form"}
 BARE = (101, 204, 303, 304)   # without a body
 NAMED = {404: "there is no such thing"}
@@ -66,12 +72,16 @@ def describe(app: web.Application) -> Json:
 
 def _outputs(operations: list[Operation], routes: list[web.AbstractRoute]) -> tuple[dict[Any, Json], Json]:
     """(the schemas of what is given, by the name of an operation or the shape's type, and what these refer to)."""
-    by_hand = {shape for route in routes for shape in (description_of(route.handler) or Described({})).gives.values()}
+    described = [description_of(route.handler) or Described({}) for route in routes]
+    by_hand = {shape for one in described for shape in (one.accepts, *one.gives.values())}
     given: dict[Any, Any] = {one.name: one.output for one in operations if one.output is not type(None)}
     given |= {shape: shape for shape in sorted(by_hand, key=str)}
     found, told = TypeAdapter.json_schemas([(name, "serialization", TypeAdapter(shape)) for name, shape in given.items()],
                                            ref_template=SCHEMAS)
-    return {name: schema for (name, _), schema in found.items()}, told.get("$defs", {})
+    # Of generic shapes all have one title, which programs that make clients take for a name; they have names of their own.
+    schemas = {name: {word: held for word, held in schema.items() if word != "title"}
+               for name, schema in told.get("$defs", {}).items()}
+    return {name: schema for (name, _), schema in found.items()}, schemas
 
 
 def _operation(operation: Operation, place: Place, outputs: dict[Any, Json]) -> Json:
@@ -107,9 +117,11 @@ def _by_hand(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> J
     if described is None:
         raise LookupError(f"{route.method} {path} does not say what it answers; @described does")
     module, name = route.handler.__module__.rpartition(".")[2], route.handler.__name__
-    parameters = _in_path(path) + [_parameter("query", name, text) for name, text in described.query.items()]
+    parameters = _in_path(path) + [_parameter("query", name, text, schema=IN_QUERY.get(name))
+                                   for name, text in described.query.items()]
     parameters += [_parameter("header", name, text) for name, text in described.headers.items()]
-    body = {"requestBody": {"description": described.body, "content": {described.takes: {}}}} if described.body else {}
+    body = {"requestBody": {"description": described.body, "content": {described.takes: {
+        "schema": outputs[described.accepts]}}}} if described.body else {}
     return {"operationId": f"{module}.{name}", "tags": [module], "summary": (route.handler.__doc__ or "").partition("\n")[0],
             "parameters": parameters, **body, "responses": _answers(described, outputs)}
 

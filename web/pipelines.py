@@ -26,8 +26,8 @@ routes = web.RouteTableDef()
 
 
 @routes.post("/v1/pipelines")
-@described({201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"}, body="a bundle",
-           gives={201: PipelineDeployed})
+@described({201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"},
+           body="a bundle", accepts=dict[str, Any], gives={201: PipelineDeployed})
 @needs("deploy")
 async def create(request: web.Request) -> web.Response:
     """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
@@ -43,7 +43,7 @@ async def create(request: web.Request) -> web.Response:
 
 @routes.put("/v1/pipelines/{uid}")
 @described({200: "it replaced one", 201: "there was none", 412: "another is in service", 422: "the bundle has faults"},
-           body="a bundle", headers={"If-Match": "the ETag of what is to be replaced, or *", "If-None-Match": "* alone"},
+           body="a bundle", accepts=dict[str, Any], headers=CONDITION | {"If-None-Match": "* alone"},
            gives={200: PipelineDeployed, 201: PipelineDeployed})
 @needs("deploy")
 async def replace(request: web.Request) -> web.Response:

@@ -61,6 +61,21 @@ class PipelineDeployed(Pipeline):
 
 
 @whole
+class Rollback(TypedDict):
+    """To which version; without one, to the last with another bundle."""
+
+    version: NotRequired[int]
+
+
+@whole
+class Login(TypedDict):
+    """A key, and the page to go on to."""
+
+    key: str
+    next: NotRequired[str]
+
+
+@whole
 class Entered(TypedDict):
     """A message that is kept, and runs."""
 

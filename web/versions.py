@@ -16,7 +16,7 @@ from web.parts import parts_of
 from web.pipelines import summary, told_of
 from web.preconditions import changed_meanwhile, expected_by
 from web.reading import read_body
-from web.shapes import Page, PipelineDeployed, PipelineVersion
+from web.shapes import Page, PipelineDeployed, PipelineVersion, Rollback
 
 routes = web.RouteTableDef()
 MOST_VERSION = 10**18 - 1
@@ -43,7 +43,7 @@ async def versions(request: web.Request) -> web.Response:
 @routes.post("/v1/pipelines/{uid}/rollback")
 @described({200: "it replaced one", 201: "there was none", 404: "no such version", 412: "another is in service",
             422: "this program does not accept the bundle any more"},
-           body="`version`, or nothing for the one before", headers=CONDITION,
+           body="`version`, or nothing for the one before", accepts=Rollback, headers=CONDITION,
            gives={200: PipelineDeployed, 201: PipelineDeployed})
 @needs("deploy")
 async def rollback(request: web.Request) -> web.Response:

@@ -56,6 +56,18 @@ def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: 
     assert ("Idempotency-Key" in {one["name"] for one in told["parameters"]}) is operation.mutates
 
 
+def test_what_programs_make_clients_of_is_told(document: dict[str, Any]) -> None:
+    everything = [told for methods in document["paths"].values() for told in methods.values()]
+    bodies = [content for told in everything if "requestBody" in told for content in told["requestBody"]["content"].values()]
+    kinds = {(one["in"], one["name"]): one["schema"]["type"] for told in everything if "." in told["operationId"]
+             for one in told["parameters"] if one["name"] in ("wait", "limit", "tags", "offset")}
+
+    assert len(bodies) > 20 and all("schema" in body for body in bodies)
+    assert not [name for name, schema in document["components"]["schemas"].items() if schema.get("title", name) != name]
+    assert kinds == {("query", "wait"): "number", ("query", "limit"): "integer", ("query", "tags"): "array",
+                     ("query", "offset"): "integer"}
+
+
 def test_a_filter_is_told_with_its_fields_and_operators(document: dict[str, Any]) -> None:
     at = document["paths"]["/v1/pipelines/{uid}/records"]["get"]["parameters"]
     (parameter,) = [one for one in at if one["name"] == "filter"]

@@ -10,6 +10,7 @@ from web.described import FORM, HTML, described
 from web.errors import BadRequest, Unauthorised
 from web.parts import parts_of
 from web.reading import read_body
+from web.shapes import Login
 
 routes = web.RouteTableDef()
 SESSION_S = 12 * 3600
@@ -30,7 +31,7 @@ async def ask_for_key(request: web.Request) -> web.Response:
 
 
 @routes.post("/login")
-@described({303: "logged in", 401: "the form again"}, kind=HTML, body="`key` and `next`", takes=FORM)
+@described({303: "logged in", 401: "the form again"}, kind=HTML, body="`key` and `next`", takes=FORM, accepts=Login)
 @open_to_all
 @as_page
 async def log_in(request: web.Request) -> web.Response:

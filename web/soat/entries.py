@@ -8,7 +8,7 @@ from web.answers import json_response, refuse_unknown
 from web.described import KEYED, described
 from web.soat.calls import every_page, needed, owner_of, read_fields, with_source
 from web.soat.memories import AWAY, CHANGED, WRONG, at_memory
-from web.soat.shapes import SoatEntry, SoatWritten
+from web.soat.shapes import NewSoatEntry, SoatEntry, SoatEntryChange, SoatWritten
 
 routes = web.RouteTableDef()
 MISSING = "Memory not found, or Memory entry not found"
@@ -18,7 +18,7 @@ WRITTEN = ("content", "source", "source_type", "tags", "duplicate_threshold", "u
 @routes.post("/api/v1/memories/{memory_id}/entries")
 @described({201: "a new entry, with its action", 200: "an entry that was there: skipped or updated", 400: WRONG, 404: MISSING}
            | CHANGED, headers=KEYED, gives={201: SoatWritten, 200: SoatWritten},
-           body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}")
+           body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}", accepts=NewSoatEntry)
 @needs("write")
 async def create(request: web.Request) -> web.Response:
     """Writes an entry, unless one says the same already."""
@@ -53,7 +53,7 @@ async def show(request: web.Request) -> web.Response:
 
 @routes.put("/api/v1/memories/{memory_id}/entries/{entry_id}")
 @described({200: "the entry", 400: WRONG, 404: MISSING} | CHANGED, headers=KEYED, gives={200: SoatEntry},
-           body="{content?, tags?}; null clears the tags")
+           body="{content?, tags?}; null clears the tags", accepts=SoatEntryChange)
 @needs("write")
 async def update(request: web.Request) -> web.Response:
     """Changes what an entry says; it is compared with no other."""

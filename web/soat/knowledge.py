@@ -11,7 +11,7 @@ from web.described import described
 from web.errors import BadRequest, NotFound, Problem, TooLate, Unavailable
 from web.operation_input import checked_input
 from web.soat.calls import call_each, project_of, read_fields, seen_pipelines
-from web.soat.shapes import SoatKnowledge
+from web.soat.shapes import SoatKnowledge, SoatQuestion
 
 routes = web.RouteTableDef()
 LISTS = ("memory_ids", "memory_tags", "document_paths", "document_ids")
@@ -22,7 +22,8 @@ LIMIT = 10
 
 @routes.post("/api/v1/knowledge/search")
 @described({200: "{results, degraded}, best first", 400: "nothing to look for, or a field is not as it should be"},
-           gives={200: SoatKnowledge}, body="{project_id?, query?, min_score?, limit?, memory_ids?, memory_tags?}")
+           gives={200: SoatKnowledge}, accepts=SoatQuestion,
+           body="{project_id?, query?, min_score?, limit?, memory_ids?, memory_tags?}")
 @needs("search")
 async def search(request: web.Request) -> web.Response:
     """Finds entries of memories by what is meant; by their words, and `degraded`, where nothing knows that."""

@@ -19,7 +19,7 @@ from web.soat.calls import (
     read_fields,
     seen_pipelines,
 )
-from web.soat.shapes import SoatMemory
+from web.soat.shapes import NewSoatMemory, SoatMemory, SoatMemoryChange
 
 routes = web.RouteTableDef()
 FIELDS = ("id", "project_id", "name", "description", "tags", "created_at", "updated_at")
@@ -32,7 +32,7 @@ WRONG = "a field is missing, or not as it should be"
 
 @routes.post("/api/v1/memories")
 @described({201: "the memory", 400: WRONG} | CHANGED, headers=KEYED, gives={201: SoatMemory},
-           body="{project_id, name, description?, tags?}")
+           body="{project_id, name, description?, tags?}", accepts=NewSoatMemory)
 @needs("write")
 async def create(request: web.Request) -> web.Response:
     """Makes a memory."""
@@ -67,7 +67,7 @@ async def show(request: web.Request) -> web.Response:
 
 @routes.put("/api/v1/memories/{memory_id}")
 @described({200: "the memory", 400: WRONG, 404: MISSING} | CHANGED, headers=KEYED, gives={200: SoatMemory},
-           body="{name?, description?, tags?}; null clears the last two")
+           body="{name?, description?, tags?}; null clears the last two", accepts=SoatMemoryChange)
 @needs("write")
 async def update(request: web.Request) -> web.Response:
     """Changes what is named of a memory."""

@@ -10,7 +10,7 @@ from web.errors import BadRequest
 from web.operation_input import read_object
 from web.soat.calls import Given, call_at, entries_within, with_source
 from web.soat.memories import AWAY, CHANGED, WRONG
-from web.soat.shapes import LaterEntries, LaterEntry, LaterWritten
+from web.soat.shapes import LaterEntries, LaterEntry, LaterEntryChange, LaterWritten, NewLaterEntry
 
 routes = web.RouteTableDef()
 ENTRIES = "/api/v1/memory-entries"
@@ -27,7 +27,7 @@ NOTHING = ("source_generation_id", "source_conversation_id", "invalidated_at", "
 @routes.post(ENTRIES)
 @described({201: "a new entry, with its action", 200: "an entry that was there: skipped, or updated where `mode` says so",
             400: WRONG, 404: MISSING} | CHANGED, headers=KEYED, gives={201: LaterWritten, 200: LaterWritten},
-           body="{memory_id, content, source_type?, tags?, metadata?, duplicate_threshold?, mode?}")
+           body="{memory_id, content, source_type?, tags?, metadata?, duplicate_threshold?, mode?}", accepts=NewLaterEntry)
 @needs("write")
 async def create(request: web.Request) -> web.Response:
     """Writes an entry, unless one says the same already; it is added to none where no `mode` says so."""
@@ -66,7 +66,7 @@ async def show(request: web.Request) -> web.Response:
 
 @routes.put(f"{ENTRIES}/{{entry_id}}")
 @described({200: "the entry", 400: WRONG, 404: NO_ENTRY} | CHANGED, headers=KEYED, gives={200: LaterEntry},
-           body="{content?, tags?, metadata?}; null clears the last two")
+           body="{content?, tags?, metadata?}; null clears the last two", accepts=LaterEntryChange)
 @needs("write")
 async def update(request: web.Request) -> web.Response:
     """Changes what an entry says; it is compared with no other."""

@@ -1,8 +1,10 @@
-"""What SOAT's routes answer, for the documents (seed 004, "Key Concepts")."""
+"""What SOAT's routes take and answer, for the documents (seed 004, "Key Concepts"). The operations check what is taken."""
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
+from memory.named_view import Source
+from memory.operations.entries_write import Mode
 from web.shapes import whole
 
 
@@ -110,3 +112,78 @@ class SoatKnowledge(TypedDict):
     results: list[SoatResult]
     degraded: bool
     reason: NotRequired[str]
+
+
+@whole
+class NewSoatMemory(TypedDict):
+    """A memory to be."""
+
+    project_id: NotRequired[str | None]   # needed, but with a key for one project alone
+    name: str
+    description: NotRequired[str | None]
+    tags: NotRequired[list[str] | None]
+
+
+@whole
+class SoatMemoryChange(TypedDict):
+    """What is to be changed of a memory; null clears."""
+
+    name: NotRequired[str]
+    description: NotRequired[str | None]
+    tags: NotRequired[list[str] | None]
+
+
+@whole
+class NewSoatEntry(TypedDict):
+    """An entry to be."""
+
+    content: str
+    source: NotRequired[Source | None]
+    source_type: NotRequired[Source]   # the same, by its later name
+    tags: NotRequired[list[str] | None]
+    duplicate_threshold: NotRequired[float | None]
+    update_threshold: NotRequired[float | None]
+    mode: NotRequired[Mode | None]
+
+
+@whole
+class SoatEntryChange(TypedDict):
+    """What is to be changed of an entry; null clears."""
+
+    content: NotRequired[str]
+    tags: NotRequired[list[str] | None]
+
+
+@whole
+class NewLaterEntry(TypedDict):
+    """An entry to be."""
+
+    memory_id: str
+    content: str
+    source_type: NotRequired[Source | None]
+    source: NotRequired[Source | None]   # the same, by its earlier name
+    tags: NotRequired[list[str] | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    duplicate_threshold: NotRequired[float | None]
+    mode: NotRequired[Mode | None]
+
+
+@whole
+class LaterEntryChange(SoatEntryChange):
+    """What is to be changed of an entry; null clears."""
+
+    metadata: NotRequired[dict[str, Any] | None]
+
+
+@whole
+class SoatQuestion(TypedDict):
+    """What is looked for, and where; one of the query and the lists at least. There are no documents here."""
+
+    project_id: NotRequired[str | None]
+    query: NotRequired[str | None]
+    min_score: NotRequired[float | None]
+    limit: NotRequired[int | None]
+    memory_ids: NotRequired[list[str] | None]
+    memory_tags: NotRequired[list[str] | None]
+    document_paths: NotRequired[list[str] | None]
+    document_ids: NotRequired[list[str] | None]
