@@ -37,6 +37,12 @@ FETCH = """async ([url, method, mode, kind]) => {
   }
 }"""
 BEACON = """(url) => navigator.sendBeacon(url, new Blob(['{"text": "/write evil"}'], { type: "text/plain" }))"""
+EMBED = """([url, name]) => new Promise((done) => {
+  const node = document.createElement(name);
+  Object.assign(node, { onload: () => done("there"), onerror: () => done("nothing") });
+  node[name === "object" ? "data" : "src"] = url;
+  document.body.append(node);
+})"""
 SOCKET = """(url) => new Promise((done) => {
   const socket = new WebSocket(url);
   socket.onopen = () => done("open");
@@ -148,6 +154,18 @@ def test_a_script_of_another_page_can_neither_write_nor_read(target: Target, hos
         assert page.evaluate(SOCKET, f"ws://127.0.0.1:{target.port}{target.paths[1]}") == "refused"
 
     target.assert_unharmed()
+
+
+@pytest.mark.parametrize("host", [EVIL, "127.0.0.1"])
+def test_what_another_page_embeds_does_not_tell_it_what_is_there(target: Target, host: str) -> None:
+    paths = (f"/v1/pipelines/{target.uid}", "/v1/pipelines/nope", f"/v1/pipelines/{target.uid}/records", "/live", "/metrics",
+             "/static/mark.svg")
+
+    with elsewhere(target, host) as page:
+        seen = {page.evaluate(EMBED, [target.served.url + path, name])
+                for path, name in product(paths, ("object", "img", "script"))}
+
+    assert seen == {"nothing"}
 
 
 def test_a_name_that_was_rebound_to_this_machine_is_refused(target: Target) -> None:

@@ -146,8 +146,29 @@ def test_no_answer_gives_leave_to_another_origin(served: Served, uid: str) -> No
         "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"})
     read = ask(served.url, "GET", paths(uid)[1], b"", ORIGINS["a foreign page"])
 
-    assert asked.status == 405
+    assert (asked.status, read.status) == (403, 403)
     assert not [name for name in asked.headers | read.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(("mode", "dest"), [
+    ("no-cors", "object"), ("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("navigate", "iframe"),
+    ("navigate", "object"), ("no-cors", "empty")])
+def test_a_page_of_another_site_cannot_tell_what_is_there(served: Served, uid: str, site: str, mode: str, dest: str) -> None:
+    told = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+
+    answers = [ask(served.url, method, path, b"", told) for method in ("GET", "HEAD") for path in (
+        f"/v1/pipelines/{uid}", "/v1/pipelines/nope", f"/pipelines/{uid}", "/metrics", "/live", "/static/mark.svg", "/nope")]
+
+    assert {answer.status for answer in answers} == {403}
+    assert len({answer.body for answer in answers}) == 2   # of GET, and of HEAD, which has none
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/v1/pipelines"])
+def test_a_link_of_another_site_may_be_followed(served: Served, path: str) -> None:
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+    assert ask(served.url, "GET", path, b"", followed).status == 200
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
