@@ -132,6 +132,26 @@ def test_the_exchanges_are_a_list_in_a_log_that_is_there_from_the_beginning(brow
         expect(log.get_by_role("list").get_by_role("listitem")).to_have_count(2)
 
 
+def test_what_is_written_from_the_right_is_shown_so(browser: Browser, served: Served, uid: str) -> None:
+    ends_left = """(node) => {
+      const text = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode(), at = (place) => {
+        const range = document.createRange();
+        range.setStart(text, place);
+        range.setEnd(text, place + 1);
+        return range.getBoundingClientRect().left;
+      };
+      return at(text.length - 1) < at(0);
+    }"""
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        expect(page.locator("#text")).to_have_css("unicode-bidi", "plaintext")
+        assert say(page, "שלום עולם!").locator(".what").first.evaluate(ends_left)
+        expect(page.locator(".said")).to_contain_text("שלום", timeout=10_000)
+        assert page.locator(".said .what", has_text="שלום").first.evaluate(ends_left)
+        say(page, "/write מרחבא!")
+        assert say(page, "/read").locator("tbody .content").evaluate(ends_left)
+        assert not say(page, "hello!").locator(".what").first.evaluate(ends_left)
+
+
 def test_what_has_no_answer_says_why(browser: Browser, served: Served, uid: str) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         expect(say(page, "hello")).to_contain_text("No answer: nothing in the pipeline answers to this.")
