@@ -8,6 +8,7 @@ from bus.codec import decode
 from bus.errors import MalformedMessage
 from bus.message import JSON, PLAIN, Part
 from pipelines.json_bounds import is_deeper, opens_more, too_many_keys
+from pipelines.json_text import BOM
 from web.errors import BadRequest, TooLarge, Unprocessable
 from web.parts import WebOptions
 
@@ -22,7 +23,7 @@ def to_envelope(body: bytes, *, sender: str, now_ms: int, bounds: WebOptions) ->
     other JSON is the text itself, of type application/json. Where nobody is named, `sender` said it.
     """
     try:
-        envelope = orjson.dumps(_read(body, sender, now_ms, bounds))
+        envelope = orjson.dumps(_read(body.removeprefix(BOM), sender, now_ms, bounds))
     except orjson.JSONEncodeError as error:
         raise Unprocessable("the message is nested too deeply; write the deep part as a text") from error
     if len(envelope) > bounds.message_bytes:

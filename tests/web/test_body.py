@@ -42,6 +42,11 @@ def test_an_envelope_stays_as_it_is_with_keys_that_nobody_knows() -> None:
     assert read(orjson.dumps(ENVELOPE)) == ENVELOPE
 
 
+@pytest.mark.parametrize("body", [b'{"text": "hello"}', b"hello"])
+def test_the_mark_that_some_editors_put_before_a_text_is_no_part_of_it(body: bytes) -> None:
+    assert part(b"\xef\xbb\xbf" + body) == part(body)
+
+
 @pytest.mark.parametrize("nobody", [{}, {"from": None}, {"from": ""}])
 def test_an_envelope_that_names_nobody_was_said_by_the_caller(nobody: dict[str, Any]) -> None:
     made = read(orjson.dumps({"args": [{"text": "hello"}]} | nobody))

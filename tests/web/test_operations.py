@@ -128,6 +128,16 @@ def test_a_parameter_without_a_value_asks_for_nothing(records: Records) -> None:
     assert totals == {"kind=": 2, "tags=": 2, "tags=&tags=": 2, "tags=hot&tags=": 1, "store=": 2, "cursor=": 2}
 
 
+def test_the_mark_that_some_editors_put_before_json_is_no_part_of_it(records: Records) -> None:
+    mark = b"\xef\xbb\xbf"
+    (only,) = records.served.get(f"/v1/pipelines/{records.uid}/versions").json["items"]
+
+    again = records.served.post(f"/v1/pipelines/{records.uid}/rollback", mark + b'{"version": %d}' % only["version"])
+
+    assert records("POST", "", mark + b'{"content": "tea"}').json["content"] == "tea"
+    assert again.status == 200
+
+
 def test_what_expires_is_told_until_then(records: Records) -> None:
     made = records("POST", "", {"content": "tea", "expires_at": "2100-01-01T12:00:00+02:00"})
     over = records("POST", "", {"content": "tea", "expires_at": "2020-01-01"})
