@@ -46,9 +46,9 @@ def _read(body: bytes, sender: str, now_ms: int, bounds: WebOptions) -> dict[str
     if isinstance(value, dict) and isinstance(value.get("args"), list):
         return _as_envelope(value, sender)
     if isinstance(value, dict) and isinstance(value.get("text"), str) and _is_part(value):
-        said_by, ident = value.pop("from", sender), value.pop("id", "")
-        if isinstance(said_by, str) and isinstance(ident, str):
-            return _say(said_by or sender, ident, value, now_ms)
+        said_by, ident = value.pop("from", None), value.pop("id", None)
+        if isinstance(said_by, str | None) and isinstance(ident, str | None):
+            return _say(said_by or sender, ident or "", value, now_ms)
         raise Unprocessable("`from` and `id` of a message are strings")
     return _say(sender, "", {"text": _as_text(body), "type": JSON}, now_ms)
 

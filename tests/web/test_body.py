@@ -54,6 +54,11 @@ def test_an_envelope_that_names_nobody_was_said_by_the_caller(nobody: dict[str, 
     assert (made["from"], made["id"]) == ("webhook", "")
 
 
+@pytest.mark.parametrize("nobody", [{"from": None}, {"from": ""}, {"id": None}, {"from": None, "id": ""}])
+def test_a_text_that_names_nobody_was_said_by_the_caller(nobody: dict[str, Any]) -> None:
+    assert read(orjson.dumps({"text": "hello"} | nobody)) == read(b'{"text": "hello"}')
+
+
 def test_a_text_is_the_only_part_with_whatever_else_it_holds() -> None:
     assert part(b'{"text": "hello", "mood": {"is": "good"}}') == {
         "text": "hello", "mood": {"is": "good"}, "username": "webhook", "timestamp": 1_780_000_000_000, "type": "text/plain"}
