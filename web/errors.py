@@ -213,8 +213,15 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
         return from_fault(fault).as_response()
     except Exception as fault:
         log.error("request_failed", extra={
-            "method": request.method, "path": request.path, "request_id": id_of(request)}, exc_info=fault)
+            "method": request.method, "route": _route_of(request), "uid": request.match_info.get("uid", ""),
+            "request_id": id_of(request)}, exc_info=fault)
         return problem(500, Problem.title, "the server's log says more", {})
+
+
+def _route_of(request: web.Request) -> str:
+    """The path as it is declared: in Kilroy's stands a token, which belongs into no log."""
+    resource = request.match_info.route.resource
+    return "" if resource is None else resource.canonical
 
 
 def from_fault(fault: Exception) -> Problem:

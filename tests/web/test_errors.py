@@ -1,10 +1,14 @@
 """Whatever is wrong with a request: a problem (RFC 9457) that says what, never a traceback, and the server lives on."""
+import asyncio
 from collections.abc import Iterator
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
 from tests.support.http import Answer, ask, send_raw
 from tests.support.served import Served
+from web.errors import tell_problems
 
 MOST = 1 << 20   # bus.max_message_bytes
 
@@ -48,6 +52,21 @@ def test_a_wrong_method_is_told_with_those_that_are_right(served: Served, uid: s
                                   "/webhooks/..%2f..%2flive", "/static/..%2f..%2fapp.py"])
 def test_an_unknown_path_is_told_and_none_leads_out(served: Served, path: str) -> None:
     assert raw(served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()).problem[0] == 404
+
+
+def test_a_fault_of_ours_is_logged_with_its_route_and_no_token(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(request: web.Request) -> web.Response:
+        raise ValueError
+
+    async def ask_for_it() -> int:
+        app = web.Application(middlewares=[tell_problems])
+        app.router.add_post("/api/v1/pd/webhook/{token}/{alias}", fail)
+        async with TestClient(TestServer(app)) as client:
+            return (await client.post("/api/v1/pd/webhook/tea-with-milk/inbox")).status
+
+    assert asyncio.run(ask_for_it()) == 500
+    (record,) = [one for one in caplog.records if one.message == "request_failed"]
+    assert vars(record)["route"] == "/api/v1/pd/webhook/{token}/{alias}" and "tea-with-milk" not in str(vars(record))
 
 
 def test_head_of_an_unknown_path_has_no_body(served: Served) -> None:
