@@ -15,6 +15,12 @@ from memory.room import lacks_room
 from memory.sqlite.system import file
 
 NAME = "system.db"
+PRIMARY = 0xFF   # of an error's code: the rest says more
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)   # for SQLite an error of reading is one too
+DISK = "; make room where its disk is full, else look at the disk (the system's log says more)"
+RIGHTS = "; this user must be able to write to it, and to its folder"
+HINTS = {sqlite3.SQLITE_FULL: "; make room", sqlite3.SQLITE_IOERR: DISK, sqlite3.SQLITE_READONLY: RIGHTS,
+         sqlite3.SQLITE_CANTOPEN: RIGHTS}
 PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -76,18 +82,31 @@ class SystemFile:
     @contextmanager
     def reading(self) -> Iterator[aiosqlite.Connection]:
         """The connection, for one statement. Raises StoreBusy where another file, or none, is at the path by now."""
-        if inode_of(self.path) != self._inode:   # what is kept in this one nobody else reads
+        if self._inode_now() != self._inode:   # what is kept in this one nobody else reads
             raise StoreBusy(f"{self.path} was taken away or replaced while it is open; put it back, or start this program "
                             "again")
         try:
             yield self._database
         except sqlite3.OperationalError as error:
-            reason = str(error) if os.path.getsize(self.path) else file.EMPTY
-            raise StoreBusy(f"{self.path}: {reason}; it is tried again") from error
+            raise StoreBusy(f"{self.path}: {self._reason(error)}; it is tried again") from error
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if getattr(error, "sqlite_errorcode", 0) & PRIMARY not in DAMAGED:
                 raise
-            raise StoreBroken(f"{self.path} is damaged: {error}") from error
+            raise StoreBroken(f"{self.path} is damaged, or its disk does not give it: {error}; look at the disk (the system's "
+                              "log says more), or stop all and put a backup in its place with `memrelay restore FOLDER "
+                              "--force`") from error
+
+    def _inode_now(self) -> int:
+        try:
+            return inode_of(self.path)
+        except OSError as error:
+            raise StoreBusy(f"{self.path} cannot be reached: {error.strerror}; it is tried again") from error
+
+    def _reason(self, error: sqlite3.Error) -> str:
+        with suppress(OSError):
+            if not os.path.getsize(self.path):
+                return file.EMPTY
+        return f"{error}{HINTS.get(getattr(error, 'sqlite_errorcode', 0) & PRIMARY, '')}"
 
 
 def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:

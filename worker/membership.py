@@ -8,7 +8,7 @@ from bus.errors import BusRefused
 from bus.fenced import FencedWriter
 from bus.listeners import Member, all_members, enrol, strike
 from memory.catalog import Catalog
-from memory.errors import StoreBusy
+from memory.errors import StoreBroken, StoreBusy
 from pipelines.plan import Plan
 from worker.refusals import tell_refusals
 
@@ -45,7 +45,7 @@ class Membership:
         """Whether it was in service in this memory root, and is no more. One that cannot be told stays till the next time."""
         try:
             return await self._catalog.serving(uid) is None and bool(await self._catalog.versions(uid))
-        except StoreBusy:
+        except (StoreBusy, StoreBroken):
             return False
 
     async def _tell(self, members: Collection[Member], stale: Collection[Member] = ()) -> None:

@@ -12,7 +12,7 @@ from bus.errors import BusError, Fenced
 from memory.catalog import Catalog
 from memory.embedding.embedder import EmbeddingOptions
 from memory.embedding.questions import Questions
-from memory.errors import StoreBusy, StoreFenced
+from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.recall.meaning import Meaning
 from memory.recall.pool import Pool
 from memory.stores import OpenStores
@@ -135,7 +135,7 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 return await shared.shelf.active()
-            except StoreBusy as error:
+            except (StoreBusy, StoreBroken) as error:   # what is served goes on
                 log.warning("catalogue_busy", extra={"reason": str(error)})
             await wait(self._stopping, LONGEST_PAUSE_S)
         return []

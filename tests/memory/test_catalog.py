@@ -415,6 +415,37 @@ def test_a_file_that_is_taken_away_is_told_and_used_again_when_it_is_back(tmp_pa
     asyncio.run(about())
 
 
+def test_a_file_that_cannot_be_reached_is_told_and_used_again_when_it_can(tmp_path: Path) -> None:
+    root, away = tmp_path / "memory", tmp_path / "away"
+
+    async def about() -> None:
+        async with Catalog(root) as catalog:
+            await catalog.deploy("uid", "tea", "hash", b"{}", NOW)
+            root.rename(away)
+            root.write_text("no folder")
+
+            with pytest.raises(StoreBusy, match="cannot be reached: Not a directory"):
+                await catalog.active()
+
+            root.unlink()
+            away.rename(root)
+            assert [one.uid for one in await catalog.active()] == ["uid"]
+
+    asyncio.run(about())
+
+
+def test_a_file_that_is_damaged_while_it_is_open_names_the_disk_and_the_backup(tmp_path: Path) -> None:
+    async def about() -> None:
+        async with Catalog(tmp_path) as catalog:
+            with (tmp_path / "system.db").open("r+b") as file:
+                file.write(b"x" * 4096)
+
+            with pytest.raises(StoreBroken, match=r"look at the disk.*`memrelay restore FOLDER --force`"):
+                await catalog.active()
+
+    asyncio.run(about())
+
+
 def test_a_file_that_was_emptied_is_no_new_one(tmp_path: Path) -> None:
     deploy(tmp_path)
     os.truncate(tmp_path / "system.db", 0)
