@@ -3,7 +3,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 
-from memory.errors import StoreBroken, StoreBusy
+from memory.errors import MemoryFault, StoreBroken, StoreBusy
 from memory.memory_id import path_of, stores_below
 from memory.recall.meaning import Meaning
 from memory.sqlite.connection import make_folder, translated
@@ -71,15 +71,20 @@ class OpenStores:
             if lost := self.get(memory_id).lacks(mark):
                 raise self._open.pop(memory_id).give_up(f"the last {lost} commits are lost, though they were acknowledged")
 
-    def give_up_damaged(self, names: Iterable[str], reason: str) -> None:
-        """One of these is damaged: it is closed as it is, with a note. So that nothing is half done, the others are closed."""
+    def give_up_damaged(self, names: Iterable[str], reason: str) -> MemoryFault | None:
+        """One of these is damaged: it is closed as it is, with a note. So that nothing is half done, the others are closed.
+
+        Returns what is to be raised of it, where that is known.
+        """
+        fault = None
         open_ = {name: store for name in names if (store := self._open.pop(name, None)) is not None}
         for store in open_.values():
             found = [reason] if len(open_) == 1 else store.structural_faults()
             if found:
-                store.give_up(found[0])
+                fault = store.give_up(found[0])
             else:
                 store.close()
+        return fault
 
     def probe(self) -> dict[str, str]:
         """Which open stores cannot be written to now, each with the reason."""

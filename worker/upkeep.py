@@ -60,12 +60,11 @@ def guarded(stores: OpenStores, work: Callable[[OpenStores], Result], names: Seq
         with translated("a store"):
             return work(stores)
     except StoreDamaged as damaged:
-        if not damaged.noted:   # else it was one that could not even be opened
-            stores.give_up_damaged(names, str(damaged.__cause__ or damaged))
-        raise
+        if damaged.noted:   # it was one that could not even be opened
+            raise
+        raise stores.give_up_damaged(names, str(damaged.__cause__ or damaged)) or damaged from damaged
     except UnicodeDecodeError as error:   # a text that is none any more
-        stores.give_up_damaged(names, str(error))
-        raise StoreDamaged(str(error)) from error
+        raise stores.give_up_damaged(names, str(error)) or StoreDamaged(str(error)) from error
 
 
 def forget_continuations(stores: OpenStores, name: str, keys: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from memory.errors import StoreBusy, StoreDamaged
 from memory.sqlite.checksum import checksum_of_bytes
 from memory.sqlite.commits import CommitCount
 from memory.sqlite.connection import APPLICATION_ID, translated
-from memory.sqlite.damage import keep_log, structural_faults
+from memory.sqlite.damage import disk_error, keep_log, structural_faults, unread
 
 BUSY_MS = 10_000
 FOR_SCRUB, FOR_EXPORT = SORTS = ".scrub-", ".export-"   # what copies are for: how their folders begin
@@ -42,13 +42,21 @@ class Inspection(NamedTuple):
 def copy_database(source: Path, target: Path) -> None:
     """One moment of `source`, to a new file. In one step, so that it ends however fast others write; nobody waits for it."""
     with _looked_at(source) as reading, closing(apsw.Connection(str(target))) as writing:
-        try:
-            with writing.backup("main", reading, "main") as backup:
-                backup.step(-1)
-        except (apsw.FullError, apsw.IOError) as error:   # which SQLite tells of neither connection
-            raise StoreBusy(f"{source} could not be copied to {target.parent}: make room there, and try again") from error
-        if not backup.done:
+        if not _copy_pages(reading, writing, source, target):
             raise StoreBusy(f"{source} could not be copied; try again")
+
+
+def _copy_pages(reading: apsw.Connection, writing: apsw.Connection, source: Path, target: Path) -> bool:
+    """Whether all were, from one to the other. Raises StoreBusy for the disk at fault, which SQLite tells of neither."""
+    try:
+        with writing.backup("main", reading, "main") as backup:
+            backup.step(-1)
+        return backup.done
+    except (apsw.FullError, apsw.IOError) as error:
+        if (unreadable := disk_error(source)) is not None:
+            raise StoreBusy(unread(source, unreadable)) from error
+        disk = "" if isinstance(error, apsw.FullError) else " or look at its disk"
+        raise StoreBusy(f"{source} could not be copied to {target.parent}: make room there{disk}, and try again") from error
 
 
 @contextmanager
@@ -84,8 +92,7 @@ def copy_over(source: Path, target: Path) -> None:
     with (translated(str(target)), closing(apsw.Connection(str(source))) as reading,
           closing(apsw.Connection(str(target))) as writing):
         writing.set_busy_timeout(BUSY_MS)
-        with writing.backup("main", reading, "main") as backup:
-            backup.step(-1)
+        _copy_pages(reading, writing, source, target)
 
 
 @contextmanager

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import apsw
 
-from memory.errors import StoreDamaged
+from memory.errors import MemoryFault, StoreBusy, StoreDamaged
 
 CHECK_S = 1.0   # what a check at opening may take: some 100 MB; a larger store is checked as far as that goes, and by a scrub
 ANY = "any"
+AT_ONCE = 1 << 20   # bytes, where a file is read to see whether it can be
 STEPS = "`memrelay restore` puts a backup in its place, `memrelay salvage` keeps what can still be read"
 
 
@@ -32,6 +33,38 @@ def condemn(path: Path, reason: str, state: str = "") -> StoreDamaged:
     with suppress(OSError):
         note_of(path).write_text(f"{reason}\n{state or _state(path)}\nFound at {at} UTC. Nothing was changed; {STEPS}.\n")
     return _damaged(path, reason)
+
+
+def found_damaged(path: Path, reason: str) -> MemoryFault:
+    """What is to be raised of a store that SQLite calls damaged: it is condemned, unless its disk does not give what it has.
+
+    SQLite takes an error of reading for damage, and a note would outlive a cable that was loose.
+    """
+    error = disk_error(path)
+    return condemn(path, reason) if error is None else StoreBusy(unread(path, error))
+
+
+def disk_error(path: Path) -> OSError | None:
+    """Of reading the file, or its log, to the end; None where they can be read, or are not there."""
+    for name in (path, Path(f"{path}-wal")):
+        try:
+            _read_wholly(name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return error
+    return None
+
+
+def _read_wholly(name: Path) -> None:
+    with name.open("rb", buffering=0) as file:
+        while file.read(AT_ONCE):
+            pass
+
+
+def unread(path: Path | str, error: OSError) -> str:
+    """That the disk does not give a file, in our words."""
+    return f"{path} cannot be read: {error.strerror}; look at its disk (the system's log says more), it is tried again"
 
 
 def _damaged(path: Path, reason: str) -> StoreDamaged:
@@ -61,7 +94,7 @@ def check(connection: apsw.Connection, path: Path, within_s: float = CHECK_S) ->
     keep_log(connection, True)
     faults = structural_faults(connection, within_s)
     if faults:
-        raise condemn(path, faults[0])
+        raise found_damaged(path, faults[0])
     keep_log(connection, False)
     note_of(path).unlink(missing_ok=True)
 
@@ -92,7 +125,7 @@ def condemned_where_damaged(path: Path) -> Iterator[None]:
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
-        raise condemn(path, str(error)) from error
+        raise found_damaged(path, str(error)) from error
 
 
 def _state(path: Path) -> str:

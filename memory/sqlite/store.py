@@ -4,11 +4,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory.errors import StoreBroken, StoreDamaged, StoreFenced
+from memory.errors import MemoryFault, StoreBroken, StoreFenced
 from memory.inode import inode_of
 from memory.sqlite.commits import CommitCount, lost_commits
 from memory.sqlite.connection import open_store_file, translated
-from memory.sqlite.damage import condemn, condemned_where_damaged, keep_log, structural_faults
+from memory.sqlite.damage import condemned_where_damaged, found_damaged, keep_log, structural_faults
 from memory.sqlite.entries import EntryTable
 from memory.sqlite.erasures import Erasures
 from memory.sqlite.imports import Imports
@@ -36,7 +36,7 @@ class Store:
         self._connection = open_store_file(path)
         self._open = False
         self._ranker: Ranker | None = None   # from the first search that ranks
-        self._inode = inode_of(path)
+        self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
             with translated(self.path), condemned_where_damaged(path):
                 self.records = RecordTable(self._connection)
@@ -47,7 +47,8 @@ class Store:
                 self.memories, self.entries = MemoryTable(self._connection), EntryTable(self._connection)
                 self.imports = Imports(self._connection, self.records, self.memories)
                 self.erasures = Erasures(self._connection, self.records, self.inbox)
-        except StoreBroken:
+                self._log_inode = inode_of(self._log)   # there since the first read
+        except MemoryFault:
             self._leave()
             raise
         if epoch:
@@ -144,6 +145,10 @@ class Store:
         if there != self._inode:
             raise StoreBroken(f"{self.path} was {'replaced' if there else 'taken away'} while a worker has it open, and "
                               "nothing is written any more; put it back, or stop the worker before another file is put there")
+        if inode_of(self._log) != self._log_inode:
+            raise StoreBroken(f"{self._log}, the log of a store, was taken away or replaced while a worker has it open, and "
+                              "nothing is written any more; stop the worker in order, which takes what it has over into the "
+                              "store, and start it again")
 
     def structural_faults(self) -> list[str]:
         """What a check of the whole file finds."""
@@ -155,10 +160,10 @@ class Store:
         with translated(self.path):
             self.erasures.rewrite()
 
-    def give_up(self, reason: str) -> StoreDamaged:
-        """Closes the file as it is, with a note on what is wrong, and returns what is to be raised."""
+    def give_up(self, reason: str) -> MemoryFault:
+        """Closes the file as it is, with a note on what is wrong where the disk gives it, and returns what is to be raised."""
         self._leave()
-        return condemn(Path(self.path), reason)
+        return found_damaged(Path(self.path), reason)
 
     @property
     def meaning(self) -> "Meaning | None":

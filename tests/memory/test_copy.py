@@ -19,7 +19,7 @@ def test_where_there_is_no_room_for_a_copy_the_place_and_the_remedy_are_named(tm
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        with pytest.raises(StoreBusy, match=f"could not be copied to {folder}: make room there, and try again$"):
+        with pytest.raises(StoreBusy, match=f"copied to {folder}: make room there or look at its disk, and try again$"):
             copy_database(Path(store.path), folder / "copy")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
