@@ -32,7 +32,10 @@ def _is_there(settings: Settings, memory_id: str) -> bool:
 
 
 def wanted_stores(settings: Settings, names: Sequence[str], pipelines: Sequence[BackedUpPipeline]) -> list[str]:
-    """The stores of the pipelines that were named, or every store that is there: of pipelines that were taken out too."""
+    """The stores of the pipelines that were named, or every store that is there: of pipelines that were taken out too, and with
+    those that are gone, as a note says.
+    """
+    root, theirs = settings.memory.root, [store for one in pipelines for store in one.stores]
     if not names:
-        return stores_below(settings.memory.root)
-    return list(dict.fromkeys(store for one in pipelines for store in one.stores))
+        theirs = [*stores_below(root), *[store for store in theirs if note_of(path_of(root, store)).exists()]]
+    return list(dict.fromkeys(theirs))

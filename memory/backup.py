@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
 from memory.memory_id import check, path_of
-from memory.replacement import aside_of, may_replace, replace
+from memory.replacement import aside_of, drafted, may_replace, replace
 from memory.room import lacks_room
 from memory.sqlite.connection import make_folder, sync_folder
 from memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
@@ -89,10 +89,10 @@ def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) ->
 
 def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
     source, target = path_of(root, memory_id), path_of(draft, memory_id)
-    if not source.exists():
-        raise BadBackup(f"{source} is not there: nothing was stored yet, or it was removed")
     if (note := note_of(source)).exists():
         raise BadBackup(f"{source} is damaged; {note} says how")
+    if not source.exists():
+        raise BadBackup(f"{source} is not there: nothing was stored yet, or it was removed")
     make_folder(target.parent)
     try:
         copy_database(source, target)
@@ -151,8 +151,7 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
     """Restores one verified file. Returns the name under which what it replaced is kept. Raises NotReplaced and BadBackup."""
     path = root / file.path
     make_folder(path.parent)
-    draft = path.with_name(f".{path.name}.restored")
-    try:
+    with drafted(path, "restored") as draft:
         _copy(folder / file.path, draft)
         if not file.memory_id:
             return _put_back_system(path, draft, force)
@@ -162,8 +161,6 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
             raise BadBackup(f"{folder / file.path} is damaged: {found.faults[0]}; take another backup")
         sync_folder(draft)
         return replace(path, draft)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:

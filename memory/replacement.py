@@ -2,14 +2,33 @@
 import os
 import secrets
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from memory.errors import NotReplaced
-from memory.sqlite.connection import open_store_file, sync_folder
+from memory.sqlite.connection import open_store_file, sync_folder, translated
 from memory.sqlite.damage import ANY, condemn, note_of
 
 LOGS = ("-wal", "-shm")   # what SQLite keeps beside a file
+
+
+@contextmanager
+def drafted(path: Path, how: str) -> Iterator[Path]:
+    """A name beside `path` for what is to take its place. Nothing is left at it, or beside it, neither of one that was
+    interrupted before, whose log SQLite would take for the new one's, nor afterwards.
+    """
+    draft = path.with_name(f".{path.name}.{how}")
+    _remove(draft)
+    try:
+        yield draft
+    finally:
+        _remove(draft)
+
+
+def _remove(draft: Path) -> None:
+    for suffix in ("", *LOGS, "-journal"):
+        Path(f"{draft}{suffix}").unlink(missing_ok=True)
 
 
 def may_replace(path: Path, force: bool) -> None:
@@ -24,8 +43,9 @@ def replace(path: Path, draft: Path) -> Path | None:
 
     The draft gets a lineage of its own: commits that the old one had, and this one lacks, are given up knowingly.
     """
-    with closing(open_store_file(draft)) as connection:
+    with translated(str(draft)), closing(open_store_file(draft)) as connection:
         connection.execute("UPDATE commits SET lineage = ?", (secrets.token_hex(4),))
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")   # closing does it too, and says nothing where there is no room
     sync_folder(draft)
     condemn(path, "a restore or a salvage of it was interrupted; begin it again", ANY)
     aside = aside_of(path)

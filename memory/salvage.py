@@ -2,7 +2,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from memory.replacement import replace
+from memory.replacement import drafted, replace
 from memory.sqlite.connection import open_store_file
 from memory.sqlite.copy import accept_texts, inspect
 from memory.sqlite.salvage import KEYS, salvage_into
@@ -19,9 +19,7 @@ class Salvaged(NamedTuple):
 
 def salvage_store(path: Path, *, empty: bool) -> Salvaged:
     """Replaces the store at `path`, which nobody may have open. Raises StoreBroken where nothing of it can be read."""
-    draft = path.with_name(f".{path.name}.salvaged")
-    _remove(draft)
-    try:
+    with drafted(path, "salvaged") as draft:
         if empty or not path.exists():
             open_store_file(draft).close()
             rows, guids = dict.fromkeys(KEYS, 0), []
@@ -30,10 +28,3 @@ def salvage_store(path: Path, *, empty: bool) -> Salvaged:
             guids = inspect(draft).guids
             accept_texts(draft)   # whoever salvages is told of them; a scrub and a backup would name them for ever
         return Salvaged(path, rows, guids, replace(path, draft))
-    finally:
-        _remove(draft)
-
-
-def _remove(draft: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        Path(f"{draft}{suffix}").unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from cli.stored import pipelines_with_stores, wanted_stores
 from memory.errors import MemoryFault, StoreBusy
 from memory.memory_id import path_of
 from memory.sqlite.copy import FOR_SCRUB, Inspection, copied, inspect
+from memory.sqlite.damage import note_of, noted
 
 
 def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
@@ -26,7 +27,8 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
         root = settings.memory.root
         found = await pipelines_with_stores(settings, names)
         for memory_id in wanted_stores(settings, names, found):
-            if path_of(root, memory_id).exists():
+            path = path_of(root, memory_id)
+            if path.exists() or note_of(path).exists():
                 try:
                     inspected = _inspect(root, memory_id)
                 except StoreBusy as busy:   # that says nothing of the store
@@ -42,9 +44,13 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
 
 
 def _inspect(root: Path, memory_id: str) -> Inspection:
+    path = path_of(root, memory_id)
+    if not path.exists():   # but a note on it
+        return Inspection(0, 0, "", noted(path), [])
     try:
-        with copied(path_of(root, memory_id), root, FOR_SCRUB) as copy:
-            return inspect(copy)
+        with copied(path, root, FOR_SCRUB) as copy:
+            found = inspect(copy)
+        return found if found.faults else found._replace(faults=noted(path))   # which no worker opens
     except StoreBusy:
         raise
     except MemoryFault as fault:

@@ -89,6 +89,15 @@ def needs_check(path: Path) -> bool:
         return False
 
 
+def noted(path: Path) -> list[str]:
+    """What the note on the store at `path` says of it, on a line, where that is true of what is there; else []."""
+    try:
+        needs_check(path)
+    except StoreDamaged as damaged:
+        return [str(damaged)]
+    return []
+
+
 def check(connection: apsw.Connection, path: Path, within_s: float = CHECK_S) -> None:
     """Pages, rows and the full-text index, as far as the time goes. Raises StoreDamaged; forgets a note that is not true."""
     keep_log(connection, True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory.backup import measure
+from memory.sqlite.damage import ANY, condemn
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import replace_text
 from tests.support.disk import small_disk
@@ -249,6 +250,25 @@ def test_a_restore_without_room_names_the_disk_that_is_full_and_leaves_nothing_b
         assert f"{house.root}/system.db.replaced-" in told[1].stderr
         assert {path: path.stat().st_ino for path in house.root.rglob("*.db*")} == before
         assert list(house.root.glob(".*")) == []
+
+
+def test_a_scrub_names_a_sound_store_that_is_held_back_and_one_that_is_gone() -> None:
+    uid, gone = make_uid(), make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid), make_bundle(gone)])
+        for one in (uid, gone):
+            house.client.answer(one, "/write tea")
+        worker.stop()
+        for one in (uid, gone):
+            condemn(house.store_file(one), "a restore or a salvage of it was interrupted; begin it again", ANY)
+        house.store_file(gone).unlink()
+
+        scrubbed = type_command(house, "scrub")
+        saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
+
+        assert scrubbed.returncode == 1 and scrubbed.stdout.count("DAMAGED") == 2, scrubbed.stdout
+        assert scrubbed.stdout.count("interrupted; begin it again") == 2 and "sound" not in scrubbed.stdout
+        assert saved.returncode == 1 and saved.stderr.count("is not in the backup") == 2, saved.stderr
 
 
 def test_where_there_is_no_room_for_a_copy_the_store_is_not_called_damaged() -> None:

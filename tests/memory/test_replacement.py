@@ -1,0 +1,88 @@
+"""A store takes the place of another, and nothing of what was begun before, or has failed, is mixed with it or left."""
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memory.backup import BackedUpFile, put_back
+from memory.errors import StoreBusy
+from memory.replacement import drafted, replace
+from memory.sqlite.copy import inspect
+from tests.memory.builders import make_store, write_all
+
+
+def contents(path: Path) -> list[str]:
+    with closing(apsw.Connection(str(path))) as connection:
+        return [content for content, in connection.execute("SELECT content FROM records ORDER BY row")]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """No file may grow beyond that: the nearest to a full disk that needs no root."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def interrupted_restore(path: Path, scratch: Path, *texts: str) -> None:
+    """What a restore of another backup leaves that is killed: a draft whose log has commits."""
+    scratch.mkdir()
+    store = make_store(scratch)
+    write_all(store, *texts)
+    path.parent.mkdir(parents=True)
+    for suffix in ("", "-wal"):
+        shutil.copyfile(f"{store.path}{suffix}", path.with_name(f".{path.name}.restored{suffix}"))
+    store.close()
+
+
+def test_a_restore_has_nothing_of_one_that_was_interrupted(tmp_path: Path) -> None:
+    saved, root = tmp_path / "saved", tmp_path / "root"
+    saved.mkdir()
+    store = make_store(saved)
+    write_all(store, "kept")
+    store.close()
+    path = root / Path(store.path).relative_to(saved)
+    interrupted_restore(path, tmp_path / "scratch", "other", "texts")
+
+    put_back(root, saved, BackedUpFile(store.memory_id, 0, "", "", 1), force=False)
+
+    assert (contents(path), inspect(path).faults) == (["kept"], [])
+    assert [found.name for found in path.parent.iterdir() if found.name.startswith(".")] == []
+
+
+def test_a_disk_that_refuses_a_replacement_is_told_and_leaves_what_was_there(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "before")
+    store.close()
+    path = Path(store.path)
+
+    with pytest.raises(StoreBusy, match="look at the disk"), drafted(path, "restored") as draft:
+        shutil.copyfile(path, draft)
+        with files_of_at_most(1000):
+            replace(path, draft)
+
+    assert (contents(path), [found.name for found in path.parent.glob(".*")]) == (["before"], [])
+
+
+def test_a_replacement_whose_log_finds_no_room_in_its_file_takes_no_place(tmp_path: Path) -> None:
+    store, other = make_store(tmp_path / "here"), make_store(tmp_path / "other")
+    write_all(store, "before")
+    store.close()
+    write_all(other, "x" * 100_000)
+    path = Path(store.path)
+
+    with pytest.raises(StoreBusy, match="look at the disk"), drafted(path, "salvaged") as draft:
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{other.path}{suffix}", f"{draft}{suffix}")
+        other.close()
+        with files_of_at_most(max(draft.stat().st_size, Path(f"{draft}-wal").stat().st_size) + 20_000):
+            replace(path, draft)
+
+    assert contents(path) == ["before"]
