@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from memory.errors import MemoryFault, StoreBusy, StoreDamaged
+from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 
 CHECK_S = 1.0   # what a check at opening may take: some 100 MB; a larger store is checked as far as that goes, and by a scrub
 ANY = "any"
@@ -130,9 +130,12 @@ def keep_log(connection: apsw.Connection, keep: bool) -> None:
 
 @contextmanager
 def condemned_where_damaged(path: Path) -> Iterator[None]:
-    """A fault of the file that SQLite itself runs into is noted."""
+    """A fault of the file that SQLite itself runs into is noted. Raises StoreBroken where tables are not as its number says."""
     try:
         yield
+    except apsw.SQLError as error:
+        raise StoreBroken(f"{path} has other tables than its schema's number says: {error}; nothing was changed; {STEPS}, both "
+                          "with --force") from error
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise found_damaged(path, str(error)) from error
 

@@ -60,6 +60,27 @@ def test_structural_damage_is_found_at_open_and_held_back_while_others_are_serve
         assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
 
 
+def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_alone_and_is_salvaged() -> None:
+    uid, other = make_uid(), make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
+        house.client.answer(uid, "/write before")
+        house.workers[-1].stop()
+        house.rows(uid, "PRAGMA user_version = 8")   # the migration after it makes tables that are there
+
+        worker = house.start_worker()
+        house.client.enter(uid, "/write after")
+        reason = await_paused(house, uid, "other tables than its schema's number says")
+        house.client.answer(other, "/write not disturbed")
+        worker.stop()
+        salvaged = type_command(house, "salvage", uid, "--force")
+        house.start_worker()
+        house.client.await_quiet(uid)
+
+        assert "memrelay salvage" in reason and salvaged.returncode == 0, salvaged.stderr
+        assert (worker.lives, house.contents(uid)) == (False, ["before", "after"])
+
+
 def test_a_damaged_store_stays_held_back_after_a_restart_and_is_not_made_anew_when_its_file_is_moved_away() -> None:
     uid = make_uid()
     with House() as house:
