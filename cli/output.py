@@ -2,6 +2,7 @@
 import os
 import select
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import orjson
@@ -45,5 +46,17 @@ def _print(line: str | bytes) -> None:
 
 def end_unread() -> NoReturn:
     """Ends the command, with nothing left for Python to flush into the pipe."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _forget_stdout()
     raise typer.Exit(0)
+
+
+def greet(say: Callable[[], None]) -> None:
+    """What a server says of itself when it is ready: it goes on where that cannot be written, as to a full disk."""
+    try:
+        say()
+    except (OSError, typer.Exit):
+        _forget_stdout()
+
+
+def _forget_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

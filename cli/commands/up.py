@@ -14,7 +14,7 @@ from bus.wire import swarm_key
 from cli.composition import bus_name
 from cli.deployment import deploy, read_bundle
 from cli.options import JsonLog
-from cli.output import print_json
+from cli.output import greet, print_json
 from cli.process import LOOK_S, Service, serve
 from cli.settings import Settings
 from cli.web_servers import make_web
@@ -72,6 +72,6 @@ async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_
         deployed = min(there, key=attrgetter("deployed_at")) if there else await deploy(settings, read_bundle(SAMPLE, None))
     channel = swarm_key(deployed.uid, "chat")
     if as_json:
-        print_json({"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)})
+        greet(partial(print_json, {"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)}))
         return
-    typer.echo(WELCOME.format(uid=deployed.uid, bus=bus_name(settings), channel=channel, url=url))
+    greet(partial(typer.echo, WELCOME.format(uid=deployed.uid, bus=bus_name(settings), channel=channel, url=url)))

@@ -1,8 +1,10 @@
 """The front door: what `memrelay` alone does, and how much of the house it wakes."""
 import importlib
 import keyword
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +15,10 @@ from typer.testing import CliRunner, Result
 
 from cli.main import COMMANDS, NAME, make_app
 from tests.cli.terminal import Terminal
+from tests.support.child import CHECKOUT
+from tests.support.house import House
 from tests.support.program import COMMAND, Program
+from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 FULL = Path("/dev/full")   # of Linux
@@ -197,3 +202,19 @@ def empty(program: Program) -> None:
     """A memory root in which there was a pipeline, and is none."""
     program.run("deploy", SAMPLE, "--uid", "tea")
     assert program.run("rm", "tea").code == 0
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="it is Linux's")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_everything_goes_on_where_its_greeting_finds_no_room(options: list[str], tmp_path: Path) -> None:
+    with House() as house, FULL.open("wb") as full, (log := tmp_path / "log").open("wb") as said:
+        environment = os.environ | {"MEMRELAY_BUS__URL": f"unix://{house.client.socket}", "MEMRELAY_WEB__PORT": "0",
+                                    "MEMRELAY_MEMORY__ROOT": str(house.root)}
+        with subprocess.Popen([sys.executable, "-m", "tests.support.run_program", "up", *options], cwd=CHECKOUT,
+                              env=environment, stdout=full, stderr=said) as process:
+            wait_for(lambda: b"pipelines_served" in log.read_bytes() or process.poll() is not None, "it serves")
+            time.sleep(1)   # it greets meanwhile
+            process.terminate()
+            ended = process.wait(30)
+
+    assert (ended, b"No space" in log.read_bytes()) == (0, False), log.read_text()
