@@ -2,6 +2,8 @@
 from functools import lru_cache
 from hashlib import blake2b
 
+from memory.times import LAST_MS
+
 SEQ_BITS = 24
 SEQ_MASK = (1 << SEQ_BITS) - 1
 SHORT = 8   # digits of a number that may be above that
@@ -26,11 +28,14 @@ def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
 
 
 def time_of(input_id: str) -> int:
-    """When the input entered the bus, Unix ms by the server's clock."""
+    """When the input entered the bus, Unix ms by the server's clock; LAST_MS at most, whatever id a client gave it."""
     return _ms(input_id[:input_id.find("-")])
 
 
-_ms = lru_cache(64)(int)   # of a burst they are all the same, and to read or write a number costs more than to look it up
+@lru_cache(64)
+def _ms(digits: str) -> int:
+    """Of a burst they are all the same, and to read or write a number costs more than to look it up."""
+    return min(int(digits), LAST_MS)
 
 
 def _parted(rest: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from functools import partial
 from blocks.contract import Transient
 from bus.codec import encode
 from bus.errors import MalformedMessage, MessageTooLong
+from bus.renewal import FAR_MS
 from bus.resp import Said
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.ids import time_of
@@ -228,7 +229,7 @@ class Batch:
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
-            now_ms = time_of(work.entry or work.id)
+            now_ms = min(time_of(work.entry or work.id), self._retries.now_ms + FAR_MS)   # else one would expire all others
             asked = digest_of(work.call) if work.call is not None else 0
             inbox.add_produced(kept_id(work), Done(bundle, outcome.to_outputs(0, asked)), now_ms)
             inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))

@@ -1,5 +1,6 @@
 """What leaves for the bus: results, live copies, reports, acknowledgement and deletion of a batch, together and fenced."""
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -8,6 +9,7 @@ from typing import Any
 
 from bus.echo import Echo
 from bus.fenced import FencedWriter
+from bus.renewal import is_far_ahead, renewal
 from bus.resp import CRLF, PUBLISH, SwarmPen, head, pack
 from bus.wire import input_key
 from worker.fanout import FanOut
@@ -54,7 +56,7 @@ class Outbox:
 
     def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:
         self._echo.expect(parcel.live)
-        return self._writer.send(*parcel.close())
+        return self._writer.send(*parcel.close(time.time_ns() // 1_000_000))
 
 
 class _Parcel:
@@ -83,14 +85,16 @@ class _Parcel:
         if not outcome.origin:
             self.entries[outcome.uid].append(outcome.entry.encode() if outcome.entry else ident)
 
-    def close(self) -> tuple[list[bytes], int]:
+    def close(self, now_ms: int) -> tuple[list[bytes], int]:
         """(the commands in pieces, how many they are). Who sends joins them, once: a batch's are half a megabyte."""
         pieces = [PUBLISH] * (2 * len(self.live))
         pieces[1::2] = self.live
         pieces += self.reports
         for uid, idents in self.entries.items():
             pieces += [head(2 + len(idents), "XDEL", input_key(uid)), _bulks(idents)]
-        return self.logged + pieces, len(self.logged) + len(self.live) + len(self.reports) + len(self.entries)
+        renewed = [renewal(uid) for uid, idents in self.entries.items() if is_far_ahead(idents[-1], now_ms)]
+        count = len(self.logged) + len(self.live) + len(self.reports) + len(self.entries) + len(renewed)
+        return self.logged + pieces + renewed, count
 
 
 def _bulks(words: Iterable[bytes]) -> bytes:

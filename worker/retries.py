@@ -28,7 +28,7 @@ class Retries:
 
     def __init__(self, limits: WorkerLimits, origins: dict[str, str], now_ms: int) -> None:
         """`origins`: by key, which store keeps an input that is none of an entry. `now_ms` is when the batch began."""
-        self._limits, self._origins, self._now_ms = limits, origins, now_ms
+        self._limits, self._origins, self.now_ms = limits, origins, now_ms
         self._noted: dict[str, list[PutOff]] = {}   # by store
 
     def note(self, work: Input, fault: Transient, stores: OpenStores) -> str:
@@ -38,7 +38,7 @@ class Retries:
         attempts = max(1, (kept.attempts if kept else 0) + fault.counts)
         if fault.counts and attempts > self._limits.retries:
             return f"{told(fault)} (tried {attempts} times; worker.retries is {self._limits.retries})"
-        due = self._now_ms + int(1000 * pause_s(fault, work.key, attempts, self._limits))
+        due = self.now_ms + int(1000 * pause_s(fault, work.key, attempts, self._limits))
         if kept is not None:
             noted = PutOff(kept._replace(due=due, attempts=attempts), memory_id, told(fault), None)
         else:

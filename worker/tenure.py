@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from bus.connection import Connection
 from bus.errors import Fenced
 from bus.lease import Lease
+from bus.renewal import renew
 from bus.wire import input_key
 from pipelines.plan import Plan
 from worker.commits import read_commits
@@ -44,6 +45,8 @@ class Tenure:
     async def open(self) -> int:
         """The inputs can be read. Returns how many had no consumer group."""
         made = [await create_group(self.control, input_key(plan.uid)) for plan in self.plans]
+        for uid in self.uids:
+            await renew(self.control, uid)
         self.told = await read_commits(self.control, self.uids)
         return sum(made)
 

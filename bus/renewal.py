@@ -1,0 +1,39 @@
+"""An input that gives ids from the future begins anew, as soon as nothing is left in it.
+
+Whoever adds an entry may give it an id of their own, say in microseconds. From then on the server gives later ones alone, by
+which records would be dated for ever; and after the last possible id it takes no entry at all.
+"""
+from bus.connection import Connection
+from bus.resp import pack
+from bus.script import NOW, run_script
+from bus.wire import GROUP, input_key
+
+FAR_MS = 86_400_000   # ahead: more than clocks differ, and nothing for which a message would be lost
+
+# KEYS: the input. ARGV: FAR_MS, the group. Returns whether it began anew.
+_RENEW = NOW + """
+if redis.call('XLEN', KEYS[1]) > 0 or redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+local told, last = redis.call('XINFO', 'STREAM', KEYS[1]), '0'
+for i = 1, #told, 2 do
+  if told[i] == 'last-generated-id' then last = told[i + 1] end
+end
+if tonumber(string.match(last, '^%d+')) < now + ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('XGROUP', 'CREATE', KEYS[1], ARGV[2], '0', 'MKSTREAM')
+return 1
+"""
+
+
+def is_far_ahead(ident: bytes, now_ms: int) -> bool:
+    """Whether an entry's id is from the future."""
+    return int(ident[:ident.find(b"-")]) > now_ms + FAR_MS
+
+
+def renewal(uid: str) -> bytes:
+    """The command, for the MULTI in which such an entry is deleted."""
+    return pack("EVAL", _RENEW, 1, input_key(uid), FAR_MS, GROUP)
+
+
+async def renew(connection: Connection, uid: str) -> bool:
+    """The same at once; whether the input began anew. Raises BusRefused or BusUnavailable."""
+    return bool(await run_script(connection, _RENEW, (input_key(uid),), FAR_MS, GROUP))
