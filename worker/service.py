@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bus.address import Address
 from bus.backoff import Backoff
-from bus.errors import BusError, Fenced
+from bus.errors import BusError, BusRefused, Fenced
 from memory.catalog import Catalog
 from memory.embedding.embedder import EmbeddingOptions
 from memory.embedding.questions import Questions
@@ -33,6 +33,7 @@ from worker.watch import Watch
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 2.0                      # the catalogue and the roll are read this often even if no change is announced
 OVER_S = 0.5                            # for the rest, when the grace time is over
+REFUSED = "`memrelay doctor` says what is wrong with the server"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0   # between two tries to reach the bus
 
 
@@ -100,7 +101,9 @@ class Worker:
             self.ready.clear()
             pause_s = backoff.delay_s(time.monotonic() - began)
             for event, reason in ends:
-                log.warning(event, extra={"reason": str(reason), "address": str(self._options.address), "pause_s": pause_s})
+                remedy = {"remedy": REFUSED} if isinstance(reason, BusRefused) else {}
+                log.warning(event, extra=remedy | {
+                    "reason": str(reason), "address": str(self._options.address), "pause_s": pause_s})
             for thread in threads:   # waits for what is under way there; the next session may give a store to another thread
                 await thread.run(OpenStores.close_all)
             await wait(self._stopping, pause_s)

@@ -24,7 +24,7 @@ async def check_catalogue(settings: Settings) -> list[Finding]:
     if not os.path.exists(file):   # unlike Path.exists, False where it may not be looked at
         return [warning("catalogue", f"{file} is not there: no pipeline is in service", DEPLOY)]
     try:
-        deployed = await _deployed(settings)
+        deployed = await deployed_in(settings)
     except StoreBusy as error:
         return [fault("catalogue", str(error), "make room, or end the program that keeps it locked")]
     except (MemoryFault, sqlite3.Error) as error:
@@ -58,7 +58,7 @@ async def check_workers(patient: Patient) -> list[Finding]:
         return [warning("workers", "no worker serves this bus: what is said waits", "start one with `memrelay worker`")]
     served = {uid for worker in workers for uid in worker["pipelines"]}
     try:
-        unserved = [one for one in await _deployed(patient.settings) if one.uid not in served]
+        unserved = [one for one in await deployed_in(patient.settings) if one.uid not in served]
     except (MemoryFault, sqlite3.Error):
         unserved = []   # told above
     if odd := await _check_inputs(patient, unserved[:SOME]):
@@ -106,7 +106,8 @@ async def check_listeners(patient: Patient) -> list[Finding]:
     return [ok("public swarms", f"{counted(len(listening), 'pipeline')} listening")] if listening else []
 
 
-async def _deployed(settings: Settings) -> list[Deployed]:
+async def deployed_in(settings: Settings) -> list[Deployed]:
+    """What is in service."""
     if not os.path.exists(settings.memory.root / "system.db"):
         return []   # to open it would make it
     async with Catalog(settings.memory.root) as catalog:

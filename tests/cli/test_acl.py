@@ -6,10 +6,12 @@ import pytest
 import redis
 
 from bus.acl import client_rules
+from bus.rights import own_rights
 from tests.support.client import input_of, swarm_of
 from tests.support.program import Program
 from tests.support.server import running_server
 
+SAMPLES = Path(__file__).resolve().parents[2] / "pipelines"
 OURS, OTHERS = "ours", "oursx"
 
 
@@ -71,3 +73,24 @@ def test_the_line_names_the_pipeline_and_leaves_the_password_to_the_administrato
     assert by_name.out == line.out
     assert (as_json["user"], as_json["rules"]) == (words[2], words[3:])
     assert (unknown.code, "no pipeline 'nobody'" in unknown.err) == (1, True)
+
+
+def test_memrelay_itself_needs_no_other_rights_than_those_that_are_named(tmp_path: Path) -> None:
+    with running_server(tmp_path / "bus") as server, Program() as program:
+        admin = redis.Redis(unix_socket_path=str(server.socket_path))
+        admin.execute_command("ACL", "SETUSER", "own", "reset", "on", ">tea", *own_rights())
+        program.environment["MEMRELAY_BUS__URL"] = f"unix://own:tea@{server.socket_path}"
+        program.up()
+
+        said = [program.run("say", "memory_test", text).code for text in ("/write tea", "/search tea", "/read", "broken")]
+        ended = [program.run(*words.split()).code for words in (
+            "tail memory_test --no-follow", "status", "doctor", "dlq ls", "records list memory_test", "reindex memory_test",
+            f"deploy {SAMPLES}/conversation.json --uid other", "rm other", "erase memory_test --text tea")]
+        program.run("rm", "memory_test")
+        log = admin.execute_command("ACL", "LOG")
+
+        assert program.end() == 0
+        admin.close()
+
+    assert (said, ended) == ([0] * 4, [0] * 9)
+    assert not log

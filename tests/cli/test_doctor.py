@@ -2,12 +2,14 @@
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bus.embedded.binary import find_binary
 from bus.embedded.launcher import EmbeddedServer
 from tests.support.client import Client
 from tests.support.disk import small_disk
@@ -59,7 +61,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
     assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
-            "writes", "durability", "eviction", "memory", "clock", "workers"} == {line["check"] for line in lines}
+            "rights", "writes", "durability", "eviction", "memory", "clock", "workers"} == {line["check"] for line in lines}
 
 
 @pytest.mark.parametrize(
@@ -131,18 +133,53 @@ def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Clien
     assert "READONLY" in writes["text"]
 
 
-def test_a_server_that_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
+def as_user(client: Client, *rules: str) -> str:
+    """Where the server is reached by a user with these rights, over TCP."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     client.redis.config_set("port", port)
-    client.redis.execute_command("ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "-@all", *REFUSE_ALL_BUT)
+    client.redis.execute_command("ACL", "SETUSER", "limited", "reset", "on", ">secret", *rules)
+    return f"redis://limited:secret@127.0.0.1:{port}/0"
 
-    ended = program.run("doctor", "--json", MEMRELAY_BUS__URL=f"redis://limited:secret@127.0.0.1:{port}/0")
-    refused = program.run("doctor", "--json", MEMRELAY_BUS__URL=f"redis://limited:wrong@127.0.0.1:{port}/0")
 
-    untold = {check for check, one in found(ended).items() if one["level"] == "warning"}
-    assert (ended.code, untold) == (0, {"version", "writes", "durability", "eviction", "memory", "clock", "workers"})
+@pytest.mark.parametrize(("rules", "named"), [
+    (("~*", "&*", "+@all", "-xdel"), "XDEL pipeline:"), (("~*", "&*", "+@all", "-multi"), "MULTI"),
+    (("~*", "&*", "+@all", "-xinfo|groups"), "XINFO GROUPS pipeline:"), (("~*", "&*", "+@all", "-eval"), "NOPERM"),
+    (("~pipeline:*", "&*", "+@all"), "swarm:"), (("~*", "&memrelay:*", "+@all"), "PUBLISH swarm:")], ids=" ".join)
+def test_a_right_that_is_missing_is_named_and_the_remedy_is_one(program: Program, client: Client, rules: tuple[str, ...],
+                                                                named: str) -> None:
+    url = as_user(client, *rules)
+    finding = examine(program, MEMRELAY_BUS__URL=url)["rights"]
+
+    client.redis.execute_command(*finding["remedy"].partition(": ")[2].replace("NAME", "limited").split())
+
+    assert (finding["level"], named in finding["text"]) == ("fault", True)
+    assert examine(program, MEMRELAY_BUS__URL=url)["rights"]["level"] == "ok"
+
+
+@pytest.mark.parametrize(("renamed", "named"), [("xdel", "the server has no XDEL"), ("eval", "refuses scripts")])
+def test_a_command_that_the_server_has_not_is_named(tmp_path: Path, renamed: str, named: str) -> None:
+    path = tmp_path / "server.sock"
+    command = [find_binary(None), "--port", "0", "--unixsocket", path, "--save", "", "--rename-command", renamed, ""]
+    with subprocess.Popen(list(map(str, command)), cwd=tmp_path, stdout=subprocess.DEVNULL) as server, Program() as program:
+        wait_for(path.exists, "the server listens")
+
+        finding = examine(program, MEMRELAY_BUS__URL=f"unix://{path}")["rights"]
+        server.terminate()
+
+    assert (finding["level"], named in finding["text"], "rename-command" in finding["remedy"]) == ("fault", True, True)
+
+
+def test_what_a_server_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
+    url = as_user(client, "~*", "&*", "-@all", *REFUSE_ALL_BUT)
+
+    ended = program.run("doctor", "--json", MEMRELAY_BUS__URL=url)
+    refused = program.run("doctor", "--json", MEMRELAY_BUS__URL=url.replace("secret", "wrong"))
+
+    faults, untold = ({check for check, one in found(ended).items() if one["level"] == level} for level in ("fault", "warning"))
+    assert faults == {"rights"}
+    assert untold == {"version", "writes", "durability", "eviction", "memory", "clock", "workers"}
     assert found(refused)["bus"]["level"] == "fault" and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
     assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
 
