@@ -9,11 +9,26 @@ import orjson
 
 from bus.line import Line
 from bus.script import run_script
-from bus.wire import (CHANGES, GROUP, LISTENERS, PUBLIC, REMAKE, ROLL, ask_channel, fence_key, input_key, owner_key,
-                      reply_channel, roll_key, stores_key, swarm_key, timers_key)
+from bus.wire import (
+    CHANGES,
+    GROUP,
+    LISTENERS,
+    PUBLIC,
+    REMAKE,
+    ROLL,
+    ask_channel,
+    fence_key,
+    input_key,
+    owner_key,
+    reply_channel,
+    roll_key,
+    stores_key,
+    swarm_key,
+    timers_key,
+)
 
 NOBODY = "memrelay"   # where no pipeline's uid or worker's name is known
-WHERE = ("resetkeys", "~pipeline:*", "~swarm:*", "~listeners:*", "~memrelay:*", "&*")   # a pattern of channels is only let in by `&*`
+WHERE = ("resetkeys", "~pipeline:*", "~swarm:*", "~listeners:*", "~memrelay:*", "&*")   # for patterns of channels
 BESIDE = ("info", "config|get", "client|list", "client|kill", "scan", "bgrewriteaof")   # without which less is told, or erased
 
 # ARGV: the commands, as JSON. Returns the numbers of those that are refused, and of those that there are not, as negatives;

@@ -101,4 +101,12 @@ async def _gaps(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
     """(how often nobody listened to the channels, for how long in s) of each pipeline."""
     connection = await line.open()
     asked = [connection.send(pack("HMGET", owner_key(uid), "gaps", "deaf_ms")) for uid in uids]
-    return [(int(gaps or 0), int(deaf_ms or 0) / 1000) for gaps, deaf_ms in [await future for future in asked]]
+    return [await _gap(future) for future in asked]
+
+
+async def _gap(told: Awaitable[Any]) -> tuple[int, float]:
+    try:
+        gaps, deaf_ms = await told
+    except BusRefused:   # a key of another type
+        return 0, 0.0
+    return int(gaps or 0), int(deaf_ms or 0) / 1000

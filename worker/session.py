@@ -76,6 +76,7 @@ class Session:
     async def _open(self) -> None:
         before, name, limits = self._memory.place.last_lease, self._memory.place.new_lease(), self._shared.limits
         self._control = await self._connect()
+        await self._memory.usable.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), Echo()
         self._listener = Listener(writer, echo, self._changed, limits)

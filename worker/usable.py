@@ -1,14 +1,13 @@
-"""Whose input is no stream: somebody has put another value at its key, and the server refuses every command for it."""
+"""Whose keys are of other types: somebody has put another value at one, and the server refuses every command for it."""
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from bus.connection import Connection
 from bus.errors import BusRefused
-from bus.wire import input_key
+from bus.kinds import SHARED, Odd, needed_keys, odd_keys
 from pipelines.plan import Plan
 
 log = logging.getLogger(__name__)
-USABLE = b"none", b"stream"   # an input that is not there is made
 
 
 class Usable:
@@ -17,21 +16,37 @@ class Usable:
     def __init__(self) -> None:
         """Nothing is suspected."""
         self._suspicious = False
-        self._told: set[str] = set()
+        self._told: set[Odd] = set()
 
     def note(self, error: BaseException) -> None:
         """A session ended for this reason."""
         self._suspicious |= isinstance(error, BusRefused) and error.code == "WRONGTYPE"
 
+    async def look(self, control: Connection) -> None:
+        """Tells of the keys that all pipelines share, once. Raises BusUnavailable and BusRefused."""
+        if self._suspicious:
+            for odd in self._news(await odd_keys(control, SHARED), SHARED):
+                log.error("nothing_can_be_served", extra={"reason": str(odd), "remedy": _remedy(odd)})
+
     async def among(self, control: Connection, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Those that can be served; why not of the others, once. Raises BusUnavailable and BusRefused."""
         if not self._suspicious:
             return plans
-        kinds = {plan.uid: await control.call("TYPE", input_key(plan.uid)) for plan in plans}
-        unusable = {uid for uid, kind in kinds.items() if kind not in USABLE}
-        for uid in sorted(unusable - self._told):
+        wanted = {key: kind for plan in plans for key, kind in needed_keys(plan.uid).items()}
+        uid_of = {key: plan.uid for plan in plans for key in needed_keys(plan.uid)}
+        found = await odd_keys(control, wanted)
+        for odd in self._news(found, wanted):
             log.error("pipeline_not_served", extra={
-                "pipeline": uid, "reason": f"{input_key(uid)} is a {kinds[uid].decode()}, and should be a stream",
-                "remedy": "find out what has written there; when it is deleted (DEL), the pipeline is served again"})
-        self._told, self._suspicious = unusable, bool(unusable)
+                "pipeline": uid_of[odd.key], "reason": str(odd), "remedy": _remedy(odd)})
+        unusable, self._suspicious = {uid_of[odd.key] for odd in found}, bool(found)
         return [plan for plan in plans if plan.uid not in unusable]
+
+    def _news(self, found: Sequence[Odd], looked_at: Container[str]) -> list[Odd]:
+        """Those that were not told yet. What is well again is told anew when it is met again."""
+        news = [odd for odd in found if odd not in self._told]
+        self._told = {odd for odd in self._told if odd.key not in looked_at}.union(found)
+        return news
+
+
+def _remedy(odd: Odd) -> str:
+    return f"find out what has written there; when it is deleted (DEL {odd.key}), this is served again"

@@ -1,12 +1,11 @@
 """What is in service and who serves it."""
 import os
 import sqlite3
-from collections.abc import Sequence
 
 from bus.errors import BusRefused
+from bus.kinds import SHARED, all_keys, odd_keys
 from bus.listeners import all_members
 from bus.roll import pauses_of, read_roll
-from bus.wire import input_key
 from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from cli.readable import counted
 from cli.settings import Settings
@@ -61,24 +60,27 @@ async def check_workers(patient: Patient) -> list[Finding]:
         unserved = [one for one in await deployed_in(patient.settings) if one.uid not in served]
     except (MemoryFault, sqlite3.Error):
         unserved = []   # told above
-    if odd := await _check_inputs(patient, unserved[:SOME]):
-        return odd
     if left := [one.name for one in unserved]:
         return [warning("workers", f"nobody serves {', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}",
                         "look into the worker's log; `memrelay status` lists who serves what")]
     return [ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")]
 
 
-async def _check_inputs(patient: Patient, unserved: Sequence[Deployed]) -> list[Finding]:
-    """Inputs at whose keys somebody has put another value, which no worker serves."""
-    keys = [input_key(one.uid) for one in unserved]
+async def check_keys(patient: Patient) -> list[Finding]:
+    """Keys at which somebody has put another value: no worker serves what needs them."""
     try:
-        kinds = [(key, await patient.line.call("TYPE", key)) for key in keys]
+        uids = [one.uid for one in await deployed_in(patient.settings)]
+    except (MemoryFault, sqlite3.Error):
+        uids = []   # told above
+    wanted = dict(SHARED)
+    for uid in uids:
+        wanted |= all_keys(uid)
+    try:
+        odd = await odd_keys(await patient.line.open(), wanted)
     except BusRefused:
-        return []
-    return [fault("workers", f"{key} is a {kind.decode()}, and should be a stream: its pipeline is not served",
-                  f"find out what has written there; after DEL {key} it is served again")
-            for key, kind in kinds if kind not in (b"stream", b"none")]
+        return []   # as told above
+    return [fault("keys", str(one), f"find out what has written there; after DEL {one.key} it is made again")
+            for one in odd[:SOME]] or [ok("keys", "each is what it should be")]
 
 
 async def check_paused(patient: Patient) -> list[Finding]:

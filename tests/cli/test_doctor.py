@@ -61,7 +61,8 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
     assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
-            "rights", "writes", "durability", "eviction", "memory", "clock", "workers"} == {line["check"] for line in lines}
+            "rights", "writes", "keys", "durability", "eviction", "memory", "clock",
+            "workers"} == {line["check"] for line in lines}
 
 
 @pytest.mark.parametrize(
@@ -108,16 +109,17 @@ def test_a_pipeline_that_is_paused_is_found_with_the_reason(program: Program) ->
     wait_for(lambda: "paused" not in examine(program), "it runs again")
 
 
-def test_an_input_that_is_no_stream_is_found(program: Program, client: Client) -> None:
+@pytest.mark.parametrize("key", ["pipeline:{UID}:in", "pipeline:{UID}:owner", "pipeline:{UID}:timers", "listeners:{public}"])
+def test_a_key_of_another_type_is_found(program: Program, client: Client, key: str) -> None:
     (deployed,) = program.run("ls").lines
-    key = f"pipeline:{{{deployed['pipeline_uid']}}}:in"
+    key = key.replace("UID", deployed["pipeline_uid"])
     client.redis.delete(key)
     client.redis.set(key, "odd")
-    wait_for(lambda: examine(program)["workers"]["level"] == "fault", "the worker has left it")
 
-    finding = examine(program)["workers"]
+    finding = examine(program)["keys"]
     client.redis.delete(key)
 
+    assert finding["level"] == "fault"
     assert f"{key} is a string" in finding["text"] and f"DEL {key}" in finding["remedy"]
     wait_for(lambda: examine(program)["workers"]["level"] == "ok", "it is served again")
 

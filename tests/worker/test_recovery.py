@@ -41,6 +41,41 @@ def test_an_input_of_another_type_costs_nobody_else_the_bus() -> None:
         assert house.contents(uid) == ["tea"]
 
 
+@pytest.mark.parametrize("name", ["owner", "stores"])
+def test_a_key_of_another_type_costs_its_own_pipeline_alone(name: str) -> None:
+    uid, other = make_uid(), make_uid()
+    key = f"pipeline:{{{uid}}}:{name}"
+    with House() as house:
+        house.client.redis.set(key, "odd")
+        worker = house.start_worker(ready=False, bundles=[make_bundle(uid), make_bundle(other)])
+        wait_for(lambda: f"{key} is a string, and should be a hash" in worker.said, "the worker tells of it")
+
+        house.client.ask(other, "/write not disturbed")
+        shown = type_command(house, "status")
+        house.client.redis.delete(key)
+        house.client.enter(uid, "/write tea")
+        house.client.await_quiet(uid)
+
+        assert (shown.returncode, f"({uid})" in shown.stdout) == (0, True)
+        assert house.contents(uid) == ["tea"]
+
+
+@pytest.mark.parametrize("key", ["memrelay:{workers}", "listeners:{public}"])
+def test_a_key_that_all_share_and_is_of_another_type_is_named_once(key: str) -> None:
+    uid = make_uid()
+    with House() as house:
+        house.client.redis.set(key, "odd")
+        worker = house.start_worker(ready=False, bundles=[make_bundle(uid)])
+        wait_for(lambda: f"{key} is a string, and should be a zset" in worker.said, "the worker tells of it")
+        wait_for(lambda: worker.said.count("bus_lost") > 4, "it has tried again")
+        told = worker.said.count("nothing_can_be_served")
+
+        house.client.redis.delete(key)
+
+        assert "guid" in house.client.answer(uid, "/write tea")
+        assert told == 1
+
+
 def test_what_another_consumer_took_and_never_acknowledged_is_done_after_a_start() -> None:
     uid = make_uid()
     with House() as house:
