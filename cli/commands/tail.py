@@ -15,7 +15,7 @@ from cli.composition import bus_address, run
 from cli.history import History, HomeOf, before_last
 from cli.logs import configure_logging
 from cli.options import Json, Pipeline
-from cli.output import as_it_came, end_unread, is_read, print_json, print_line
+from cli.output import end_unread, is_read, on_one_line, print_json, print_line
 from cli.pipeline import look_up
 from cli.readable import moment, text_lines
 from cli.settings import Settings, may_colour
@@ -118,4 +118,4 @@ def _as_text(swarm: str, said: Said) -> None:
 
 
 def _as_json(swarm: str, said: Said) -> None:
-    print_json({"swarm": swarm, "cursor": said.cursor, "mid": said.mid, "message": as_it_came(said.data)})
+    print_json({"swarm": swarm, "cursor": said.cursor, "mid": said.mid, "message": on_one_line(said.data)})

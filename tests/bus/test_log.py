@@ -72,6 +72,21 @@ def test_a_page_of_long_messages_ends_early_and_the_next_one_goes_on(server: Emb
     assert cursors(server, "long", 1000, before="") == there[:1:-1]
 
 
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "9" * 400, "1"])
+def test_what_no_one_can_count_with_is_told_as_it_came(value: str) -> None:
+    data = b'{"from":"a","args":[{"text":"tea","more":%s}]}' % value.encode()
+
+    (said,) = as_said([(b"1-0", [b"mid", b"m", b"data", data])])
+
+    assert said.data == data
+
+
+@pytest.mark.parametrize("data", [
+    b"", b"1e999", b"[1e999]", b'{"a":1e999', b'{"a":1e999,"b":"\xff"}', b'{"a":NaN}', b"{" * 5000])
+def test_what_is_no_json_is_left_out(data: bytes) -> None:
+    assert as_said([(b"1-0", [b"mid", b"m", b"data", data])]) == []
+
+
 def test_only_foreign_entries_are_an_empty_log(server: EmbeddedServer) -> None:
     fill(server, "foreign", *["foreign"] * 20)
 

@@ -116,6 +116,16 @@ def test_what_others_put_into_the_log_is_printed_whatever_it_is(served: Program)
     assert told == {"swarm": "talk", "cursor": told["cursor"], "mid": "x", "message": {"no": "envelope ☕"}}
 
 
+def test_a_number_that_is_too_large_to_count_with_is_printed_as_it_came(served: Program) -> None:
+    client, uid = served.client(), uid_of(served)
+    data = make_envelope("hm").replace(b'"text":', b'"more":1e999,"text":')
+    client.await_done(uid, client.enter_raw(uid, data, swarm="talk"))
+
+    told = served.run("tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json")
+
+    assert (told.code, data.decode() in told.out) == (0, True)
+
+
 def test_it_goes_on_when_the_bus_has_been_away(served: Program) -> None:
     client, uid = served.client(), uid_of(served)
     with start(served, "--swarm", "chat", "--json", "--since", "1") as command:
