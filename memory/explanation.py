@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
+from memory.folding import shown
 from memory.query import Query
 from memory.sqlite.filters import Conditions, Given
 
@@ -100,7 +101,8 @@ class Explanation:
 
 def as_run(text: str, query: Query, *, mode: str, language: str = "", match: str = "", compared: str = "") -> AsRun:
     """The query, read."""
-    return AsRun(text, mode, language, query.words, query.phrases, query.prefixes, query.excluded, match, compared)
+    return AsRun(text, mode, language, query.words, query.phrases, query.prefixes, tuple(map(shown, query.excluded)),
+                 shown(match), compared)
 
 
 def filters_told(conditions: Conditions) -> dict[str, Any]:

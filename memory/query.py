@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from memory.errors import Refused
 from memory.times import as_ms
-from memory.words import BREAK, in_letters, taken_apart, tokens
+from memory.words import BREAK, in_parts, taken_apart, tokens
 
 MAX_WORDS = 256   # FTS5 takes seconds for some thousands: its time grows with their square, and with each hit in a long text
 MAX_ITEMS = 4096  # different things between spaces; also where their words are not all wanted
@@ -152,7 +152,7 @@ def match_any(query: Query) -> str:
 
 def _count(texts: Iterable[str]) -> int:
     """How many words these have, each time that one comes: what FTS5 looks for one beside the other costs it that."""
-    return len(tokens(" ".join(taken_apart(text) or "" if in_letters(text) else text for text in texts)))
+    return len(tokens(" ".join(taken_apart(text) or "" if in_parts(text) else text for text in texts)))
 
 
 def _excluded(item: str) -> str:
@@ -167,4 +167,4 @@ def _expression(text: str, star: str = "") -> str:
     if parts is None:
         return whole
     apart = '"' + parts.replace('"', '""') + '"' + star
-    return apart if in_letters(text) else f"({whole} OR {apart})"
+    return apart if in_parts(text) else f"({whole} OR {apart})"

@@ -1,9 +1,9 @@
 """What a text's words are to the full-text index, and what more of it is indexed so that its parts are found too.
 
 unicode61 leaves `userName` whole, and a sentence in Chinese. So such a record has a second text to find, its `parts`: there
-identifiers are taken apart where the case changes or a digit meets a letter, Chinese, Japanese, Korean and Thai letter by
-letter, and Latin letters of full width are plain ones. What unicode61 takes apart by itself, `user_name` and `user-name` and
-an e-mail address, needs none.
+identifiers are taken apart where the case changes or a digit meets a letter, Chinese, Japanese, Korean, Thai, Lao, Burmese and
+Khmer letter by letter, letters are plain ones (memory/folding.py), and numbers have no separators. What unicode61 takes apart
+by itself, `user_name` and `user-name` and an e-mail address, needs none.
 """
 import re
 import threading
@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 
 import apsw
+
+from memory.folding import HIDDEN, folded, hidden, is_hidden
 
 BREAK = "\U0010fffd"   # a token between the parts of two words, so that no phrase is found across them; of private use
 MOST_HUMPS, MOST_DIGITS = 16, 4   # places to take an identifier apart; what has more is a hash or a key
@@ -29,12 +31,12 @@ def _class(chars: Iterable[int]) -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
-_CJK = ("\u0e01-\u0e7f\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+_CJK = ("\u0e01-\u0eff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
         "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff")
-_LETTER = re.compile(f"[{_CJK}]")
-_WIDE = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")   # digits and Latin letters as broad as Chinese ones
-_AROUND_LETTERS = re.compile(f"(?=[{_CJK}])|(?<=[{_CJK}])")
-_BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{_HUMP}{_DIGIT}]+")
+_SYLLABLES = "\u1000-\u102a\u103f\u1050-\u1055\u1780-\u17b3"   # Burmese and Khmer letters, each with the marks that follow it
+_LETTER = re.compile(f"[{_CJK}{_SYLLABLES}]")
+_AROUND_LETTERS = re.compile(f"(?=[{_CJK}{hidden(_SYLLABLES)}])|(?<=[{_CJK}])|(?<=[{HIDDEN}])(?=[0-9A-Za-z])")
+_BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{HIDDEN}{_HUMP}{_DIGIT}]+")
 
 
 def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
@@ -44,11 +46,16 @@ def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
 
 _ASCII_PLACES = _places("A-Z", "[a-z]", "[A-Za-z]")
 # Whether there are any, found in half the time: of each character only its kind, where one byte is searched for.
-_KINDS = bytes(ord("0A a"[2 if not chr(code).isalnum() else 0 if chr(code).isdecimal() else 1 if chr(code).isupper() else 3])
-               for code in range(128)) + bytes(128)
+_KINDS = bytes(ord("," if chr(code) in ",.'" else " " if not chr(code).isalnum() else "0" if chr(code).isdecimal()
+                   else "A" if chr(code).isupper() else "a") for code in range(128)) + bytes(128)
 _0, _A = b"0A"   # as numbers, which are searched for in a tenth of the time
 _CAPITAL = re.compile(rb"A(?:(?<=aA)|(?<=AA)(?=a))").search
 _NUMBER = re.compile(rb"0(?:(?<=[aA]0)|(?=[aA]))").search
+_GROUP = re.compile(rb",(?<=0,)000(?!0)").search
+# Numbers in groups of three digits: 1,000,000.5 and 1'000 and 1 000 with a space that does not break; 1.000,50.
+_SEPARATORS = ",'\u2019\u00a0\u2009\u202f"
+_GROUPED = re.compile(rf"(?<![0-9.,])[0-9]{{1,3}}(?:([{_SEPARATORS}])[0-9]{{3}}(?:\1[0-9]{{3}})*(?:[.,][0-9]+)?"
+                      r"|(?:\.[0-9]{3})+,[0-9]{1,2})(?![0-9]|[.,][0-9])")
 
 
 @cache
@@ -80,28 +87,59 @@ def parts_of(content: str) -> str | None:
     if content.isascii():
         if not _has_ascii_places(content):
             return None
-    elif _LETTER.search(content) is not None or _WIDE.search(content) is not None:
-        return _apart(content)   # all of it, so that phrases are found whatever scripts they mix
-    elif _places_beyond_ascii().search(content) is None:
+    elif (plain := _unlike(content)) is not None:
+        return _apart(_ungrouped(plain))   # all of it, so that phrases are found whatever scripts they mix
+    elif _places_beyond_ascii().search(content) is None and not _has_groups(content):
         return None
     words = [word for near in _marked(content).split() if _HUMP in near or _DIGIT in near for word in _BETWEEN.split(near)]
-    return f" {BREAK} ".join(apart for word in words if " " in (apart := _spaced(word))) or None
+    pieces = (apart for word in words if " " in (apart := _spaced(word)))
+    numbers = map(_digits, _GROUPED.finditer(content)) if _has_groups(content) else ()
+    return f" {BREAK} ".join((*pieces, *numbers)) or None
+
+
+def _unlike(text: str) -> str | None:
+    """The text in plain letters, where some of its words are others then, or some of its letters are words."""
+    plain = folded(text)
+    if plain is text:
+        return plain if in_letters(text) else None
+    unlike = len(plain) >= len(text) or in_letters(text) or tokens(plain) != tokens(text)
+    return plain if unlike else None   # shorter, it may lack signs alone, as those that emoji are made of
+
+
+def _has_groups(content: str) -> bool:
+    """Whether there may be a number in groups: most texts have neither comma nor apostrophe in a place for one."""
+    return any(map(content.__contains__, _SEPARATORS)) and _GROUPED.search(content) is not None
 
 
 def _has_ascii_places(content: str) -> bool:
-    """The same as whether `_ASCII_PLACES` finds any."""
+    """The same as whether `_ASCII_PLACES` finds any, or something that may be a number in groups."""
     kinds = content.encode().translate(_KINDS)
-    return (_A in kinds and _CAPITAL(kinds) is not None) or (_0 in kinds and _NUMBER(kinds) is not None)
+    return ((_A in kinds and _CAPITAL(kinds) is not None)
+            or (_0 in kinds and (_NUMBER(kinds) is not None or _GROUP(kinds) is not None)))
+
+
+def _ungrouped(text: str) -> str:
+    """With numbers of a thousand or more in digits alone: `1000.50` for `1,000.50`."""
+    return _GROUPED.sub(_digits, text)
+
+
+def _digits(number: re.Match[str]) -> str:
+    return number[0].replace(number[1] or ".", "")
 
 
 def taken_apart(text: str) -> str | None:
     """All words of a query as `parts_of` has them; None where that is `text` itself."""
-    return _apart(text) if in_letters(text) or parts_of(text) is not None else None
+    return None if parts_of(text) is None else _apart(_ungrouped(folded(text)))
 
 
 def in_letters(text: str) -> bool:
-    """Whether some of it is Chinese, Japanese, Korean or Thai: then all records that hold it have it in their parts."""
+    """Whether some of it is Chinese, Japanese, Korean, Thai, Lao, Burmese or Khmer, where a letter is a word."""
     return not text.isascii() and _LETTER.search(text) is not None
+
+
+def in_parts(text: str) -> bool:
+    """Whether some of it is found in parts alone: all records that hold it have it there, and unicode61 has it otherwise."""
+    return in_letters(text) or is_hidden(folded(text))
 
 
 def _apart(text: str) -> str:
@@ -114,7 +152,9 @@ def _marked(text: str) -> str:
     if text.isascii():
         return _ASCII_PLACES.sub(_mark, text)
     text = unicodedata.normalize("NFKC", text)   # letters in half and full width, and of several code points, are the same
-    return _places_beyond_ascii().sub(_mark, _AROUND_LETTERS.sub(" ", text))
+    if in_letters(text) or is_hidden(text):
+        text = _AROUND_LETTERS.sub(" ", text)
+    return _places_beyond_ascii().sub(_mark, text)
 
 
 def _mark(place: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 from collections.abc import Sequence
 
 from memory.explanation import TermTold
+from memory.folding import folded, shown
 from memory.recall.nearest import nearest
 from memory.recall.scene import Scene
 from memory.recall.terms import Term
@@ -20,12 +21,13 @@ def terms_told(terms: Sequence[Term], states: Sequence[str], stop_words: Sequenc
         if state == "unknown" and suggested < MOST_SUGGESTED:
             suggested += 1
             suggestion = _suggestion(term.text, scene)
-        told.append(TermTold(term.text, state, term.records, term.spellings[:MOST_SPELLINGS],  # type: ignore[arg-type]
-                             suggestion))
+        told.append(TermTold(shown(term.text), state, term.records,  # type: ignore[arg-type]
+                             tuple(map(shown, term.spellings[:MOST_SPELLINGS])), suggestion))
     return (*told, *(TermTold(word, "stop word", 0, (), None) for word in stop_words))
 
 
 def _suggestion(text: str, scene: Scene) -> str | None:
     """For a single word; phrases and the like are none of them."""
-    words = tokens(text)
-    return nearest(words[0], scene.vocabulary, scene.expired) if len(words) == 1 and not text.endswith("*") else None
+    words = tokens(folded(text))
+    meant = nearest(words[0], scene.vocabulary, scene.expired) if len(words) == 1 and not text.endswith("*") else None
+    return None if meant is None else shown(meant)

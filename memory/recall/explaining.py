@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from memory.explanation import MOST_EXPLAINED, ArmTold, AsRun, Explanation, Held, HitTold, TermTold, filters_told
+from memory.folding import shown
 from memory.query import Query
 from memory.recall.asking import NAME as ASKS
 from memory.recall.explained_terms import terms_told
@@ -111,5 +112,5 @@ def _held(scene: Scene, text: TextFound, places: list[int]) -> list[tuple[Held, 
             by_unit[units] = 1
             nearest |= dict.fromkeys(np.flatnonzero(granularity.at_places(by_unit)[places]).tolist(), where)
         for at, where in nearest.items():
-            held[at].append(Held(term.text, where))   # type: ignore[arg-type]
+            held[at].append(Held(shown(term.text), where))   # type: ignore[arg-type]
     return [tuple(one) for one in held]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.folding import folded
 from memory.sqlite.outline import Outline
 from memory.sqlite.vocabulary import Rows
 from memory.words import tokens
@@ -41,7 +42,7 @@ class Names:
         """The number of a speaker."""
         if name not in self.sources:
             self.sources[name] = len(self.sources)
-            words = tokens(name)
+            words = tokens(folded(name))
             alike = self.speakers.setdefault(words[0], []) if words else []
             if len(alike) < MOST_ALIKE:
                 alike.append((self.sources[name], frozenset(words)))

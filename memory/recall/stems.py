@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import Stemmer
 
+from memory.folding import folded, is_hidden, shown
 from memory.likeness.forms import FORMS
 
 if TYPE_CHECKING:   # numpy, which telling two facts apart by their stems does not need
@@ -12,6 +13,11 @@ if TYPE_CHECKING:   # numpy, which telling two facts apart by their stems does n
 MOST_WORDS = 4096    # that are looked at for those of one stem
 VOWELS = "aeiouy"
 IRREGULAR = ("english", "porter")   # languages whose irregular words are known
+
+
+def is_word(word: str) -> bool:
+    """Whether a word of the index has stems: letters alone, and the marks on them."""
+    return word.isalpha() or (is_hidden(word) and not any(map(str.isdecimal, word)))
 
 
 class Stems:
@@ -27,7 +33,7 @@ class Stems:
 
     def stem(self, word: str) -> str:
         """The stem of a word of the index, which is in lower case and without accents. What has a digit is no word."""
-        return word if self._stemmer is None or not word.isalpha() else self._stemmer.stemWord(word)
+        return word if self._stemmer is None or not is_word(word) else folded(self._stemmer.stemWord(shown(word)))
 
     def root(self, word: str) -> str:
         """The stem of what a word is a form of: `go` for `went`, `going` and `go`."""
@@ -41,10 +47,10 @@ class Stems:
         stem = self.stem(word)
         prefix = stem[:-1] if stem[-1:] in VOWELS and len(stem) > 2 else stem   # `go` is the stem of `going`
         found: dict[str, int] = {}
-        if self._stemmer is not None and len(prefix) > 1 and word.isalpha():
+        if self._stemmer is not None and len(prefix) > 1 and is_word(word):
             words = vocabulary.beginning(prefix, MOST_WORDS)
-            stems = self._stemmer.stemWords(list(words))
-            found = {one: words[one] for one, its in zip(words, stems, strict=True) if its == stem}
+            stems = self._stemmer.stemWords(list(map(shown, words)))
+            found = {one: words[one] for one, its in zip(words, stems, strict=True) if folded(its) == stem}
         if word not in found and (count := vocabulary.count(word)):
             found[word] = count
         return found

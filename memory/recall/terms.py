@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from memory.folding import folded
 from memory.query import Query, match_all
 from memory.recall.scene import Scene
 from memory.recall.stems import Stems
@@ -104,22 +105,23 @@ def stop_words_of(query: Query, language: str) -> tuple[str, ...]:
 def _words(query: Query) -> Iterator[str]:
     """Single words, as the index has them."""
     for text in (*query.words, *query.phrases):
-        words = tokens(text)
-        if not in_letters(text) and (len(words) > 1 or taken_apart(text) is None):
+        plain = folded(text)
+        words = tokens(plain)
+        if not in_letters(text) and (len(words) > 1 or taken_apart(plain) is None):
             yield from words
 
 
 def _expressions(query: Query) -> Iterator[tuple[str, str]]:
     """(expression, text): phrases of several words, beginnings, identifiers with their parts, and letters that are words."""
     for text in query.phrases:
-        if len(tokens(text)) > 1 and not in_letters(text):
+        if len(tokens(folded(text))) > 1 and not in_letters(text):
             yield match_all(Query(phrases=(text,))), f'"{text}"'
     for text in query.prefixes:
         yield match_all(Query(prefixes=(text,))), f"{text}*"
     for text in (*query.words, *query.phrases):
         if in_letters(text):
             yield from _letters(text)
-        elif taken_apart(text) is not None:
+        elif taken_apart(folded(text)) is not None:
             yield match_all(Query(words=(text,))), text
 
 

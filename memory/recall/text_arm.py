@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.folding import folded
 from memory.query import Query
 from memory.recall.bm25 import Scores, idf
 from memory.recall.layout import Layout, Places
@@ -51,7 +52,8 @@ def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside:
     layout = scene.layout
     terms = terms_of(query, scene, stems, language)
     asked = [term for term in terms if term.records or term.text not in beside]
-    covered, named = coverage(asked, len(layout)), layout.named(set(tokens(" ".join((*query.words, *query.phrases)))))
+    said = set(tokens(folded(" ".join((*query.words, *query.phrases)))))
+    covered, named = coverage(asked, len(layout)), layout.named(said)
     least = 0.0 if not floor else LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
     known = [term for term in terms if term.records] if covered >= least or named else []
     wanted, left_out = _affordable(known, len(layout))

@@ -3,9 +3,8 @@
 Nothing else is kept for it: fts5vocab counts a word's records at 30 ns each and lists its occurrences at 100. Parts of words
 (memory/words.py) are words too; of a record that has a word in its content, its parts say nothing more about it.
 """
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
@@ -18,15 +17,16 @@ Rows = NDArray[np.int64]
 TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places USING fts5vocab('main', 'records_fts', 'instance');
-CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_counts USING fts5vocab('main', 'parts_fts', 'col');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_counts USING fts5vocab('main', 'parts_fts', 'row');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_columns USING fts5vocab('main', 'parts_fts', 'col');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_places USING fts5vocab('main', 'parts_fts', 'instance');
 """
 BEGINNING = "SELECT term, doc FROM temp.word_counts WHERE term >= ?1 AND term < ?2 LIMIT ?3"
-PARTS_BEGINNING = "SELECT term, doc FROM temp.part_counts WHERE term >= ?1 AND term < ?2 AND col = 'parts' LIMIT ?3"
+BEGINNINGS = (BEGINNING, BEGINNING.replace("word_counts", "part_counts"),
+              BEGINNING.replace("word_counts", "part_columns").replace(" LIMIT", " AND col = 'content' LIMIT"))
 AMONG = "SELECT term, doc FROM json_each(?1) CROSS JOIN temp.word_counts ON term = json_each.value"
-PARTS_AMONG = f"{AMONG.replace('word_counts', 'part_counts')} AND col = 'parts'"
-COUNT = "SELECT doc FROM temp.word_counts WHERE term = ?"
-PARTS_COUNT = "SELECT doc FROM temp.part_counts WHERE term = ? AND col = 'parts'"
+ALL_AMONG = (AMONG, AMONG.replace("word_counts", "part_counts"),
+             AMONG.replace("word_counts", "part_columns") + " AND col = 'content'")
 PLACES = "SELECT group_concat(doc) FROM temp.word_places WHERE term = ?"
 PARTS_PLACES = "SELECT group_concat(doc) FROM temp.part_places WHERE term = ? AND col = 'parts'"
 IN_CONTENT = ("SELECT guid FROM records WHERE guid IN (SELECT value FROM json_each(?)) "
@@ -77,23 +77,27 @@ class Vocabulary:
     def beginning(self, prefix: str, most: int) -> dict[str, int]:
         """Words that begin like this, each with the number of its records; the first `most` of them by the alphabet."""
         if prefix not in self._beginnings:
-            found = Counter[str]()
-            for sql in (BEGINNING, PARTS_BEGINNING):
-                found.update(dict(self._connection.execute(sql, (prefix, prefix + LAST, most))))
-            self._beginnings[prefix] = found
+            self._beginnings[prefix] = self._numbers(BEGINNINGS, (prefix, prefix + LAST, most))
         return self._beginnings[prefix]
 
     def among(self, words: Iterable[str]) -> dict[str, int]:
         """Those of the words that the store has, each with the number of its records; 10 us for each that is asked for."""
-        found, asked = Counter[str](), orjson.dumps(list(words)).decode()
-        for sql in (AMONG, PARTS_AMONG):
-            found.update(dict(self._connection.execute(sql, (asked,))))
+        return self._numbers(ALL_AMONG, (orjson.dumps(list(words)).decode(),))
+
+    def _numbers(self, sqls: tuple[str, str, str], values: tuple[Any, ...]) -> dict[str, int]:
+        """How many records hold each word that is found: one that has it in its content and in its parts counts once."""
+        contents, with_parts, their_contents = sqls
+        found = dict(self._connection.execute(contents, values))
+        if more := dict(self._connection.execute(with_parts, values)):
+            there = dict(self._connection.execute(their_contents, values))
+            new = {word: count - there.get(word, 0) for word, count in more.items()}
+            found |= {word: found.get(word, 0) + count for word, count in new.items() if count}
         return found
 
     def count(self, word: str) -> int:
-        """How many records hold the word, about: one that has it in its content and in its parts is counted twice."""
+        """How many records hold the word."""
         if word not in self._counts:
-            self._counts[word] = sum(self._connection.execute(sql, (word,)).get or 0 for sql in (COUNT, PARTS_COUNT))
+            self._counts[word] = self.among((word,)).get(word, 0)
         return self._counts[word]
 
     def postings(self, word: str) -> Postings:
