@@ -19,6 +19,9 @@ MAX_FILTERS = 64  # SQLite has a limit on the depth of a condition
 _ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')
 _FILTER = re.compile(r'(kind|tag|scope|after|before):(?:"([^"]+)"|([^"].*))', re.DOTALL)
 _NOTHING = str.maketrans({"\x00": " ", BREAK: " "})
+_CURLY = "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02"   # quotes as keyboards and editors set them
+_QUOTED = re.compile(rf'"[^"]*"|(?<!\w)[{_CURLY}]([^"{_CURLY}]*)[{_CURLY}](?!\w)')
+_HASH = re.compile("(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,39}")   # its beginning, as people name a commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class _Reading:
 
 def parse(text: str) -> Query:
     """Reads a query. Raises Refused where it has more than one of the bounds above; `match_all` sees to what is wanted."""
-    items = dict.fromkeys(_ITEM.findall(text.encode(errors="replace").decode().translate(_NOTHING)))
+    text = _QUOTED.sub(_straight, text.encode(errors="replace").decode().translate(_NOTHING))
+    items = dict.fromkeys(_ITEM.findall(text))
     _check_size(items)
     reading = _Reading()
     for item in items:
@@ -76,7 +80,19 @@ def parse(text: str) -> Query:
         raise Refused(f"the query names more than {MAX_FILTERS} kinds, scopes and tags; at most as many are taken")
     if query.excluded and (count := _count(reading.unwanted)) > MAX_WORDS:
         raise Refused(f"the query excludes {count} words; exclude at most {MAX_WORDS}")
-    return query
+    return _with_hashes(query)
+
+
+def _straight(quoted: re.Match[str]) -> str:
+    return quoted[0] if quoted[1] is None else f'"{quoted[1]}"'
+
+
+def _with_hashes(query: Query) -> Query:
+    """What may be the beginning of a hash is one, as long as so many are taken."""
+    hashes = tuple(filter(_HASH.fullmatch, query.words))[:MAX_PREFIXES - len(query.prefixes)]
+    if not hashes:
+        return query
+    return replace(query, words=tuple(word for word in query.words if word not in hashes), prefixes=query.prefixes + hashes)
 
 
 def plain(text: str) -> Query:

@@ -144,7 +144,10 @@ def in_parts(text: str) -> bool:
 
 def _apart(text: str) -> str:
     """All of a text, with spaces where words are taken apart."""
-    return " ".join(" ".join(map(_spaced, _BETWEEN.split(near))) for near in _marked(text).split())
+    marked = _marked(text)
+    if _HUMP not in marked and _DIGIT not in marked:
+        return " ".join([_BETWEEN.sub(" ", near) for near in marked.split()])
+    return " ".join([" ".join(map(_spaced, _BETWEEN.split(near))) for near in marked.split()])
 
 
 def _marked(text: str) -> str:

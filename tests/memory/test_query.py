@@ -36,6 +36,12 @@ from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_PREFIXES, MAX_WO
         ("Kind:note source:x http://a.b/c 10:30", Query(words=("Kind:note", "source:x", "http://a.b/c", "10:30"))),
         ("after:soon before:2026-02-30", Query(words=("after:soon", "before:2026-02-30"))),
         ("after:5 after:7 before:9 before:8", Query(after_ms=7, before_ms=8)),
+        ("\u201cgreen tea\u201d? -\u201emilk\u201c tag:\u00abtwo words\u00bb",
+         Query(phrases=("green tea",), excluded=('"milk"',), tags=("two words",))),
+        ('5\u201d tag:"a \u201cb\u201d c" \u201cso', Query(words=("5\u201d", "\u201cso"), tags=("a \u201cb\u201d c",))),
+        ("fix 9e63c11 1234567 deadbee 2bff0d -9e63c12",
+         Query(words=("fix", "1234567", "deadbee", "2bff0d"), prefixes=("9e63c11",),
+               excluded=('("9e63c12" OR "9 e 63 c 12")',))),
         ("userName -fooBar", Query(words=("userName",), excluded=('("fooBar" OR "foo Bar")',))),
     ],
 )
@@ -108,6 +114,13 @@ def test_the_most_words_are_taken_and_one_more_is_refused(glue: str) -> None:
     assert match_all(parse(glue.join(words[:-1])))
     with pytest.raises(Refused, match="words"):
         match_all(parse(glue.join(words)))
+
+
+def test_as_many_hashes_are_beginnings_as_words_may_end_with_a_star() -> None:
+    query = parse("te* " + " ".join(f"{number}abcdef" for number in range(1, MAX_PREFIXES + 2)))
+
+    assert len(query.prefixes) == MAX_PREFIXES
+    assert query.words == ("16abcdef", "17abcdef")
 
 
 def test_too_much_of_anything_is_refused() -> None:

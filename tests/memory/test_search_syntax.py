@@ -95,6 +95,8 @@ def wide(text: str) -> str:
         ("HTTPServer2 of fooBar", ["httpserver2", "HTTPServer", "http_server_2", "server", "foo-bar", "HTTPServer2 bar of",
                                    "Serv*", "foo_b*"], ["server_foo", '"2 foo"', "serverhttp", "-server of", "of -foo_bar"]),
         ("an iPhone at 3pm for 5eur", ["iphone eur", "i phone", "3 pm", "3PM", "iPhone 5", "pm eur at"], ["3 am", "at_pm"]),
+        ("merged 9e63c11a2bff0d1c8d7e6f5a4b3c2d1e0f9a8b7c", ["9e63c11", "merged 9e63c11a2bff", "9e63c*"],
+         ["e63c11a2", "9e63c1"]),
         ("GPT-4 costs", ["GPT4", "gpt 4", "gpt-4"], ["gpt5"]),
         ("日本語のPythonの本。第3章", ["日", "日本", "本語", "の本", "python", "Pythonの", "第3章", "語の python", '"本 第"',
                                       "日*"], ["日語", "の日本", "本日", "日本 -章"]),
