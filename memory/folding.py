@@ -25,7 +25,7 @@ _UNLIKE = re.compile(f"[{_SOME}{''.join(_PLAIN)}]|(?<=[\u0400-\u04ff])[\u0300-\u
 _WITH_MARKS = re.compile("[\u0780-\u07bf\u0900-\u0dff\u0f00-\u109f\u1700-\u17ff\u1900-\u1aaf\u1b00-\u1c7f\u1cd0-\u1cff"
                          "\ua800-\ua95f\ua980-\uaadf\uabc0-\uabff]")
 _PRIVATE = 0x100000   # where their letters and marks stand, and their own number beyond that
-HIDDEN = "\U00100000-\U0010ffef"   # all of these
+HIDDEN = "\U00100780-\U0010abff"   # all of these; none is a surrogate once it is shown
 _HIDDEN = re.compile(f"[{HIDDEN}]")
 _DOT = 7   # the class of dots below letters, which many leave out
 

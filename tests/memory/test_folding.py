@@ -81,6 +81,16 @@ def test_plain_letters_are_plain(text: str) -> None:
     assert len(plain) <= 6 * len(text)
 
 
+@pytest.mark.parametrize("char", ["\U00100000", "\U00100905", "\U0010d800", "\U0010dfff", "\U0010fffc"])
+def test_characters_of_private_use_are_searched_for_as_any_other(tmp_path: Path, char: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, f"{char}tea")
+
+    for mode in ("fts", "hybrid"):
+        assert len(find(store, f"{char}tea", mode=mode)) == 1
+    shown(char).encode()
+
+
 def test_marks_are_shown_as_they_were() -> None:
     plain = folded("हिन्दी में")
 
