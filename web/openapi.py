@@ -11,7 +11,7 @@ from memory.operation import Operation, all_operations, json_type
 from web.access import OPEN, OWN, access_of
 from web.described import HTML, JSON, KEYED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
-from web.operations import ACTION
+from web.operations import ACTION, SAFE
 from web.soat.errors import LATER_SCHEMA, SCHEMA, is_later, is_soat
 
 Json = dict[str, Any]
@@ -35,6 +35,7 @@ IN_QUERY: dict[str, Json] = {"limit": {"type": "integer", "minimum": 1}, "offset
             "tags": {"type": "array", "items": {"type": "string"}}, "order": {"type": "string", "enum": ["asc", "desc"]},
             "include_invalidated": {"type": "boolean"}}
 REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
+UNCHANGED = {"If-None-Match": "the ETag of what is known already: where it is that still, the answer is 304"}
 CALLED = {404: "no such pipeline or record", 422: "the input is wrong, or refused",
           503: "no worker serves the pipeline, or too much waits: nothing was done",
           504: "no answer in time; Retry-After says when to come again"}
@@ -47,7 +48,6 @@ CHANGING = {408: "the request was not whole in time",
             413: "the body is longer than a message may be", 415: "the body cannot be taken in this form"}
 BARE = (101, 204, 303, 304)   # without a body
 NAMED = {404: "there is no such thing"}
-SAFE = (hdrs.METH_GET, hdrs.METH_HEAD)
 
 
 def describe(app: web.Application) -> Json:
@@ -92,7 +92,8 @@ def _operation(operation: Operation, place: Place, outputs: dict[Any, Json]) -> 
     parameters.append(_parameter("query", STORE, "The memory_id of one of the bundle's stores; by default its first."))
     if place.has_if_match:
         parameters.append(_parameter("header", "If-Match", "The record's ETag, several, or *."))
-    parameters += [_parameter("header", name, text) for name, text in KEYED.items() if operation.mutates]
+    parameters += [_parameter("header", name, text) for name, text in
+                   (KEYED if operation.mutates else UNCHANGED if operation.verb == "get" else {}).items()]
     body = {"requestBody": {"required": True, "content": {JSON: {"schema": {
         "type": "object", "additionalProperties": False, "required": [name for name in required if name in place.body_fields],
         "properties": {name: fields[name] for name in place.body_fields}}}}}} if place.body_fields else {}
@@ -105,6 +106,8 @@ def _success(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
         return {"204": {"description": "It is done."}}
     answer = {"description": "It is done.", "content": {JSON: {"schema": outputs[operation.name]}}}
+    if operation.verb == "get":
+        return {"200": answer, "304": {"description": "It has that version still."}}
     if operation.verb != "create":
         return {"200": answer}
     may_find = ACTION in {field.name for field in dataclasses.fields(operation.output)}

@@ -17,6 +17,7 @@ from web.operation_routes import IN_PATH, STORE, place_of
 from web.parts import parts_of
 
 NOBODY = "http"   # who acts where no key was needed
+SAFE = (hdrs.METH_GET, hdrs.METH_HEAD)
 ACTION, MADE = "action", "created"   # of a create that may find what it would make
 PROBLEMS: dict[str, type[Problem]] = {NotThere.code: NotFound, VersionDiffers.code: PreconditionFailed, BROKEN: Problem,
                                       UNAVAILABLE: Unavailable, KEY_REUSED: KeyReused}
@@ -64,10 +65,11 @@ async def answer_to(request: web.Request, call: NewCall) -> Any:
 def _told(request: web.Request, operation: Operation, output: Any) -> web.Response:
     if output is None:
         return web.Response(status=204)
+    etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
+    if etag and request.method in SAFE and {tag.value for tag in request.if_none_match or ()} & {output["version"], "*"}:
+        return web.Response(status=304, headers=etag)
     is_made = operation.verb == "create" and output.get(ACTION, MADE) == MADE
-    response = json_response(output, 201 if is_made else 200)
-    if "version" in output:
-        response.headers[hdrs.ETAG] = f'"{output["version"]}"'
+    response = json_response(output, 201 if is_made else 200, **etag)
     if is_made:
         store = f"?{request.query_string}" if STORE in request.query else ""
         ident = next(output[name] for name in IN_PATH if name in output)

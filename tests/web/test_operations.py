@@ -214,6 +214,18 @@ def test_what_is_wrong_with_a_filter_or_with_data_is_told_by_its_place(records: 
     assert faults(records("POST", "", {"content": "tea", "data": {"a": [2**63]}})).keys() == {"/data/a/0"}
 
 
+def test_what_is_known_already_is_not_told_again(records: Records) -> None:
+    made = records.create("tea")
+    at, known = "/" + made["guid"], f'"{made["version"]}"'
+
+    same = [records(method, at, If_None_Match=tags) for method in ("GET", "HEAD") for tags in (known, f'"x", W/{known}', "*")]
+    records("PATCH", at, {"content": "coffee"})
+    other = [records("GET", at, If_None_Match=tags) for tags in (known, "nonsense")]
+
+    assert [(answer.status, answer.body, answer.headers["etag"]) for answer in same] == [(304, b"", known)] * 6
+    assert [(answer.status, answer.json["content"]) for answer in other] == [(200, "coffee")] * 2
+
+
 def test_an_edit_of_a_further_field_changes_the_etag(records: Records) -> None:
     made = records.create("tea")
     at = "/" + made["guid"]
