@@ -429,30 +429,6 @@ def test_a_server_that_cannot_start_tells_why(folder: Path, launcher_of: Launch)
         launcher_of(folder).start()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the remedy is a command of bash's")
-def test_a_damaged_append_only_file_is_told_with_a_command_that_mends_it(tmp_path: Path, launcher_of: Launch) -> None:
-    folder = tmp_path / "it's here"
-    server = launcher_of(folder)
-    server.start()
-    with client_of(server.socket_path) as client:
-        for number in range(100):
-            client.rpush("list", f"{number} {'x' * 20}")
-    server.stop()
-    file = next((folder / "appendonlydir").glob("*.incr.aof"))
-    content = file.read_bytes()
-    file.write_bytes(content[:3000] + b"Z" * 40 + content[3040:])
-
-    with pytest.raises(ServerDidNotStart) as refused:
-        launcher_of(folder).start()
-    command = next(line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line)
-    subprocess.run(["bash", "-c", command], input=b"y\n", check=True, capture_output=True, timeout=30)
-
-    mended = launcher_of(folder)
-    mended.start()
-    with client_of(mended.socket_path) as client:
-        assert 10 < client.llen("list") < 100
-
-
 def test_a_folder_that_cannot_be_made_is_told_as_such(tmp_path: Path, launcher_of: Launch) -> None:
     (tmp_path / "file").write_text("")
 

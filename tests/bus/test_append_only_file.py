@@ -1,0 +1,43 @@
+"""The embedded server's append-only file, damaged: who starts it is told what mends it, and that does."""
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from bus.embedded.errors import ServerDidNotStart
+from bus.embedded.launcher import EmbeddedServer
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[redis.Redis]:
+    """A client of a server on that folder, which is ended."""
+    server = EmbeddedServer(folder)
+    server.start()
+    try:
+        with redis.Redis(unix_socket_path=str(server.socket_path)) as client:
+            yield client
+    finally:
+        server.stop()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the remedy is a command of bash's")
+def test_a_damaged_append_only_file_is_told_with_a_command_that_mends_it(tmp_path: Path) -> None:
+    folder = tmp_path / "it's here"
+    with served(folder) as client:
+        for number in range(100):
+            client.rpush("list", f"{number} {'x' * 20}")
+    file = next((folder / "appendonlydir").glob("*.incr.aof"))
+    content = file.read_bytes()
+    file.write_bytes(content[:3000] + b"Z" * 40 + content[3040:])
+
+    with pytest.raises(ServerDidNotStart) as refused:
+        EmbeddedServer(folder).start()
+    command = next(line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line)
+    subprocess.run(["bash", "-c", command], input=b"y\n", check=True, capture_output=True, timeout=30)
+
+    with served(folder) as client:
+        assert 10 < client.llen("list") < 100
