@@ -15,13 +15,18 @@ SILENT_MS = 10_000   # after which it is left out
 LOOK_AGAIN_S = 0.05
 
 
+async def time_of_bus(line: Line | Connection) -> int:
+    """Unix ms, by the clock that gives entries their ids. Raises BusUnavailable or BusRefused."""
+    seconds, micros = map(int, await line.call("TIME"))
+    return seconds * 1000 + micros // 1000
+
+
 async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
     """What the workers that live have said last, by name, each with its `lease`, and the seconds since (`silent_s`).
 
     Raises BusUnavailable or BusRefused.
     """
-    seconds, micros = map(int, await line.call("TIME"))
-    now_ms = seconds * 1000 + micros // 1000
+    now_ms = await time_of_bus(line)
     heard: list[bytes] = await line.call("ZRANGEBYSCORE", ROLL, now_ms - SILENT_MS, "+inf", "WITHSCORES")
     if not heard:
         return []

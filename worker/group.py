@@ -80,7 +80,7 @@ class Group:
             self._asks.open()
             for slot in self.slots.values():
                 slot.open()
-            async with (beside(self.vectors.run()), beside(self._reaper.run()), beside(self._merger.run()),
+            async with (beside(self.vectors.run()), beside(self._reaper.run(tenure.control)), beside(self._merger.run()),
                         beside(self._eraser.run(tenure.control))):
                 await self._serve()
         except (StoreBusy, StoreBroken) as error:

@@ -1,13 +1,14 @@
 """Deletes what has had its time in a group's stores, in the background: a few at a time, between two batches."""
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from functools import partial
 
+from bus.connection import Connection
+from bus.errors import BusError
+from bus.roll import time_of_bus
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.reaping import Reaped, reap
-from memory.sqlite.store import Store
 from memory.threads import DatabaseThread
 from worker.upkeep import if_there
 from worker.waiting import wait
@@ -31,33 +32,37 @@ class Reaper:
         """Something was written."""
         self._written.set()
 
-    async def run(self) -> None:
-        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
+    async def run(self, control: Connection) -> None:
+        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work.
+
+        What is over is so by the bus's clock, as times of records are: deleted by one that is wrong, it would not come back.
+        """
         try:
             while True:
                 self._written.clear()
-                await wait(self._written, await self._round())
+                await wait(self._written, await self._round(control))
                 await asyncio.sleep(GATHER_S)
         except StoreFenced:
             log.warning("reaping_left", extra={"stores": self._stores})
 
-    async def _round(self) -> float | None:
+    async def _round(self, control: Connection) -> float | None:
         """A step for each store, and further ones where there is more. How many seconds to wait at most."""
-        ends = [end for name in self._stores if (end := await self._reap(name)) is not None]
-        return min(max(min(ends) - time.time(), 0.0), LONGEST_S) if ends else None
-
-    async def _reap(self, name: str) -> float | None:
-        """All that is over in one store. When there will be more, Unix time in s."""
-        total = 0
         try:
-            while (reaped := await self._thread.run(partial(if_there, name=name, work=self._step, absent=NOTHING))).gone:
+            now_ms = await time_of_bus(control)
+        except BusError:   # the session ends, or the server refuses for now
+            return GATHER_S
+        ends = [end for name in self._stores if (end := await self._reap(name, now_ms)) is not None]
+        return min(max((min(ends) - now_ms) / 1000, 0.0), LONGEST_S) if ends else None
+
+    async def _reap(self, name: str, now_ms: int) -> int | None:
+        """All that is over in one store. When there will be more, Unix time in ms."""
+        total, step = 0, partial(reap, now_ms=now_ms, history_days=self._history_days)
+        try:
+            while (reaped := await self._thread.run(partial(if_there, name=name, work=step, absent=NOTHING))).gone:
                 total += reaped.gone
                 await asyncio.sleep(PAUSE_S)
         except (StoreBusy, StoreBroken):
-            return time.time()
+            return now_ms
         if total:
             log.info("expired_deleted", extra={"memory_id": name, "count": total})
-        return None if reaped.next_ms is None else reaped.next_ms / 1000
-
-    def _step(self, store: Store) -> Reaped:
-        return reap(store, time.time_ns() // 1_000_000, self._history_days)
+        return reaped.next_ms

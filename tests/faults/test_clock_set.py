@@ -9,7 +9,7 @@ import pytest
 from tests.faults.conftest import Tell
 from tests.faults.feeder import Feeder
 from tests.faults.promises import assert_promises
-from tests.support.bundles import make_bundle, make_uid
+from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
 from tests.support.house import House
 from tests.support.served import Served
 from tests.support.waiting import wait_for
@@ -46,6 +46,21 @@ def ahead_s(house: House, uid: str) -> float:
 
 def answers(house: House, uid: str) -> int:
     return sum(said.sender == "memory_write" for said in house.client.log(uid))
+
+
+def test_what_has_time_left_by_the_bus_is_not_deleted_by_a_worker_whose_clock_is_ahead(tmp_path: Path) -> None:
+    uid, clock = make_uid(), Clock(tmp_path)
+    agents = *make_commands(), make_relay("brief", r"^/brief\s+(.*)"), make_relay("moment", r"^/moment\s+(.*)"), *[
+        make_memory("write", hears=f"dispatch_{name}", alias=f"{name}_one", ttl_s=ttl_s)
+        for name, ttl_s in (("brief", HOUR_S), ("moment", 1))]
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid, *agents)], environment=clock.environment)
+        house.client.answer(uid, "/brief an hour")
+        clock.set(2 * HOUR_S)
+        house.client.answer(uid, "/moment a second")
+        wait_for(lambda: "a second" not in house.contents(uid), "what is over by the bus is deleted")
+
+        assert house.contents(uid) == ["an hour"]
 
 
 def test_a_clock_that_is_set_moves_nothing_but_what_is_told_as_the_time(tmp_path: Path, tell: Tell) -> None:
