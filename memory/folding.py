@@ -20,7 +20,9 @@ _PLAIN |= {"\u0640": ""}   # what makes an Arabic word longer
 _SOME = ("\u00aa\u00ad\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u0132\u0133\u0370-\u03ff\u0591-\u0dff\u0e50-\u0e59\u0ed0-\u0ed9"
          "\u0f00-\u109f\u1700-\u1cff\u1f00-\u1fff\u200c-\u200f\u202a-\u202e\u2060-\u209c\u2103\u2109\u2160-\u217f\u3371-\u33df\ua800-\uabff"
          "\ufb00-\ufdf9\ufe00-\ufe0f\ufe70-\ufefc\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff")
-_UNLIKE = re.compile(f"[{_SOME}{''.join(_PLAIN)}]|(?<=[\u0400-\u04ff])[\u0300-\u036f]")
+_CHARACTERS, _MARKS = f"{_SOME}{''.join(_PLAIN)}", "\u0300-\u036f"
+_MAY_BE_UNLIKE = re.compile(f"[{_CHARACTERS}{_MARKS}]")   # a class alone is looked for four times as fast
+_UNLIKE = re.compile(f"[{_CHARACTERS}]|(?<=[\u0400-\u04ff])[{_MARKS}]")
 # The scripts of India, Tibet, Burma, Cambodia and their kin.
 _WITH_MARKS = re.compile("[\u0780-\u07bf\u0900-\u0dff\u0f00-\u109f\u1700-\u17ff\u1900-\u1aaf\u1b00-\u1c7f\u1cd0-\u1cff"
                          "\ua800-\ua95f\ua980-\uaadf\uabc0-\uabff]")
@@ -32,7 +34,7 @@ _DOT = 7   # the class of dots below letters, which many leave out
 
 def folded(text: str) -> str:
     """The text in plain letters. What has others is found at 5 ns a character, and made plain at 200 for each of them."""
-    if text.isascii() or _UNLIKE.search(text) is None:
+    if text.isascii() or _MAY_BE_UNLIKE.search(text) is None or _UNLIKE.search(text) is None:
         return text
     return _UNLIKE.sub(_plain, unicodedata.normalize("NFC", text))
 

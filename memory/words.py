@@ -54,6 +54,7 @@ _NUMBER = re.compile(rb"0(?:(?<=[aA]0)|(?=[aA]))").search
 _GROUP = re.compile(rb",(?<=0,)000(?!0)").search
 # Numbers in groups of three digits: 1,000,000.5 and 1'000 and 1 000 with a space that does not break; 1.000,50.
 _SEPARATORS = ",'\u2019\u00a0\u2009\u202f"
+_MAY_BE_GROUPED = re.compile(f"[0-9][{_SEPARATORS}][0-9]")
 _GROUPED = re.compile(rf"(?<![0-9.,])[0-9]{{1,3}}(?:([{_SEPARATORS}])[0-9]{{3}}(?:\1[0-9]{{3}})*(?:[.,][0-9]+)?"
                       r"|(?:\.[0-9]{3})+,[0-9]{1,2})(?![0-9]|[.,][0-9])")
 
@@ -107,8 +108,8 @@ def _unlike(text: str) -> str | None:
 
 
 def _has_groups(content: str) -> bool:
-    """Whether there may be a number in groups: most texts have neither comma nor apostrophe in a place for one."""
-    return any(map(content.__contains__, _SEPARATORS)) and _GROUPED.search(content) is not None
+    """Whether there is a number in groups: most texts have nothing that may be one."""
+    return _MAY_BE_GROUPED.search(content) is not None and _GROUPED.search(content) is not None
 
 
 def _has_ascii_places(content: str) -> bool:
