@@ -129,18 +129,27 @@ def _sync_all(folder: Path) -> None:
 def read_manifest(folder: Path) -> Manifest:
     """What a backup holds. Raises BadBackup."""
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(_plain(folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
         raise BadBackup(f"{folder} is no backup: {error}; name a folder that `memrelay backup` made") from error
     if manifest.format != FORMAT:
         raise BadBackup(f"{folder} was made by a newer Memrelay ({manifest.memrelay}); restore it with that one")
+    if not manifest.files:
+        raise BadBackup(f"{folder} is no backup: {MANIFEST} names no file; name a folder that `memrelay backup` made")
     return manifest
+
+
+def _plain(file: Path) -> Path:
+    """What it leads to is read to its end: a pipe would never come to one. Raises BadBackup."""
+    if file.exists() and not file.is_file():
+        raise BadBackup(f"{file} is no file; take another backup")
+    return file
 
 
 def verify(folder: Path, file: BackedUpFile) -> None:
     """That a file of a backup is still what it was. Raises BadBackup."""
     try:
-        same = measure(folder / file.path) == (file.bytes, file.sha256)
+        same = measure(_plain(folder / file.path)) == (file.bytes, file.sha256)
     except OSError as error:
         raise BadBackup(f"{folder / file.path} cannot be read: {error.strerror}") from error
     if not same:

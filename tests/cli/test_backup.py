@@ -1,5 +1,6 @@
 """memrelay backup and restore: under load, on an empty machine, over what is there, interrupted, and changed since."""
 import json
+import os
 import shutil
 import sqlite3
 import stat
@@ -214,6 +215,30 @@ def test_a_backup_whose_control_plane_is_none_is_refused(tmp_path: Path) -> None
 
         assert done.returncode == 1 and "no pipelines of Memrelay" in done.stderr, done.stderr
         assert system.read_bytes() == was
+
+
+def test_a_backup_with_a_pipe_or_without_files_is_refused_at_once() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        house.client.answer(uid, "/write tea")
+        saved = house.folder / "saved"
+        type_command(house, "backup", "--to", str(saved))
+        worker.stop()
+        manifest, told = saved / "manifest.json", []
+        whole = json.loads(manifest.read_bytes())
+        for path in (saved / f"instances/{uid}/memories.db", manifest):
+            path.unlink()
+            os.mkfifo(path)
+            told.append(type_command(house, "restore", str(saved), "--force"))
+            path.unlink()
+        manifest.write_text(json.dumps(whole | {"files": []}))
+        told.append(type_command(house, "restore", str(saved), "--force"))
+
+        assert [one.returncode for one in told] == [1, 1, 1]
+        assert "memories.db is no file" in told[0].stderr and "manifest.json is no file" in told[1].stderr
+        assert "names no file" in told[2].stderr
+        assert house.contents(uid) == ["tea"]
 
 
 def test_a_text_that_is_none_any_more_is_told_by_an_export_in_a_sentence() -> None:
