@@ -23,6 +23,7 @@ class NewEntry(Struct, frozen=True):
     reply: str = ""        # the channel that awaits the end of the cascade
     heard: bool = False    # it was published on the channel already, by who said it
     hop: str = ""          # how many messages led to it
+    began: str = ""        # said in public: the pipeline and id of the input with which it began
     again: str = ""        # the id of the dead letter that is to run again
     op: str = ""           # the name of the operation
     store: str = ""        # beside `op`: the memory_id of the store, by default the pipeline's first
@@ -42,6 +43,8 @@ class NewEntry(Struct, frozen=True):
             words += b"$5\r\nreply\r\n", bulk(self.reply)
         if self.hop:
             words += b"$3\r\nhop\r\n", bulk(self.hop)
+        if self.began:
+            words += b"$5\r\nbegan\r\n", bulk(self.began)
         if self.again:
             words += b"$5\r\nagain\r\n", bulk(self.again)
         if self.op:

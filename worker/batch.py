@@ -28,6 +28,7 @@ from worker.outcome import Letter, Outcome, outcome_of
 from worker.quarantine import Quarantine
 from worker.repeats import digest_of, kept_id, known_by_id, refusal
 from worker.retries import PUT_OFF, PutOff, Retries, put_off
+from worker.spread import Spread
 
 log = logging.getLogger(__name__)
 DAY_MS = 86_400_000
@@ -53,8 +54,8 @@ class Batch:
     """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again around it."""
 
     def __init__(self, work: Sequence[Work], limits: WorkerLimits, retries: Retries, *, settled: dict[str, list[str]],
-                 quarantine: Quarantine, gone: Collection[str] = (), journal: bool = False, former: tuple[str, ...] = (),
-                 checkpoint: Checkpoint = lambda step: None) -> None:
+                 quarantine: Quarantine, spread: Spread, gone: Collection[str] = (), journal: bool = False,
+                 former: tuple[str, ...] = (), checkpoint: Checkpoint = lambda step: None) -> None:
         """`settled` are inputs per store that cannot come back, `gone` replays whose letter is there no more.
 
         `journal` counts attempts, as after a crash. `former` are stores of earlier versions, whose inboxes may know what
@@ -62,6 +63,7 @@ class Batch:
         """
         self._rest, self._limits, self._retries, self._settled, self._gone = work, limits, retries, settled, gone
         self._quarantine, self._journal, self._former, self._checkpoint = quarantine, journal, former, checkpoint
+        self._spread = spread
         self._journaled: set[str] = set()   # an attempt is one, though a busy store may begin it several times
         self._result = BatchResult()
         self._told = False
@@ -75,7 +77,7 @@ class Batch:
         Raises StoreBusy or StoreBroken, after which it may be called again, and goes on from there; or StoreFenced.
         """
         began = time.perf_counter()
-        self._stores, self._cascade = stores, Cascade(stores, self._limits)
+        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._spread)
         while self._rest and self._size <= self._limits.batch_bytes:
             count = 1 if self._journal else len(self._rest)
             ran, fault = self._together(count)

@@ -13,14 +13,15 @@ from worker.errors import TooDeep, TooMany, TooMuch
 from worker.inputs import Input
 from worker.limits import WorkerLimits
 from worker.outcome import Outcome, outcome_of
+from worker.spread import Spread
 
 
 class Cascade:
     """Runs inputs to their ends, one after the other. Nothing is committed here, so after a rollback they may run again."""
 
-    def __init__(self, stores: OpenStores, limits: WorkerLimits) -> None:
+    def __init__(self, stores: OpenStores, limits: WorkerLimits, spread: Spread) -> None:
         """`stores` belong to this thread; a transaction is begun with the first store that an input needs."""
-        self._stores = stores
+        self._stores, self._spread = stores, spread
         self._bounds, self._limits, self._max_hops = Limits(limits.message_bytes), limits, limits.max_hops
         self._most_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
         self._few = min(limits.max_cascade, self._most_bytes // limits.message_bytes)   # that are never too much
@@ -95,6 +96,8 @@ class Cascade:
 
         It is kept, whatever was touched, so that it is said under this version of the bundle alone.
         """
+        if self._spread.of(self._work) >= self._limits.max_cascade:
+            raise TooMany(self._limits.max_cascade)
         self._work.kept = True
         self._say(in_public(swarm, hop), message, hop)
 

@@ -14,6 +14,7 @@ from bus.listeners import listeners_of
 from bus.public import is_public, swarm_and_hop
 from worker.outcome import Outcome
 from worker.refusals import tell_refusals
+from worker.spread import Spread
 
 
 class _Spoken(NamedTuple):
@@ -23,19 +24,21 @@ class _Spoken(NamedTuple):
     hop: int
     mid: str
     data: bytes
+    began: str   # pipeline and id of the input with which it began
     by: str   # the uid of the pipeline that said it
 
     def to(self, uid: str) -> bytes:
         """The command by which a pipeline hears it. It need not be said again there."""
-        return NewEntry(uid, self.data, self.swarm, producer_id=self.mid, heard=True, hop=str(self.hop)).pack()
+        return NewEntry(uid, self.data, self.swarm, producer_id=self.mid, heard=True, hop=str(self.hop),
+                        began=self.began).pack()
 
 
 class FanOut:
     """From a worker's pipelines to all."""
 
-    def __init__(self, control: Connection, writer: FencedWriter) -> None:
-        """Who listens is asked over `control`."""
-        self._control, self._writer = control, writer
+    def __init__(self, control: Connection, writer: FencedWriter, spread: Spread) -> None:
+        """Who listens is asked over `control`; `spread` is told how much was said."""
+        self._control, self._writer, self._spread = control, writer, spread
 
     async def appends(self, outcomes: Iterable[Outcome]) -> list[bytes]:
         """The commands, for the MULTI in which the outcomes leave. What is too much for one has left and is confirmed.
@@ -44,7 +47,7 @@ class FanOut:
         """
         waiting: list[bytes] = []
         size, known = 0, dict[str, list[str]]()
-        for spoken in _spoken(outcomes):
+        for spoken in _spoken(outcomes, self._spread):
             for uid in await self._listeners(spoken.swarm, known):
                 waiting.append(spoken.to(uid))
                 size += len(waiting[-1])
@@ -60,11 +63,12 @@ class FanOut:
         return known[swarm]
 
 
-def _spoken(outcomes: Iterable[Outcome]) -> Iterator[_Spoken]:
+def _spoken(outcomes: Iterable[Outcome], spread: Spread) -> Iterator[_Spoken]:
     """What these say in public, in order. Their ids get the pipeline's uid, since all pipelines share a public swarm's log."""
     for outcome in outcomes:
         public = [(number, name, data) for number, (name, data) in enumerate(outcome.said) if is_public(name)]
+        began = spread.add(outcome, len(public))
         if public:
             outcome.said_by = f"{outcome.uid}/{outcome.said_by or outcome.id}"
         for number, name, data in public:
-            yield _Spoken(*swarm_and_hop(name), mid_of(outcome.said_by, number, data), data, outcome.uid)
+            yield _Spoken(*swarm_and_hop(name), mid_of(outcome.said_by, number, data), data, began, outcome.uid)

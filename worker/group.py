@@ -168,7 +168,7 @@ class Group:
         limits, now_ms = self._shared.limits, time.time_ns() // 1_000_000
         return await self._patience.in_thread(Batch(
             work, limits, Retries(limits, self._continuations.origins, now_ms), settled=self._settled, gone=lettered.gone,
-            quarantine=self._shared.quarantine, journal=journal, former=self._recovery.former,
+            quarantine=self._shared.quarantine, spread=self._shared.spread, journal=journal, former=self._recovery.former,
             checkpoint=self._shared.checkpoint))
 
     async def _bury(self, outcomes: list[Outcome], lettered: Lettered) -> None:

@@ -44,6 +44,7 @@ class Input(Struct, gc=False):
     message: Message
     hop: int = 0
     root: str = ""        # the id of the input that it began with; "" is itself
+    began: str = ""       # of what was said in public: the input, by its pipeline and id, with which that began
     reply: str = ""       # the channel that awaits the end of the cascade
     producer_id: str = ""   # the id that its producer gave it
     heard: int = 0        # HEARD: published on the channel by who said it; HEARD_IN_PUBLIC: said there, log and all
@@ -129,18 +130,18 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     work.heard, work.entry = HEARD if entry.field(b"heard") else 0, entry.entry
     work.kept = bool(work.producer_id or work.entry)
     if work.swarm in plan.public and not work.only:
-        _to_everyone(work)
+        _to_everyone(work, entry)
     return work
 
 
-def _to_everyone(work: Input) -> None:
+def _to_everyone(work: Input, entry: Entry) -> None:
     """On a public swarm: what has come from there is heard here; anything else is said there, and comes from there then.
 
     It is kept, so that it has been said in public, or not, under one version of the bundle.
     """
     work.kept = True
     if work.heard:
-        work.heard = HEARD_IN_PUBLIC
+        work.heard, work.began = HEARD_IN_PUBLIC, entry.text(b"began")
     else:
         work.heard, work.swarm = -1 - work.hop, in_public(work.swarm, work.hop)
 
@@ -207,8 +208,9 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     """The input that is kept: a continuation, or one that was put off, which keeps the id of its entry."""
     ident = pending.id.partition("/")[2].removesuffix(AGAIN)
     message = decode(pending.data, len(pending.data))   # its length was looked at when it came
-    return Input(pending.id, ident, plan, pending.swarm, message, pending.hop, pending.root, pending.reply, pending.producer,
-                 heard=pending.heard, kept=bool(pending.producer), only=pending.agent, kept_from=0 if pending.agent else 1)
+    return Input(pending.id, ident, plan, pending.swarm, message, pending.hop, pending.root, reply=pending.reply,
+                 producer_id=pending.producer, heard=pending.heard, kept=bool(pending.producer), only=pending.agent,
+                 kept_from=0 if pending.agent else 1)
 
 
 def as_pending(work: Input, due: int) -> Pending:

@@ -36,6 +36,7 @@ class Outcome(Struct, gc=False):
     reply: str           # the channel that awaits the end of the cascade
     said: list[Said] = []       # its own message, and every answer
     said_by: str = ""           # the id of the input that said it first, where that was another
+    began: str = ""             # as its input has it
     heard: int = 0              # what is done already for the first of `said`, the input itself (worker/inputs.py)
     results: list[int] = []     # the places of what nobody in the pipeline took further
     size: int = 0        # bytes of `said`
@@ -90,7 +91,8 @@ def asked_of(outputs: bytes) -> int:
 
 def outcome_of(work: Input, store: str = "") -> Outcome:
     """The outcome of an input, with nothing in it yet; `store` has or gets its inbox row."""
-    return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, store=store, entry=work.entry)
+    return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, began=work.began, store=store,
+                   entry=work.entry)
 
 
 class _Kept(Struct, frozen=True, array_like=True):

@@ -85,7 +85,7 @@ class Session:
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, self._control), name, limits, self._shared.tally)
-        self._outbox = Outbox(writer, echo, limits.log_length, FanOut(self._control, writer))
+        self._outbox = Outbox(writer, echo, limits.log_length, FanOut(self._control, writer, self._shared.spread))
         self._membership = Membership(self._control, writer, self._shared.catalog)
         self._timers = Timers(self._control)
         if before:

@@ -8,6 +8,7 @@ from worker.embedding import EmbeddingThread
 from worker.limits import WorkerLimits
 from worker.plans import PlanShelf
 from worker.quarantine import Quarantine
+from worker.spread import Spread
 from worker.tally import Tally
 from worker.watch import Watch
 
@@ -26,3 +27,4 @@ class Surroundings:
     questions: Questions
     database: int   # of the server
     quarantine: Quarantine = field(default_factory=Quarantine)
+    spread: Spread = field(default_factory=Spread)

@@ -18,6 +18,7 @@ from worker.limits import WorkerLimits
 from worker.outcome import Outcome
 from worker.quarantine import Quarantine
 from worker.retries import Retries
+from worker.spread import Spread
 
 DATA = encode(say("User", "me", "/write tea", username="User", now_ms=1_700_000_000_000))
 FOREIGN = b'{"args": [{"text": "/write tea", "more": [1]}], "id": "me", "from": "User", "mid": "x"}'
@@ -32,7 +33,8 @@ def make_plan(user: str = "User", *public: str) -> Plan:
 
 
 def make_batch(*entries: Entry, journal: bool = False) -> Batch:
-    return Batch(entries, WorkerLimits(), Retries(WorkerLimits(), {}, 0), settled={}, quarantine=Quarantine(), journal=journal)
+    return Batch(entries, WorkerLimits(), Retries(WorkerLimits(), {}, 0), settled={}, quarantine=Quarantine(), spread=Spread(),
+                 journal=journal)
 
 
 def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") -> Outcome:

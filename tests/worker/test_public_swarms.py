@@ -1,4 +1,6 @@
 """Public swarms: what is said on one reaches every pipeline that listens there, once and in order."""
+from collections.abc import Callable
+
 import orjson
 import pytest
 
@@ -128,6 +130,34 @@ def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(house: H
     assert "worker.max_hops" in letter.error and (letter.hop, letter.swarm) == ("32", swarm)
     assert len(house.contents(here)) + len(house.contents(there)) == 32
     assert len(house.client.log(PUBLIC, swarm)) == 33
+
+
+def make_echo(uid: str, swarm: str, name: str) -> Json:
+    """Says in public whatever is said there, its own words too."""
+    return make_public(uid, swarm, make_agent(name, "regex_filter", {"pattern": "."}, hears="*", on=swarm, to=swarm))
+
+
+def make_slow_echo(uid: str, swarm: str, name: str) -> Json:
+    """The same, after a step in a second store."""
+    first = make_agent(f"{name}_first", "memory_write", {"memory_id": STORE}, hears="*", on=swarm)
+    second = make_agent(name, "memory_write", {"memory_id": "instances/${pipeline_uid}/notes"}, hears=f"{name}_first", to=swarm)
+    return make_public(uid, swarm, first, second)
+
+
+@pytest.mark.parametrize("make", [make_echo, make_slow_echo])
+def test_those_that_answer_all_that_is_said_in_public_end_after_as_many_messages_as_are_allowed(
+        swarm: str, make: Callable[[str, str, str], Json]) -> None:
+    here, there = make_uid(), make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make(here, swarm, "ping"), make(there, swarm, "pong")], limits={"max_cascade": 40})
+
+        house.client.enter(here, "tea", swarm=swarm)
+        wait_for(lambda: house.dead_letters(here) or house.dead_letters(there), "it ends")
+        await_quiet(house, here, there, here, there)
+
+        letters = house.dead_letters(here) + house.dead_letters(there)
+        assert all("worker.max_cascade" in letter.error for letter in letters)
+        assert 40 <= len(house.client.log(PUBLIC, swarm)) < 400
 
 
 def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str) -> None:
