@@ -8,7 +8,8 @@ from typing import Any, Self
 from bus.address import Address
 from bus.blocking import BlockingReads
 from bus.connection import Connection
-from bus.errors import BusError
+from bus.errors import BusError, BusRefused
+from bus.kinds import Odd, odd_keys
 from bus.line import Line
 from bus.log import Said, as_said
 from bus.resp import pack
@@ -29,6 +30,8 @@ class Follower:
         self._blocking, self._control = Line(address), Line(address)
         self._listeners: dict[str, list[Deliver]] = {}
         self._positions: dict[str, bytes | str] = {}   # log -> the last entry that was delivered
+        self._odd: set[str] = set()   # logs of another type, for which the server would refuse the reading of all
+        self._told: set[Odd] = set()
         self._changed = asyncio.Event()
         self._connection: Connection | None = None
         self._reads: BlockingReads   # on that connection
@@ -75,6 +78,8 @@ class Follower:
             try:
                 await self._read()
             except BusError as error:
+                if isinstance(error, BusRefused) and error.code == "WRONGTYPE":
+                    self._odd |= self._listeners.keys()   # any of them; the next reading finds out
                 log.warning("following_paused", extra={"reason": str(error), "pause_s": PAUSE_S})
                 await asyncio.sleep(PAUSE_S)
 
@@ -82,13 +87,28 @@ class Follower:
         connection = await self._blocking.open()
         if connection is not self._connection:
             self._reads, self._connection = BlockingReads(connection, await self._control.open()), connection
-        asked = {key: self._positions[key] for key in self._listeners}
+        if self._odd:
+            await self._look_for_odd()
+        asked = {key: self._positions[key] for key in self._listeners if key not in self._odd}
+        if not asked:
+            await asyncio.sleep(PAUSE_S)
+            return
         reply = await self._reads.read(
             pack("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *asked, *asked.values()))
         for name, entries in reply or ():
             key = name.decode()
             if self._positions.get(key) == asked[key]:   # else the last one has left meanwhile, and maybe another has come
                 self._deliver(key, entries)
+
+    async def _look_for_odd(self) -> None:
+        """Somebody may have put another value at a log. Nothing can be read there until it is gone; the others go on."""
+        wanted = dict.fromkeys(self._odd & self._listeners.keys(), "stream")
+        found = await odd_keys(await self._control.open(), wanted)
+        self._odd = {odd.key for odd in found}
+        for odd in found:
+            if odd not in self._told:
+                log.error("log_not_followed", extra={"reason": str(odd), "remedy": f"after DEL {odd.key} it is made again"})
+        self._told = set(found)
 
     def _deliver(self, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:
         self._positions[key] = entries[-1][0]

@@ -99,6 +99,23 @@ def test_another_log_is_heard_at_once_though_the_reading_waits_at_the_server(ser
     assert follow(server, about) < 0.5   # a reading waits for a second
 
 
+def test_a_log_at_whose_key_another_value_was_put_stops_no_other_and_is_heard_again_when_that_is_gone(
+        server: EmbeddedServer) -> None:
+    async def about(follower: Follower, client: Client) -> list[list[str]]:
+        sound, odd = Ears(), Ears()
+        await follower.follow("a", "chat", sound.take)
+        await follower.follow("b", "chat", odd.take)
+        client.redis.set(swarm_of("b", "chat"), "no log")
+        say(client, "a", "one")
+        await sound.until("one")
+        client.redis.delete(swarm_of("b", "chat"))
+        await asyncio.sleep(0)
+        say(client, "b", "again")
+        return [sound.heard, await odd.until("again")]
+
+    assert follow(server, about) == [["one"], ["again"]]
+
+
 def test_who_leaves_hears_no_more_and_the_others_do(server: EmbeddedServer) -> None:
     async def about(follower: Follower, client: Client) -> list[list[str]]:
         one, other = Ears(), Ears()
