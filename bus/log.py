@@ -67,44 +67,45 @@ def _is_json_for_others(data: bytes) -> bool:
     return True
 
 
-async def read_log(line: Line, uid: str, swarm: str, *, after: str = "", limit: int) -> list[Said]:
+async def read_log(line: Line, uid: str, swarm: str, *, after: str = "", limit: int,
+                   most_bytes: int = MOST_BYTES) -> list[Said]:
     """The `limit` messages that came after a cursor, oldest first; from the oldest that is kept where there is none.
 
-    They are fewer only where the log ends, and where they are long: `goes_on` tells.
+    They are fewer only where the log ends, and where they have more than `most_bytes`: `goes_on` tells.
     """
-    return await _read(line, "XRANGE", (swarm_key(uid, swarm), f"({after}" if after else "-", "+"), limit)
+    return await _read(line, "XRANGE", (swarm_key(uid, swarm), f"({after}" if after else "-", "+"), limit, most_bytes)
 
 
 async def read_log_back(line: Line, uid: str, swarm: str, *, before: str = "", limit: int) -> list[Said]:
     """The `limit` messages that came before a cursor, newest first; from the newest where there is none."""
     if before and place_of(before) == (0, 0):
         return []   # the server refuses an interval that can hold nothing
-    return await _read(line, "XREVRANGE", (swarm_key(uid, swarm), f"({before}" if before else "+", "-"), limit)
+    return await _read(line, "XREVRANGE", (swarm_key(uid, swarm), f"({before}" if before else "+", "-"), limit, MOST_BYTES)
 
 
-def goes_on(said: Sequence[Said], limit: int) -> bool:
+def goes_on(said: Sequence[Said], limit: int, most_bytes: int = MOST_BYTES) -> bool:
     """Whether more may come after a page that was read with this limit."""
-    return len(said) == limit or sum(len(one.data) for one in said) >= MOST_BYTES
+    return len(said) == limit or sum(len(one.data) for one in said) >= most_bytes
 
 
-async def _read(line: Line, command: str, span: tuple[str, str, str], limit: int) -> list[Said]:
+async def _read(line: Line, command: str, span: tuple[str, str, str], limit: int, most_bytes: int) -> list[Said]:
     """Goes on where entries were left out, so that a short page of short messages always means the end."""
     (key, start, end), found = span, list[Said]()
-    while not goes_on(found, limit):
+    while not goes_on(found, limit, most_bytes):
         count = min(limit - len(found), CHUNK)
         entries: Any = await line.call(command, key, start, end, "COUNT", count)
-        _add(found, as_said(entries))
+        _add(found, as_said(entries), most_bytes)
         if len(entries) < count:
             break
         start = "(" + entries[-1][0].decode()
     return found
 
 
-def _add(found: list[Said], more: list[Said]) -> None:
+def _add(found: list[Said], more: list[Said], most_bytes: int) -> None:
     """Up to the one with which the page is long enough."""
     size = sum(len(one.data) for one in found)
     for said in more:
-        if size >= MOST_BYTES:
+        if size >= most_bytes:
             return
         found.append(said)
         size += len(said.data)

@@ -20,7 +20,8 @@ from web.parts import Parts, parts_of
 from web.traffic import Traffic
 
 log = logging.getLogger(__name__)
-PAGE = 500                   # messages of the log that are read at once
+PAGE = 500                   # messages of the log that are read at once, at most
+PAGE_BYTES = 256 << 10       # that they have, since each listener that stops reading keeps a page of its own
 BACKLOG_BYTES = 16 << 20     # of the messages that may wait for one listener
 SEND_BYTES = 256 << 10       # of them that the system may hold beside those
 SWEEP_AFTER = 200            # listeners that have left
@@ -100,6 +101,7 @@ class _Listener:
         self._catching_up = reached is not None   # while the log is read there is no need to queue what is in it
         self._queue: deque[Said] = deque()
         self._size = 0   # bytes in the queue
+        self._page = 8   # messages of the log that are read next
         self._more = asyncio.Event()
         self._cut_off = False   # the bus was away while the log was read
         self._behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -167,10 +169,14 @@ class _Listener:
     async def _send_page(self) -> bool:
         """Whether there may be more."""
         uid, swarm = self._place
-        said = await read_log(self._parts.line, uid, swarm, after=self._cursor, limit=PAGE)
+        limit = self._page
+        said = await read_log(self._parts.line, uid, swarm, after=self._cursor, limit=limit, most_bytes=PAGE_BYTES)
+        more = goes_on(said, limit, PAGE_BYTES)
+        if said:   # as many as fit, so that few are read in vain
+            self._page = min(PAGE, 2 * limit, 1 + PAGE_BYTES * len(said) // sum(len(one.data) for one in said))
         for one in said:
             await self._send_one(one)
-        return goes_on(said, PAGE)
+        return more
 
     async def _send_one(self, said: Said) -> None:
         if said.place > self._reached:

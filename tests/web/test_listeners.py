@@ -2,6 +2,7 @@
 import os
 import resource
 import selectors
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -125,6 +126,24 @@ def test_one_that_is_dropped_and_never_reads_again_keeps_no_handle(served: Serve
         say(served, uid, 0, MESSAGES)
         wait_for(lambda: handles(served) <= before, "its handle is back, though it is still connected")
     assert served.get("/status").json["listeners"] == 0
+
+
+@pytest.mark.timeout(120)
+def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_memory(served: Served) -> None:
+    uid = served.deploy()
+    with served.house.client.redis.pipeline() as pipe:
+        for number in range(600):   # 10 MB
+            pipe.xadd(f"swarm:{{{uid}}}:chat", {"mid": str(number), "data": b'{"args":[{"text":"%s"}]}' % (b"x" * 16_000)})
+        pipe.execute()
+    before = memory_mb(served)
+
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(Listener(served.url, uid, "?after=0-0", buffer_bytes=BUFFER))
+        wait_for(lambda: served.get("/status").json["listeners"] == 40, "all listen")
+        time.sleep(2)   # until all have read what they will
+
+        assert memory_mb(served) < before + 100   # 8 MB for each are 320
 
 
 def test_one_that_was_dropped_comes_again_where_it_was(served: Served) -> None:
