@@ -6,10 +6,11 @@ from bus.line import Line
 from cli.composition import NoBus, bus_address
 from cli.doctor.finding import BusCheck, Check, Finding, Patient, fault, ok
 from cli.doctor.folders import check_folders
+from cli.doctor.keys import check_keys
 from cli.doctor.machine import check_handles, check_sqlite
 from cli.doctor.rights import check_rights
 from cli.doctor.server import check_clock, check_durability, check_eviction, check_room, check_version, check_writes
-from cli.doctor.service import check_catalogue, check_keys, check_letters, check_listeners, check_paused, check_workers
+from cli.doctor.service import check_catalogue, check_letters, check_listeners, check_paused, check_workers
 from cli.settings import Settings, SettingsError, default_config_file, load_settings
 
 HERE: tuple[Check, ...] = (check_folders, check_sqlite, check_handles, check_catalogue, check_letters)

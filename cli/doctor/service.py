@@ -1,9 +1,10 @@
 """What is in service and who serves it."""
 import os
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from bus.errors import BusRefused
-from bus.kinds import SHARED, all_keys, odd_keys
 from bus.listeners import all_members
 from bus.roll import pauses_of, read_roll
 from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
@@ -66,23 +67,6 @@ async def check_workers(patient: Patient) -> list[Finding]:
     return [ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")]
 
 
-async def check_keys(patient: Patient) -> list[Finding]:
-    """Keys at which somebody has put another value: no worker serves what needs them."""
-    try:
-        uids = [one.uid for one in await deployed_in(patient.settings)]
-    except (MemoryFault, sqlite3.Error):
-        uids = []   # told above
-    wanted = dict(SHARED)
-    for uid in uids:
-        wanted |= all_keys(uid)
-    try:
-        odd = await odd_keys(await patient.line.open(), wanted)
-    except BusRefused:
-        return []   # as told above
-    return [fault("keys", str(one), f"find out what has written there; after DEL {one.key} it is made again")
-            for one in odd[:SOME]] or [ok("keys", "each is what it should be")]
-
-
 async def check_paused(patient: Patient) -> list[Finding]:
     """Pipelines that are owned and do not run: their input waits. Each with its worker's reason."""
     try:
@@ -110,14 +94,20 @@ async def check_listeners(patient: Patient) -> list[Finding]:
 
 async def deployed_in(settings: Settings) -> list[Deployed]:
     """What is in service."""
+    async with catalogue_of(settings) as catalog:
+        return await catalog.active() if catalog is not None else []
+
+
+@asynccontextmanager
+async def catalogue_of(settings: Settings) -> AsyncIterator[Catalog | None]:
+    """The catalogue; None where there is none, since to open it would make it."""
     if not os.path.exists(settings.memory.root / "system.db"):
-        return []   # to open it would make it
+        yield None
+        return
     async with Catalog(settings.memory.root) as catalog:
-        return await catalog.active()
+        yield catalog
 
 
 async def _dead(settings: Settings) -> dict[str, int]:
-    if not os.path.exists(settings.memory.root / "system.db"):
-        return {}
-    async with Catalog(settings.memory.root) as catalog:
-        return await catalog.letters.count()
+    async with catalogue_of(settings) as catalog:
+        return await catalog.letters.count() if catalog is not None else {}

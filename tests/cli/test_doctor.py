@@ -109,7 +109,8 @@ def test_a_pipeline_that_is_paused_is_found_with_the_reason(program: Program) ->
     wait_for(lambda: "paused" not in examine(program), "it runs again")
 
 
-@pytest.mark.parametrize("key", ["pipeline:{UID}:in", "pipeline:{UID}:owner", "pipeline:{UID}:timers", "listeners:{public}"])
+@pytest.mark.parametrize("key", ["pipeline:{UID}:in", "pipeline:{UID}:owner", "pipeline:{UID}:timers", "listeners:{public}",
+                                 "swarm:{UID}:chat"])
 def test_a_key_of_another_type_is_found(program: Program, client: Client, key: str) -> None:
     (deployed,) = program.run("ls").lines
     key = key.replace("UID", deployed["pipeline_uid"])
@@ -122,6 +123,21 @@ def test_a_key_of_another_type_is_found(program: Program, client: Client, key: s
     assert finding["level"] == "fault"
     assert f"{key} is a string" in finding["text"] and f"DEL {key}" in finding["remedy"]
     wait_for(lambda: examine(program)["workers"]["level"] == "ok", "it is served again")
+
+
+@pytest.mark.parametrize("key", ["pipeline:{UID}:in", "pipeline:{UID}:stores", "swarm:{UID}:chat"])
+def test_a_key_that_will_expire_is_found(program: Program, client: Client, key: str) -> None:
+    (deployed,) = program.run("ls").lines
+    program.run("say", "memory_test", "/write tea")
+    key = key.replace("UID", deployed["pipeline_uid"])
+    assert client.redis.expire(key, 1000)
+
+    finding = examine(program)["keys"]
+    client.redis.persist(key)
+
+    assert finding["level"] == "fault" and f"PERSIST {key}" in finding["remedy"]
+    assert f"{key} expires in 9" in finding["text"] or f"{key} expires in 1000" in finding["text"]
+    assert examine(program)["keys"]["level"] == "ok"
 
 
 def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Client) -> None:
