@@ -27,8 +27,8 @@ SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "t
 
 
 class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
-    sender: str = ""
-    id: str = ""
+    sender: str | None = ""
+    id: str | None = ""
     args: tuple[msgspec.Raw, ...] = ()   # of ours, parts; the encoder takes either
 
 
@@ -52,7 +52,7 @@ def decode(data: bytes, max_bytes: int) -> Message:
             to_part(other)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"the message is no envelope: {error}; {SHAPE}") from error
-    return Message(envelope.sender, envelope.id, part.text or "", part.type or PLAIN, part.timestamp, args)
+    return Message(envelope.sender or "", envelope.id or "", part.text or "", part.type or PLAIN, part.timestamp, args)
 
 
 def encode(message: Message) -> bytes:

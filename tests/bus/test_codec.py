@@ -92,7 +92,7 @@ def test_what_is_no_envelope_is_refused_and_told_what_one_looks_like(data: bytes
 
 
 def test_what_is_null_is_as_good_as_missing() -> None:
-    message = decode(b'{"args": [{"text": null, "type": null, "username": null}]}', PLENTY)
+    message = decode(b'{"from": null, "id": null, "args": [{"text": null, "type": null, "username": null}]}', PLENTY)
 
     assert (message.text, message.type) == ("", "text/plain")
 
