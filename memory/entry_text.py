@@ -1,8 +1,8 @@
 """The text of an entry: when two are the same before anything is embedded, and how one is added to another."""
-import unicodedata
 from functools import lru_cache
 from hashlib import blake2b
 
+from memory.normal_form import normal
 from memory.words import tokens
 
 MOST_CHARACTERS = 1 << 15   # of an entry, and so of a merged one: no embedder looks further
@@ -14,8 +14,8 @@ FEW_WORDS = 2    # which say too little; a sentence without spaces is one
 
 def normalised(text: str) -> str:
     """What texts have in common that differ in case, white space and the full stop at the end alone."""
-    plain = unicodedata.normalize("NFC", text).casefold()
-    return " ".join(unicodedata.normalize("NFC", plain).split()).removesuffix(".").rstrip()
+    plain = normal("NFC", text).casefold()
+    return " ".join(normal("NFC", plain).split()).removesuffix(".").rstrip()
 
 
 def digest_of(text: str) -> bytes:

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from functools import cache
 
+from memory.normal_form import normal
+
 _PLAIN = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "\u0131": "i", "ħ": "h", "ŧ": "t",
           "ŋ": "n", "\u0451": "\u0435"}   # the last is Cyrillic
 _PLAIN |= {"ẞ": "SS"} | {letter.upper(): plain.upper() for letter, plain in _PLAIN.items() if letter not in "ß\u0131"}
@@ -36,7 +38,7 @@ def folded(text: str) -> str:
     """The text in plain letters. What has others is found at 5 ns a character, and made plain at 200 for each of them."""
     if text.isascii() or _MAY_BE_UNLIKE.search(text) is None or _UNLIKE.search(text) is None:
         return text
-    return _UNLIKE.sub(_plain, unicodedata.normalize("NFC", text))
+    return _UNLIKE.sub(_plain, normal("NFC", text))
 
 
 def is_hidden(plain: str) -> bool:

@@ -7,13 +7,13 @@ by itself, `user_name` and `user-name` and an e-mail address, needs none.
 """
 import re
 import threading
-import unicodedata
 from collections.abc import Iterable
 from functools import cache
 
 import apsw
 
 from memory.folding import HIDDEN, folded, hidden, is_hidden
+from memory.normal_form import normal
 
 BREAK = "\U0010fffd"   # a token between the parts of two words, so that no phrase is found across them; of private use
 MOST_HUMPS, MOST_DIGITS = 16, 4   # places to take an identifier apart; what has more is a hash or a key
@@ -155,7 +155,7 @@ def _marked(text: str) -> str:
     """The text with a mark where a word is taken apart, and spaces around letters that are words."""
     if text.isascii():
         return _ASCII_PLACES.sub(_mark, text)
-    text = unicodedata.normalize("NFKC", text)   # letters in half and full width, and of several code points, are the same
+    text = normal("NFKC", text)   # letters in half and full width, and of several code points, are the same
     if in_letters(text) or is_hidden(text):
         text = _AROUND_LETTERS.sub(" ", text)
     return _places_beyond_ascii().sub(_mark, text)
