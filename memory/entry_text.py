@@ -3,7 +3,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from memory.normal_form import normal
-from memory.words import tokens
+from memory.words import plain_tokens
 
 MOST_CHARACTERS = 1 << 15   # of an entry, and so of a merged one: no embedder looks further
 DIGEST_BYTES = 16
@@ -42,11 +42,11 @@ def merged(old: str, new: str) -> str:
 
 def overlap(one: str, other: str) -> bool:
     """Whether two texts share enough words to be worth a closer look; a hundredth of what that costs."""
-    ones, others = _beginnings(one), {word[:BEGINNING] for word in tokens(other)}
+    ones, others = _beginnings(one), {word[:BEGINNING] for word in plain_tokens(other)}
     fewer = min(len(ones), len(others))
     return fewer <= FEW_WORDS or SHARED * len(ones & others) >= fewer
 
 
 @lru_cache(1)   # of the new text, which all others are compared with
 def _beginnings(text: str) -> set[str]:
-    return {word[:BEGINNING] for word in tokens(text)}
+    return {word[:BEGINNING] for word in plain_tokens(text)}

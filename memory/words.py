@@ -83,6 +83,11 @@ def tokens(text: str) -> list[str]:
     return found   # type: ignore[return-value]
 
 
+def plain_tokens(text: str) -> list[str]:
+    """The words of a text in plain letters, those in scripts with marks whole, as its parts have them."""
+    return tokens(folded(text))
+
+
 def parts_of(content: str) -> str | None:
     """What is indexed of a content beside itself; None where there is nothing to take apart, as in most."""
     if content.isascii():

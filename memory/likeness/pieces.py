@@ -17,12 +17,12 @@ class Piece(NamedTuple):
 
 
 _PIECE = re.compile(r"(?<!\w)-\d[\w.,:/-]*|(?<![\w.])-?\.\d\w*|\w[\w.,@:/+#'&-]*|!(?=\w)"
-                    r"|[^\w\s\"'()\[\]{}.,;:!?*~`#@/\\|\u2022\u2026\u3001\u3002-]")
+                    r"|[^\w\s\"'()\[\]{}.,;:!?*~`#@/\\|\u060c\u061b\u06d4\u0964\u0965\u2022\u2026\u3001\u3002-]")
 _PARTED = re.compile(r"[^\W\d_]+(?:[-/,:&][^\W\d_]+)+")
 _LETTERS_WITH_DOTS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _IDENTIFIER = re.compile(r"[@_]|\w[.]\w|/|\w#\w|\w:\w")
 _ELIDED = re.compile(r"(?:l|d|qu|j|s|c|m|t|jusqu|lorsqu|puisqu|n|un|all|dell|nell|sull|dall|quell)'(?=[^\W\d_]{2})")
-_ENDS_SENTENCE = re.compile(r"[.!?:;\u3002\"-]\s*$")
+_ENDS_SENTENCE = re.compile(r"[.!?:;\u06d4\u0964\u3002\"-]\s*$")
 _TITLES = frozenset(("dr", "mr", "mrs", "ms", "prof", "st", "no", "vs", "herr", "frau"))
 _SHORT = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
 _WITH_IS = frozenset(("it", "that", "there", "he", "she", "what", "who", "where", "here", "how", "let"))

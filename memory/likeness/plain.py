@@ -8,7 +8,8 @@ _MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`",
                         **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
                         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
                         **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", None)})
-_LOOSE = re.compile(r"[\"'()\[\]{};:!.,\u3002\u3001\u2026]+(?=\s|$)|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+")
+_LOOSE = re.compile(r"[\"'()\[\]{};:!.,\u060c\u061b\u06d4\u0964\u0965\u3002\u3001\u2026]+(?=\s|$)"
+                    r"|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+")
 
 
 def one_form(text: str) -> str:

@@ -22,7 +22,7 @@ from memory.sqlite.expiry import has_expired
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 from memory.times import change_ms
-from memory.words import tokens
+from memory.words import plain_tokens
 
 Mode = Literal["skip", "merge", "create", "supersede"]
 CANDIDATES = 8   # that are compared, of those with words in common, and of those with near vectors; each takes a third of a ms
@@ -143,8 +143,8 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Like
         if far >= CLOSE or len(new) > LONGEST or overlap(new, old):
             return alike(new, old, cosine, fingerprint)
         return NOTHING_LIKE_IT if cosine is None else Likeness(far, "by the embedder")
-    words = set(tokens(new))
-    nearest = nlargest(MOST_LINES, lines, key=lambda line: len(words.intersection(tokens(line))))
+    words = set(plain_tokens(new))
+    nearest = nlargest(MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line))))
     near = [line for line in nearest if overlap(new, line)]
     if not near and cosine is None:
         return NOTHING_LIKE_IT
@@ -156,7 +156,7 @@ def _candidates(tx: Transaction, new: NewEntry, within: Conditions,
                 question: Question | None) -> list[tuple[int, Record, float | None]]:
     """(row, record, cosine) of entries with rare words in common, and of the nearest by their vectors."""
     tx.records.complete()
-    words = tx.entries.rare(tokens(new.content), MOST_WITH_WORDS if question is None else MOST_BESIDE_VECTORS)
+    words = tx.entries.rare(plain_tokens(new.content), MOST_WITH_WORDS if question is None else MOST_BESIDE_VECTORS)
     match = " OR ".join(f'"{word}"' for word in words)
     found = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
     cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, found) if question is not None else {}

@@ -19,8 +19,11 @@ UNDIGESTED = ("SELECT e.guid, r.content FROM entries AS e JOIN records AS r ON r
 SAME = ("SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.guid "
         "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row")
 TOGETHER = 1000
-WORDS = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words USING fts5vocab('main', 'records_fts', 'row')"
+WORDS = ("CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words USING fts5vocab('main', 'records_fts', 'row');"
+         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_parts USING fts5vocab('main', 'parts_fts', 'row')")
 COUNT = "SELECT term, doc FROM json_each(?) CROSS JOIN temp.entry_words ON term = json_each.value"
+COUNT_ALL = (f"SELECT term, max(doc) FROM ({COUNT.replace('?', '?1')} UNION ALL "   # `parts_fts` has words of the other, too
+             f"{COUNT.replace('?', '?1').replace('entry_words', 'entry_parts')}) GROUP BY term")
 MOST_RECORDS = 1000   # that hold a word which is not common
 MOST_WORDS = 8        # of these words
 MOST_COMMON = 10_000  # words that are known to be common
@@ -57,11 +60,12 @@ class EntryTable:
         return Confirmed(*found) if found else Confirmed(0, None)
 
     def rare(self, words: Iterable[str], most: int) -> list[str]:
-        """Those of the words that few records hold, the rarest first, `most` records together; words as the index has them."""
+        """Those of the words that few records hold, the rarest first, `most` records together; words as indexed."""
         self._connection.execute(WORDS)   # temporary, and a rollback takes it with it
-        asked = orjson.dumps([word for word in dict.fromkeys(words) if word not in self._common]).decode()
+        wanted = [word for word in dict.fromkeys(words) if word not in self._common]
+        count_words = COUNT if all(map(str.isascii, wanted)) else COUNT_ALL
         counted: list[tuple[int, str]] = []
-        for word, count in self._connection.execute(COUNT, (asked,)):
+        for word, count in self._connection.execute(count_words, (orjson.dumps(wanted).decode(),)):
             if count <= MOST_RECORDS:
                 counted.append((count, word))
             elif len(self._common) < MOST_COMMON:

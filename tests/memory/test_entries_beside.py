@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  # letters of several scripts
 """What stands beside the records of named memories goes with them, and comes with them, whoever changes a record."""
 from pathlib import Path
 from typing import Any
@@ -6,8 +7,9 @@ import pytest
 
 from memory.named_ids import guid_of
 from memory.salvage import salvage_store
+from memory.sqlite.entries import MOST_RECORDS
 from memory.sqlite.store import Store
-from tests.memory.builders import MEMORY_ID, make_store, perform
+from tests.memory.builders import MEMORY_ID, make_store, perform, write_all
 
 FACT = "green tea"
 
@@ -63,3 +65,19 @@ def test_a_salvaged_store_knows_what_its_entries_say_and_nothing_of_those_that_a
     assert (again.action, again.id, again.confirmations, again.why) == ("skipped", kept.id, 2, "the same text")
     assert rows(store, "SELECT guid FROM entries") == rows(store, "SELECT guid FROM entry_lines") == [(guid(kept),)]
     store.close()
+
+
+@pytest.mark.parametrize(("known", "again", "other"), [
+    ("मोहन पुणे में रहता है", "मोहन पुणे में रहता है।", "माँ मन से पानी रही हो"),
+    ("هو يسكن في القاهرة", "هو يسكن في القاهرة۔", "قلم"),
+])
+def test_a_fact_is_known_again_among_many_in_its_script(tmp_path: Path, known: str, again: str, other: str) -> None:
+    store = make_store(tmp_path)
+    memory = do(store, "memories.create", name="notes").id
+    do(store, "entries.create", memory_id=memory, content=known)
+    write_all(store, *(f"{other} {number}" for number in range(MOST_RECORDS + 1)), kind="entry",
+              scope=guid_of("mem", MEMORY_ID, memory))
+
+    found = do(store, "entries.create", memory_id=memory, content=again)
+
+    assert (found.action, found.content) == ("skipped", known)
