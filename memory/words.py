@@ -38,6 +38,8 @@ _LETTER = re.compile(f"[{_CJK}{_SYLLABLES}]")
 _AROUND_LETTERS = re.compile(f"(?=[{_CJK}{hidden(_SYLLABLES)}])|(?<=[{_CJK}])|(?<=[{HIDDEN}])(?=[0-9A-Za-z])")
 _BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{HIDDEN}{_HUMP}{_DIGIT}]+")
 
+_BETWEEN_WORDS = re.compile(rf"[^\w\u0300-\u036f{HIDDEN}{_HUMP}{_DIGIT}]+|_+")
+
 
 def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
     """Finds where a word is taken apart. It begins with what is rare in plain text, which makes it cost 10 ns a character."""
@@ -94,7 +96,8 @@ def parts_of(content: str) -> str | None:
         if not _has_ascii_places(content):
             return None
     elif (plain := _unlike(content)) is not None:
-        return _apart(_ungrouped(plain))   # all of it, so that phrases are found whatever scripts they mix
+        marked = _marked(_ungrouped(plain))   # all of it, so that phrases are found whatever scripts they mix
+        return f" {BREAK} ".join((_apart(marked), *_wholes(marked)))
     elif _places_beyond_ascii().search(content) is None and not _has_groups(content):
         return None
     words = [word for near in _marked(content).split() if _HUMP in near or _DIGIT in near for word in _BETWEEN.split(near)]
@@ -135,7 +138,7 @@ def _digits(number: re.Match[str]) -> str:
 
 def taken_apart(text: str) -> str | None:
     """All words of a query as `parts_of` has them; None where that is `text` itself."""
-    return None if parts_of(text) is None else _apart(_ungrouped(folded(text)))
+    return None if parts_of(text) is None else _apart(_marked(_ungrouped(folded(text))))
 
 
 def in_letters(text: str) -> bool:
@@ -148,12 +151,17 @@ def in_parts(text: str) -> bool:
     return in_letters(text) or is_hidden(folded(text))
 
 
-def _apart(text: str) -> str:
-    """All of a text, with spaces where words are taken apart."""
-    marked = _marked(text)
+def _apart(marked: str) -> str:
+    """All of a text, with spaces for its marks."""
     if _HUMP not in marked and _DIGIT not in marked:
         return " ".join([_BETWEEN.sub(" ", near) for near in marked.split()])
     return " ".join([" ".join(map(_spaced, _BETWEEN.split(near))) for near in marked.split()])
+
+
+def _wholes(marked: str) -> list[str]:
+    """Identifiers as a whole, in plain letters and without what stands beside them: the index of the content has neither."""
+    words = _BETWEEN_WORDS.split(marked) if _HUMP in marked else ()
+    return [_spaced(word.replace(_HUMP, "")) for word in words if _HUMP in word and " " in _spaced(word)]
 
 
 def _marked(text: str) -> str:
