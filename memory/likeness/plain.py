@@ -6,8 +6,10 @@ LONGEST_WORD = 256   # characters; what is longer is left as it is, for sorting 
 
 _MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`", "'"),
                         **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+                        "\u2044": "/",   # of a fraction
                         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
                         **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", None)})
+_BESIDE_A_NUMBER = re.compile("(?<=[0-9])[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u208e\u2150-\u215f\u2189\u2460-\u249b]")
 _LOOSE = re.compile(r"[\"'()\[\]{};:!.,\u060c\u061b\u06d4\u0964\u0965\u3002\u3001\u2026]+(?=\s|$)"
                     r"|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+")
 
@@ -16,8 +18,15 @@ def one_form(text: str) -> str:
     """The text as NFKC, with plain quotation marks and hyphens and single spaces; in its letters' own case."""
     if text.isascii():
         return _operators(" ".join(text.split()).replace("`", "'"))
+    text = _BESIDE_A_NUMBER.sub(_apart, text)
     words = (word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word) for word in text.split())
     return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
+
+
+def _apart(match: re.Match[str]) -> str:
+    """10^3 for a raised 3, which is not 103, and 1 1/2 for a half."""
+    kind = unicodedata.decomposition(match[0]).partition(" ")[0]
+    return {"<super>": "^", "<sub>": "_"}.get(kind, " ") + match[0]
 
 
 def _operators(text: str) -> str:

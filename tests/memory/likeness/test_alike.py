@@ -215,3 +215,13 @@ def test_what_is_denied_may_be_said_first() -> None:
                                   "\u00b2", "#1 # 2"])
 def test_a_text_without_words_is_like_no_other(text: str) -> None:
     assert alike(text, "the customer likes tea", 0.5, LOCAL).score < 0.75
+
+
+@pytest.mark.parametrize(("written", "other", "same"), [
+    ("10\u00b3 users", "103 users", "10^3 users"), ("2\u2078 entries", "28 entries", "2^8 entries"),
+    ("10\u2082 is two", "102 is two", "10\u2082  is two"), ("1\u00bd hours", "11/2 hours", "1 1/2 hours"),
+    ("50 m\u00b2 of floor", "502 m of floor", "50 m2 of floor"),
+])
+def test_what_is_raised_beside_a_number_is_no_digit_of_it(written: str, other: str, same: str) -> None:
+    assert max(both_ways(f"There are {written}", f"There are {other}", 1.0)) < 0.95
+    assert both_ways(f"There are {written}", f"There are {same}", 1.0) == [1, 1]
