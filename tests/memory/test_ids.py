@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.ids import derive_guid, time_of
+from memory.times import LAST_MS
 
-times = st.integers(0, 2**48 - 1)
+times = st.integers(0, LAST_MS)
 counts = st.integers(0, 2**24 - 1)
 names = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=10)
 moments = st.tuples(times, counts)

@@ -1,11 +1,10 @@
 """Failures: one message that cannot be done never takes others with it."""
 from tests.support.bundles import STORE, make_agent, make_bundle, make_memory, make_uid
-from tests.support.client import input_of, make_envelope
+from tests.support.client import input_of
 from tests.support.house import House
 
 FAILING = make_agent("keeper", "test_fails", {"memory_id": STORE}, hears="User")
 CRASHING = make_agent("keeper", "test_crashes", {"memory_id": STORE}, hears="User")
-BEYOND_SQLITE = 2**63   # ms, a time that no column holds
 
 
 def test_a_message_that_fails_in_a_batch_is_dead_lettered_and_the_others_are_unharmed() -> None:
@@ -44,22 +43,6 @@ def test_what_fails_leaves_nothing_of_what_other_agents_did_with_it() -> None:
 
         assert not house.client.log(uid)
         assert not house.contents(uid)
-
-
-def test_a_message_whose_time_no_column_holds_fails_alone(house: House) -> None:
-    uid = make_uid()
-    house.deploy(make_bundle(uid))
-    with house.client.redis.pipeline(transaction=True) as pipe:
-        for number in range(5):
-            pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope(f"/write {number}")})
-        fields = {"swarm": "chat", "data": make_envelope("/write from the far future")}
-        pipe.xadd(input_of(uid), fields, id=f"{BEYOND_SQLITE}-1")
-        *_, last = pipe.execute()
-
-    letter = house.await_dead_letter(uid, last.decode())
-
-    assert letter.error
-    assert house.contents(uid) == [str(number) for number in range(5)]
 
 
 def test_a_message_that_ends_the_worker_each_time_is_dead_lettered_after_its_attempts() -> None:
