@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def test_a_history_is_kept_and_what_is_over_is_deleted_when_the_file_is_opened(t
         assert [(one.number, one.actor, one.reason) for one in states] == [(3, None, None), (2, "ada", None),
                                                                            (1, "ada", "mistaken")]
         assert store.records.list().total == 1
-    assert b"secret" not in {row[0] for row in sqlite3.connect(file).execute("SELECT CAST(content AS BLOB) FROM records")}
+    with closing(sqlite3.connect(file)) as connection:
+        assert (b"secret",) not in connection.execute("SELECT CAST(content AS BLOB) FROM records").fetchall()
 
 
 def test_filters_reach_into_data(tmp_path: Path) -> None:

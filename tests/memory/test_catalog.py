@@ -360,6 +360,12 @@ def test_a_file_in_the_place_of_its_folder_is_refused_and_named(tmp_path: Path) 
         with_catalog(tmp_path / "root", lambda catalog: catalog.active())
 
 
+def version_of(file: Path) -> int:
+    with closing(sqlite3.connect(file)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+
 def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
     deploy(tmp_path)
     newer = sqlite3.connect(tmp_path / "system.db")
@@ -369,7 +375,7 @@ def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> 
     with pytest.raises(StoreBroken, match="newer Memrelay"):
         deploy(tmp_path)
 
-    assert sqlite3.connect(tmp_path / "system.db").execute("PRAGMA user_version").fetchone() == (99,)
+    assert version_of(tmp_path / "system.db") == 99
 
 
 def test_a_foreign_database_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -472,4 +478,4 @@ def test_a_new_file_is_whole_at_once_and_leaves_nothing_beside_it(tmp_path: Path
     with_catalog(tmp_path, lambda catalog: catalog.active())
 
     assert [path.name for path in tmp_path.iterdir()] == ["system.db"]
-    assert sqlite3.connect(tmp_path / "system.db").execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert version_of(tmp_path / "system.db") == len(MIGRATIONS)
