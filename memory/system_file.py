@@ -15,7 +15,6 @@ from memory.room import lacks_room
 from memory.sqlite.system import file
 
 NAME = "system.db"
-PRIMARY = 0xFF   # of an error's code: the rest says more
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)   # for SQLite an error of reading is one too
 DISK = "; make room where its disk is full, else look at the disk (the system's log says more)"
 RIGHTS = "; this user must be able to write to it, and to its folder"
@@ -90,7 +89,7 @@ class SystemFile:
         except sqlite3.OperationalError as error:
             raise StoreBusy(f"{self.path}: {self._reason(error)}; it is tried again") from error
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & PRIMARY not in DAMAGED:
+            if _code(error) not in DAMAGED:
                 raise
             raise StoreBroken(f"{self.path} is damaged, or its disk does not give it: {error}; look at the disk (the system's "
                               "log says more), or stop all and put a backup in its place with `memrelay restore FOLDER "
@@ -106,10 +105,15 @@ class SystemFile:
         with suppress(OSError):
             if not os.path.getsize(self.path):
                 return file.EMPTY
-        return f"{error}{HINTS.get(getattr(error, 'sqlite_errorcode', 0) & PRIMARY, '')}"
+        return f"{error}{HINTS.get(_code(error), '')}"
+
+
+def _code(error: Exception) -> int:
+    """SQLite's primary code: what its upper bits say beside it does not count here. 0 for what is not SQLite's."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:
     """StoreBusy for what may pass by itself."""
-    passes = getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING or lacks_room(error)
+    passes = _code(error) in PASSING or lacks_room(error)
     return StoreBusy if passes else StoreBroken

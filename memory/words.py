@@ -98,12 +98,11 @@ def parts_of(content: str) -> str | None:
     elif (plain := _unlike(content)) is not None:
         marked = _marked(_ungrouped(plain))   # all of it, so that phrases are found whatever scripts they mix
         return f" {BREAK} ".join((_apart(marked), *_wholes(marked)))
-    elif _places_beyond_ascii().search(content) is None and not _has_groups(content):
+    elif _places_beyond_ascii().search(content) is None and not _numbers(content):
         return None
     words = [word for near in _marked(content).split() if _HUMP in near or _DIGIT in near for word in _BETWEEN.split(near)]
     pieces = (apart for word in words if " " in (apart := _spaced(word)))
-    numbers = map(_digits, _GROUPED.finditer(content)) if _has_groups(content) else ()
-    return f" {BREAK} ".join((*pieces, *numbers)) or None
+    return f" {BREAK} ".join((*pieces, *_numbers(content))) or None
 
 
 def _unlike(text: str) -> str | None:
@@ -115,9 +114,9 @@ def _unlike(text: str) -> str | None:
     return plain if unlike else None   # shorter, it may lack signs alone, as those that emoji are made of
 
 
-def _has_groups(content: str) -> bool:
-    """Whether there is a number in groups: most texts have nothing that may be one."""
-    return _MAY_BE_GROUPED.search(content) is not None and _GROUPED.search(content) is not None
+def _numbers(content: str) -> list[str]:
+    """Those in groups, in digits alone: most texts have nothing that may be one."""
+    return list(map(_digits, _GROUPED.finditer(content))) if _MAY_BE_GROUPED.search(content) is not None else []
 
 
 def _has_ascii_places(content: str) -> bool:

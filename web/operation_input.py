@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from memory.operation import Operation, json_type
 from pipelines.json_bounds import too_many_keys
-from pipelines.json_text import BOM, parse_object
+from pipelines.json_text import parse_object
 from pipelines.report import Report
 from pipelines.shape import tell
 from web.answers import refuse_unknown
@@ -17,7 +17,7 @@ from web.errors import BadRequest, Unprocessable
 from web.operation_routes import IN_HEADER, IN_QUERY, STORE, Place
 from web.parts import parts_of
 from web.preconditions import etags_of
-from web.reading import read_body
+from web.reading import read_json_body
 
 
 async def read_input(request: web.Request, operation: Operation, place: Place) -> bytes:
@@ -67,7 +67,7 @@ async def _body(request: web.Request, operation: Operation, place: Place, report
 
 async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[str, Any]:
     """The object in the body, which has these fields; {} where it is empty. Raises BadRequest and Unprocessable."""
-    body, most = (await read_body(request)).removeprefix(BOM), parts_of(request).options.json_keys
+    body, most = await read_json_body(request), parts_of(request).options.json_keys
     if too_many_keys(body, most):
         raise Unprocessable(f"the JSON has more than {most} keys, which is what web.max_json_keys allows")
     try:

@@ -3,6 +3,7 @@ import asyncio
 
 from aiohttp import hdrs, web
 
+from pipelines.json_text import BOM
 from web.door import before_sweep, door_of
 from web.errors import TooLarge, TooSlow, Unavailable, WrongType
 from web.parts import parts_of
@@ -10,6 +11,11 @@ from web.traffic import Traffic
 
 MOST_CHUNKS = 10_000        # of a body with Transfer-Encoding: chunked; each costs as much as a kilobyte does
 MOST_UNDER_WAY = 64 << 20   # bytes of bodies that are not whole yet, of all requests together
+
+
+async def read_json_body(request: web.Request) -> bytes:
+    """The body without the byte order mark that some programs begin JSON with. Raises as `read_body` does."""
+    return (await read_body(request)).removeprefix(BOM)
 
 
 async def read_body(request: web.Request) -> bytes:

@@ -7,7 +7,6 @@ from aiohttp import web
 from memory.catalog import Deployed
 from memory.errors import NotAsExpected
 from pipelines.errors import BundleRefused
-from pipelines.json_text import BOM
 from web.access import caller_of, needs
 from web.answers import MOST_ITEMS, json_response, limit_of, number_of, refuse_unknown
 from web.deployments import NoSuchVersion
@@ -16,7 +15,7 @@ from web.errors import BadRequest, NotFound, Unprocessable
 from web.parts import parts_of
 from web.pipelines import summary, told_of
 from web.preconditions import changed_meanwhile, expected_by
-from web.reading import read_body
+from web.reading import read_json_body
 from web.shapes import Page, PipelineDeployed, PipelineVersion, Rollback
 
 routes = web.RouteTableDef()
@@ -49,7 +48,7 @@ async def versions(request: web.Request) -> web.Response:
 @needs("deploy")
 async def rollback(request: web.Request) -> web.Response:
     """Puts {"version": n} in service again, as a new version; without one, the last with another bundle. 200, 404, 412, 422."""
-    expected, version = expected_by(request), _wanted((await read_body(request)).removeprefix(BOM))
+    expected, version = expected_by(request), _wanted(await read_json_body(request))
     try:
         swapped = await parts_of(request).deployments.rollback(request.match_info["uid"], version, expected,
                                                                 allow=caller_of(request).check_bundle)

@@ -11,8 +11,8 @@ from bus.errors import BusRefused
 from bus.kinds import SHARED, all_keys, odd_keys
 from bus.resp import pack
 from bus.wire import PUBLIC, swarm_key
-from cli.doctor.finding import Finding, Patient, fault, ok
-from cli.doctor.service import SOME, catalogue_of
+from cli.doctor.finding import SOME, Finding, Patient, fault, ok
+from cli.doctor.service import catalogue_of
 from cli.settings import Settings
 from memory.errors import MemoryFault
 
@@ -39,9 +39,11 @@ async def _keys_of_all(settings: Settings) -> dict[str, str]:
     """Of the pipelines in service, with their swarms' logs; to compile all bundles for these would take long."""
     keys: dict[str, str] = {}
     async with catalogue_of(settings) as catalog:
-        for one in await catalog.active() if catalog is not None else ():
-            source = await catalog.source(one.hash) if catalog is not None else None
-            keys |= all_keys(one.uid) | dict.fromkeys(_logs(one.uid, source or b"{}"), "stream")
+        if catalog is None:
+            return keys
+        for one in await catalog.active():
+            logs = _logs(one.uid, await catalog.source(one.hash) or b"{}")
+            keys |= all_keys(one.uid) | dict.fromkeys(logs, "stream")
     return keys
 
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 
 from bus.errors import BusRefused
 from bus.rights import Refused, own_rights, refused_of
-from cli.doctor.finding import Finding, Patient, fault, ok
+from cli.doctor.finding import Finding, Patient, fault, ok, some_of
 from cli.doctor.service import deployed_in
 from memory.errors import MemoryFault
 
-SOME = 5   # that are named
 RENAMED = "undo rename-command in its configuration file, or take a server that has it"
 
 
@@ -31,8 +30,7 @@ async def check_rights(patient: Patient) -> list[Finding]:
 
 
 def _named(refused: Iterable[Refused]) -> str:
-    names = list(dict.fromkeys(one.command for one in refused))
-    return f"{', '.join(names[:SOME])}{', ...' if len(names) > SOME else ''}"
+    return some_of(list(dict.fromkeys(one.command for one in refused)))
 
 
 def _let() -> str:

@@ -7,13 +7,12 @@ from contextlib import asynccontextmanager
 from bus.errors import BusRefused
 from bus.listeners import all_members
 from bus.roll import pauses_of, read_roll
-from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
+from cli.doctor.finding import Finding, Patient, fault, ok, some_of, untold, warning
 from cli.readable import counted
 from cli.settings import Settings
 from memory.catalog import Catalog, Deployed
 from memory.errors import MemoryFault, StoreBusy
 
-SOME = 5   # that are named
 MOST_PAUSED = 20   # that are told, each with its reason
 DEPLOY = "put one in service with `memrelay deploy FILE`"
 
@@ -42,9 +41,8 @@ async def check_letters(settings: Settings) -> list[Finding]:
         return []   # told above
     if not counts:
         return [ok("dead letters", "there are none")]
-    first = ", ".join(f"{uid} has {count}" for uid, count in list(counts.items())[:SOME])
-    return [warning("dead letters", f"{counted(sum(counts.values()), 'message')} could not be run: "
-                                    f"{first}{', ...' if len(counts) > SOME else ''}",
+    waiting = some_of([f"{uid} has {count}" for uid, count in counts.items()])
+    return [warning("dead letters", f"{counted(sum(counts.values()), 'message')} could not be run: {waiting}",
                     "`memrelay dlq ls` says why; mend it, then `memrelay dlq replay PIPELINE --all`, or drop them")]
 
 
@@ -62,7 +60,7 @@ async def check_workers(patient: Patient) -> list[Finding]:
     except (MemoryFault, sqlite3.Error):
         unserved = []   # told above
     if left := [one.name for one in unserved]:
-        return [warning("workers", f"nobody serves {', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}",
+        return [warning("workers", f"nobody serves {some_of(left)}",
                         "look into the worker's log; `memrelay status` lists who serves what")]
     return [ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")]
 
@@ -86,8 +84,8 @@ async def check_listeners(patient: Patient) -> list[Finding]:
     except BusRefused:
         return []   # as told above
     if left := sorted(listening - served):
-        named = f"{', '.join(left[:SOME])}{', ...' if len(left) > SOME else ''}"
-        return [warning("public swarms", f"nobody serves {named}, and what is said in public collects in the input of each",
+        return [warning("public swarms",
+                        f"nobody serves {some_of(left)}, and what is said in public collects in the input of each",
                         "start their workers, or take out of service what is not needed any more (`memrelay rm`)")]
     return [ok("public swarms", f"{counted(len(listening), 'pipeline')} listening")] if listening else []
 

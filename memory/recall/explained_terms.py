@@ -2,11 +2,11 @@
 from collections.abc import Sequence
 
 from memory.explanation import TermTold
-from memory.folding import folded, shown
+from memory.folding import shown
 from memory.recall.nearest import nearest
 from memory.recall.scene import Scene
 from memory.recall.terms import Term
-from memory.words import tokens
+from memory.words import plain_tokens
 
 MOST_SUGGESTED = 8    # unknown words of a query; a suggestion takes 10 ms
 MOST_SPELLINGS = 16   # of a term that are told
@@ -28,6 +28,6 @@ def terms_told(terms: Sequence[Term], states: Sequence[str], stop_words: Sequenc
 
 def _suggestion(text: str, scene: Scene) -> str | None:
     """For a single word; phrases and the like are none of them."""
-    words = tokens(folded(text))
+    words = plain_tokens(text)
     meant = nearest(words[0], scene.vocabulary, scene.expired) if len(words) == 1 and not text.endswith("*") else None
     return None if meant is None else shown(meant)

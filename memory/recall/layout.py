@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.folding import folded
 from memory.sqlite.outline import Outline
 from memory.sqlite.vocabulary import Rows
-from memory.words import tokens
+from memory.words import plain_tokens
 
 Places = NDArray[np.int64]
 MOST_ALIKE = 1000   # speakers whose names begin with one word; who comes after cannot be named
@@ -42,7 +41,7 @@ class Names:
         """The number of a speaker."""
         if name not in self.sources:
             self.sources[name] = len(self.sources)
-            words = tokens(folded(name))
+            words = plain_tokens(name)
             alike = self.speakers.setdefault(words[0], []) if words else []
             if len(alike) < MOST_ALIKE:
                 alike.append((self.sources[name], frozenset(words)))

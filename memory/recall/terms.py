@@ -12,7 +12,7 @@ from memory.recall.scene import Scene
 from memory.recall.stems import Stems
 from memory.recall.stopwords import without_stop_words
 from memory.sqlite.vocabulary import Postings, Rows, Vocabulary
-from memory.words import in_letters, taken_apart, tokens
+from memory.words import in_letters, plain_tokens, taken_apart, tokens
 
 MOST_TERMS = 256   # of a query, a phrase of n words as n - 1; what comes after is not looked for
 KIN = 0.5   # what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
@@ -114,7 +114,7 @@ def _words(query: Query) -> Iterator[str]:
 def _expressions(query: Query) -> Iterator[tuple[str, str]]:
     """(expression, text): phrases of several words, beginnings, identifiers with their parts, and letters that are words."""
     for text in query.phrases:
-        if len(tokens(folded(text))) > 1 and not in_letters(text):
+        if len(plain_tokens(text)) > 1 and not in_letters(text):
             yield match_all(Query(phrases=(text,))), f'"{text}"'
     for text in query.prefixes:
         yield match_all(Query(prefixes=(text,))), f"{text}*"

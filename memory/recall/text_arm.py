@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.folding import folded
 from memory.query import Query
 from memory.recall.bm25 import Scores, idf
 from memory.recall.layout import Layout, Places
 from memory.recall.scene import Floats, Found, Scene
 from memory.recall.stems import Stems
 from memory.recall.terms import Term, terms_of
-from memory.words import tokens
+from memory.words import plain_tokens
 
 HALF = 8.0             # the raw score that is worth one half
 SPEAKER = 1.3          # how much more a record counts whose speaker the query names
@@ -52,7 +51,7 @@ def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside:
     layout = scene.layout
     terms = terms_of(query, scene, stems, language)
     asked = [term for term in terms if term.records or term.text not in beside]
-    said = set(tokens(folded(" ".join((*query.words, *query.phrases)))))
+    said = set(plain_tokens(" ".join((*query.words, *query.phrases))))
     covered, named = coverage(asked, len(layout)), layout.named(said)
     least = 0.0 if not floor else LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
     known = [term for term in terms if term.records] if covered >= least or named else []
