@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memory.recall.ranked import Ranked
 
 Mode = Literal["fts", "hybrid", "semantic"]
+MANY = 50_000   # rows of a store from which on words may be so common that they are not left to FTS5
 BEST = 10   # how many records a ranked search answers with, unless it is told
 
 
@@ -85,7 +86,8 @@ def _matching(tx: Transaction, wanted: SearchInput, query: Query, conditions: Co
     match, unwanted = match_all(query), match_any(query)
     if match:
         limit = most_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
-        return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, limit))
+        best = tx.ranker.by_relevance(query, conditions, limit) if tx.records.last_row >= MANY else None
+        return within(wanted.max_bytes, tx.records.search(match, unwanted, conditions, limit, best=best))
     return within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit)) if query.filters else []
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from memory.recall.layout import Layout
 from memory.sqlite.filters import Clause, Conditions
 from memory.sqlite.outline import Since, rows_with
-from memory.sqlite.vocabulary import Rows
+from memory.sqlite.row_numbers import Rows
 
 ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
 PARTS = "%Y", "%m", "%d"   # of a day, as strftime has them

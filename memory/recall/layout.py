@@ -1,7 +1,7 @@
 """The layout of a store in memory: every record's row, thread, place in it, length and speaker, as arrays side by side.
 
 They are in the order of threads, and within one in that of `seq`, then of arrival. A record's index in them is its place; a
-record without a thread is one of its own. 28 bytes a record, and up to 12 more once a search was made.
+record without a thread is one of its own. 32 bytes a record, and up to 12 more once a search was made.
 """
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.sqlite.outline import Outline
-from memory.sqlite.vocabulary import Rows
+from memory.sqlite.row_numbers import Rows
 from memory.words import plain_tokens
 
 Places = NDArray[np.int64]
@@ -69,6 +69,7 @@ class Entries(NamedTuple):
     seq: NDArray[np.int64]
     row: Rows
     length: NDArray[np.int32]
+    tokens: NDArray[np.int32]   # its length to FTS5
     source: NDArray[np.int32]   # the speaker's number; -1 for a record without a thread
 
     def each(self, change: Callable[[Any], Any]) -> "Entries":
@@ -82,13 +83,13 @@ class Layout:
     def __init__(self, names: Names, entries: Entries) -> None:
         """Of entries in their order."""
         self.names = names
-        self.thread, self.seq, self.row, self.length, self.source = entries
+        self.thread, self.seq, self.row, self.length, self.tokens, self.source = entries
         self._entries = entries
 
     @classmethod
     def empty(cls) -> Self:
         """Of a store without records."""
-        return cls(Names(), _entries([], [], [], [], []))
+        return cls(Names(), _entries([], [], [], [], [], []))
 
     def __len__(self) -> int:
         return len(self.row)
@@ -128,7 +129,7 @@ class Layout:
     @property
     def nbytes(self) -> int:
         """What it takes in memory, about."""
-        return 40 * len(self) + 100 * (len(self.names.threads) + len(self.names.sources))
+        return 44 * len(self) + 100 * (len(self.names.threads) + len(self.names.sources))
 
     @cached_property
     def _speakers(self) -> NDArray[np.intp]:
@@ -153,9 +154,9 @@ class Layout:
         return self.row[order], order
 
 
-def _entries(thread: object, seq: object, row: object, length: object, source: object) -> Entries:
-    return Entries(np.asarray(thread, np.int32), np.asarray(seq, np.int64), np.asarray(row, np.int64),
-                   np.asarray(length, np.int32), np.asarray(source, np.int32))
+def _entries(*columns: object) -> Entries:
+    kinds = np.int32, np.int64, np.int64, np.int32, np.int32, np.int32
+    return Entries(*map(np.asarray, columns, kinds))
 
 
 def _numbered(outline: Outline, names: Names) -> Entries:
@@ -168,7 +169,7 @@ def _numbered(outline: Outline, names: Names) -> Entries:
         source[at] = [names.source(name) for name in turns.sources]
     alone = thread < 0
     thread[alone] = names.alone(int(alone.sum()))
-    return _entries(thread, seq, outline.rows, outline.lengths, source)
+    return _entries(thread, seq, outline.rows, outline.lengths, outline.tokens, source)
 
 
 def _sorted(entries: Entries) -> Entries:

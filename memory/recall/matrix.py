@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from memory.recall.layout import Layout
 from memory.recall.sketch import BYTES, Sketch
-from memory.sqlite.vocabulary import Rows
+from memory.sqlite.row_numbers import Rows
 
 NOWHERE = -1
 TOGETHER = 4096     # vectors at a time, where more would take too much memory at once

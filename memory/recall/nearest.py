@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from memory.recall.terms import MOST_COUNTED
-from memory.sqlite.vocabulary import Rows, Vocabulary
+from memory.sqlite.row_numbers import Rows
+from memory.sqlite.vocabulary import Vocabulary
 from memory.words import in_letters
 
 SHORTEST, LONGEST = 3, 32   # characters of a word that is worth a suggestion

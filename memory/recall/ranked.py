@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from memory.recall.layout import Places
 from memory.recall.scene import Floats, Found, Scene
 
+Doubles = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -40,7 +42,7 @@ def candidates(scores: Floats, scene: Scene) -> Places:
     return np.flatnonzero(wanted if scene.allowed is None else wanted & scene.allowed)
 
 
-def best(scores: Floats, places: Places, scene: Scene, limit: int) -> Places:
+def best(scores: Floats | Doubles, places: Places, scene: Scene, limit: int) -> Places:
     """Of these places the best first, of equal ones the oldest; `limit` at most."""
     if len(places) > limit > 0:
         least = np.partition(scores[places], -limit)[-limit]
@@ -48,6 +50,6 @@ def best(scores: Floats, places: Places, scene: Scene, limit: int) -> Places:
     return places[ranking(scores[places], places, scene)][:limit]
 
 
-def ranking(worth: Floats, places: Places, scene: Scene) -> NDArray[np.intp]:
+def ranking(worth: Floats | Doubles, places: Places, scene: Scene) -> NDArray[np.intp]:
     """The order of these places: first what is worth most, of equal ones the oldest."""
     return np.lexsort((scene.layout.row[places], -worth))

@@ -23,6 +23,7 @@ from memory.recall.layout import Layout
 from memory.recall.meaning import Meaning
 from memory.recall.pool import POOL
 from memory.recall.ranked import Ranked, best, candidates
+from memory.recall.relevance import Relevance, plain_words
 from memory.recall.rereading import READ, Reader, reread
 from memory.recall.row_lists import RowLists
 from memory.recall.scene import Floats, Found, Scene
@@ -37,8 +38,9 @@ from memory.sqlite.changes import Changes
 from memory.sqlite.filters import Conditions
 from memory.sqlite.outline import NOTHING, Since, read_outline
 from memory.sqlite.records import RecordTable
+from memory.sqlite.row_numbers import Rows
 from memory.sqlite.vectors import VectorTable
-from memory.sqlite.vocabulary import Rows, Vocabulary
+from memory.sqlite.vocabulary import Vocabulary
 
 Mask = NDArray[np.bool_]
 MOST_TIMED = 200_000   # records of which the days are looked at, which takes a microsecond each
@@ -52,6 +54,7 @@ class Ranker:
         """Nothing is read before the first search."""
         self._connection, self._records = connection, records
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
+        self._relevance = Relevance(self._vocabulary)
         self._stems: dict[str, Stems] = {}
         self._vectors = VectorArm(vectors, meaning)
         self._rows = RowLists(connection)
@@ -123,6 +126,20 @@ class Ranker:
         ranked = _ranked(timely(base, on_time), scene, limit, arms, without=without, base=base if times.patterns else None)
         return ranked, None if vector is None else partial(_alone, text, vector, layout, on_time)
 
+    def by_relevance(self, query: Query, conditions: Conditions, limit: int) -> dict[int, float] | None:
+        """Row -> score of the best `limit` records that have all words in their content, as FTS5 ranks them, the best first.
+
+        None where that is FTS5's to do: where the query has more than plain words, or few records hold them.
+        """
+        words = plain_words(query)
+        self._records.complete()
+        self._vocabulary.open()
+        if not words or not self._relevance.is_faster(words, self._records.last_row):
+            return None
+        scene = self._scene(query, conditions)
+        POOL.used(self)
+        return self._relevance.best(scene, words, limit)
+
     def explain(self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
         """How a search of this transaction came to what it `found`."""
         passing = self._filters.mask(conditions, ranked.scene.layout)
@@ -182,7 +199,7 @@ class Ranker:
         self._layout, self._uncommitted = None, False
         self._rows.drop()
         self._filters = Filters(self._connection)
-        self._vocabulary.changed()
+        self._vocabulary.drop()
 
     def close(self) -> None:
         """The store is closed."""
@@ -219,16 +236,17 @@ class Ranker:
         last = self._records.last_row
         if self._layout is not None and not self._changes and last == self._known:
             return self._layout
-        self._vocabulary.changed()
         self._uncommitted |= self._changes.uncommitted or last > self._committed
         if self._layout is None or self._changes.everything:
             self._filters = Filters(self._connection)
+            self._vocabulary.drop()
             layout, since = Layout.empty(), Since()
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
         self._layout = layout.changed(np.asarray(since.changed, np.int64), read_outline(self._connection, since))
         self._granularities = Granularities(self._layout)
+        self._vocabulary.change(since.row, since.changed, last)
         self._known = last
         self._changes.clear()
         return self._layout

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from memory.sqlite.filters import Conditions, where
-from memory.sqlite.vocabulary import Rows, numbers
+from memory.sqlite.row_numbers import Rows, numbers
 
 KEPT = 64   # lists of a store; 8 bytes a row
 MOST_CHANGED = 10_000   # rows, beyond which all lists are read anew

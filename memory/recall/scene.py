@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 
 from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout
-from memory.sqlite.vocabulary import Rows, Vocabulary
+from memory.sqlite.row_numbers import Rows
+from memory.sqlite.vocabulary import Vocabulary
 
 Floats = NDArray[np.float32]
 

@@ -11,7 +11,9 @@ from memory.query import Query, match_all
 from memory.recall.scene import Scene
 from memory.recall.stems import Stems
 from memory.recall.stopwords import without_stop_words
-from memory.sqlite.vocabulary import Postings, Rows, Vocabulary
+from memory.sqlite.postings import Postings
+from memory.sqlite.row_numbers import Rows
+from memory.sqlite.vocabulary import Vocabulary
 from memory.words import in_letters, plain_tokens, taken_apart, tokens
 
 MOST_TERMS = 256   # of a query, a phrase of n words as n - 1; what comes after is not looked for
@@ -31,14 +33,11 @@ class Term:
     whole: bool = True         # else more records than these hold it
     kin: tuple[str, ...] = ()  # of the spellings, those that are other forms of an irregular word
 
-    def postings(self, vocabulary: Vocabulary, *, counted: bool = True) -> Postings:
-        """Its records. Where the counts are not wanted, or it is an expression, each holds it once: that is half the work."""
-        if self.found is None and counted:
+    def postings(self, vocabulary: Vocabulary) -> Postings:
+        """Its records. Where it is an expression, each holds it once."""
+        if self.found is None:
             return _together([self._counted(one, vocabulary) for one in self.spellings])
-        rows = self.found
-        if rows is None:
-            rows = vocabulary.matching(" OR ".join(f'"{one}"' for one in self.spellings))
-        return Postings(rows, np.ones(len(rows), np.float32))
+        return Postings(self.found, np.ones(len(self.found), np.float32))
 
     def _counted(self, spelling: str, vocabulary: Vocabulary) -> Postings:
         found = vocabulary.postings(spelling)

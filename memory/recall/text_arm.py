@@ -75,8 +75,8 @@ def coverage(terms: list[Term], records: int) -> float:
     return known / sum(weights) if weights else 0.0
 
 
-def _affordable(terms: list[Term], records: int) -> tuple[list[tuple[Term, bool]], tuple[Term, ...]]:
-    """(terms to look for, each with whether its counts are; terms to leave out), the rarest first.
+def _affordable(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
+    """(terms to look for, terms to leave out), the rarest first.
 
     The rarest is always looked for. What is added to it is bounded by the records that hold it: what most records hold
     tells them apart least, and costs most. The beginning of so many words that not all of them are known comes last, alone.
@@ -85,18 +85,15 @@ def _affordable(terms: list[Term], records: int) -> tuple[list[tuple[Term, bool]
     ordered = sorted(terms, key=lambda term: (not term.whole, term.records, term.text))
     together = np.cumsum([term.records for term in ordered if term.whole])
     taken = max(1, int(np.searchsorted(together, most, side="right")))
-    return [(term, term.records <= most) for term in ordered[:taken]], tuple(ordered[taken:])
+    return ordered[:taken], tuple(ordered[taken:])
 
 
-def _scores(scene: Scene, wanted: list[tuple[Term, bool]]) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
+def _scores(scene: Scene, wanted: list[Term]) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
     """(the raw scores by place, which places hold each term). A turn has the mean of the three granularities."""
     layout, held = scene.layout, []
     sums = [Scores(granularity) for granularity in scene.granularities.all]
-    for term, counted in wanted:
-        rows, counts = term.postings(scene.vocabulary, counted=counted)
-        if len(scene.expired):
-            there = ~np.isin(rows, scene.expired)
-            rows, counts = rows[there], counts[there]
+    for term in wanted:
+        rows, counts = term.postings(scene.vocabulary).without(scene.expired)
         places = layout.places(rows)
         held.append((term, places))
         for one in sums:

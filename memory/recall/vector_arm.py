@@ -17,8 +17,8 @@ from memory.recall.matrix import Floats, Matrix, in_blocks
 from memory.recall.meaning import Meaning
 from memory.recall.scene import Found, Scene
 from memory.sqlite.changes import Changes
+from memory.sqlite.row_numbers import Rows
 from memory.sqlite.vectors import VectorSet, VectorTable
-from memory.sqlite.vocabulary import Rows
 
 NUMBER = 4   # bytes, in memory
 MOST_SCANNED = 200_000   # vectors that are read from a file for a search, the newest: a second's work

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.sqlite.by_row import values_by_row
-from memory.sqlite.vocabulary import Rows
+from memory.sqlite.row_numbers import Rows
 
 VALUE = {"recency": "created_at",
          "importance": "CASE WHEN json_valid(data) AND json_type(data, '$.importance') IN ('integer', 'real') "

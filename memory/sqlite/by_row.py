@@ -5,7 +5,7 @@ from typing import Any
 import apsw
 import orjson
 
-from memory.sqlite.vocabulary import Rows
+from memory.sqlite.row_numbers import Rows
 
 VALUES = "SELECT {value} FROM json_each(?1) AS wanted LEFT JOIN records ON row = wanted.value ORDER BY wanted.key"
 

@@ -2,7 +2,7 @@
 import apsw
 
 from memory.sqlite.by_row import values_by_row
-from memory.sqlite.vocabulary import Rows
+from memory.sqlite.row_numbers import Rows
 
 CONTENT = "CASE WHEN octet_length(content) <= ?2 THEN content ELSE '' END"
 

@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memory.sqlite.vocabulary import Rows, numbers
+from memory.sqlite.row_numbers import Rows, numbers
 
 NEW = "({row} > ? OR {row} IN (SELECT value FROM json_each(?)))"
 WIDTHS = f"SELECT DISTINCT length(sz) FROM {{index}}_docsize WHERE {NEW.format(row='id')}"
@@ -44,17 +44,19 @@ class Outline(NamedTuple):
 
     rows: Rows
     lengths: NDArray[np.int64]
+    tokens: NDArray[np.int64]   # their lengths to FTS5: what it ranks their contents by
     threads: list[Turns]
 
 
-NOTHING = Outline(np.empty(0, np.int64), np.empty(0, np.int64), [])
+NOTHING = Outline(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
 def read_outline(connection: apsw.Connection, since: Since) -> Outline:
     """The index must be in step with the records."""
-    rows, lengths = _lengths(connection, since)
+    rows, tokens = _sizes(connection, "records_fts", since)
     threads = connection.execute(SOME_THREADS if since.row else THREADS, since.values if since.row else ())
-    return Outline(rows, lengths, [Turns(name, *map(orjson.loads, lists)) for name, *lists in threads])
+    lengths = _lengths(connection, since, rows, tokens)
+    return Outline(rows, lengths, tokens, [Turns(name, *map(orjson.loads, lists)) for name, *lists in threads])
 
 
 def rows_with(connection: apsw.Connection, where: str, values: Iterable[Any], since: Since) -> Rows:
@@ -67,13 +69,12 @@ def rows_with(connection: apsw.Connection, where: str, values: Iterable[Any], si
     return np.sort(numbers(found.get))
 
 
-def _lengths(connection: apsw.Connection, since: Since) -> tuple[Rows, NDArray[np.int64]]:
-    """(rows, words in each). Chinese is long in its parts only: there a letter is a word."""
-    rows, lengths = _sizes(connection, "records_fts", since)
+def _lengths(connection: apsw.Connection, since: Since, rows: Rows, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Words in each of the rows. Chinese is long in its parts only: there a letter is a word."""
     with_parts, longest = _sizes(connection, "parts_fts", since)
-    at = np.searchsorted(rows, with_parts)
+    at, lengths = np.searchsorted(rows, with_parts), tokens.copy()
     lengths[at] = np.maximum(lengths[at], longest)
-    return rows, lengths
+    return lengths
 
 
 def _sizes(connection: apsw.Connection, index: str, since: Since) -> tuple[Rows, NDArray[np.int64]]:

@@ -17,6 +17,7 @@ from memory.sqlite.rows import RowInsert
 from memory.sqlite.versions import STATE, State, VersionTable, What
 from memory.words import parts_of
 
+Scores = dict[int, float]   # by row, the best first
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"
 FURTHER = "key, owner, data, in_context, thread, seq"
 INSERT = RowInsert("records", f"{COLUMNS}, crc, parts", "row")
@@ -215,27 +216,32 @@ class RecordTable:
             values += [-1 if limit is None else limit, offset]
         return map(record_of, self._connection.execute(SELECT + where(*clauses) + ORDER[order] + window, values))
 
-    def at_rows(self, scores: dict[int, float]) -> Iterator[Record]:
+    def at_rows(self, scores: Scores) -> Iterator[Record]:
         """The records at these rows, in the order of `scores`, each with its own."""
         self.flush()
         for row, score in scores.items():
             for values in self._connection.execute(AT_ROW, (row,)):
                 yield record_of((*values, score))
 
-    def search(self, match: str, unwanted: str, conditions: Conditions, limit: int) -> Iterator[Record]:
+    def search(self, match: str, unwanted: str, conditions: Conditions, limit: int, *,
+               best: Scores | None = None) -> Iterator[Record]:
         """Records that match an FTS5 expression, as `placed` finds them."""
-        return (record for _, record in self.placed(match, unwanted, conditions, limit))
+        return (record for _, record in self.placed(match, unwanted, conditions, limit, best=best))
 
-    def placed(self, match: str, unwanted: str, conditions: Conditions, limit: int) -> Iterator[tuple[int, Record]]:
+    def placed(self, match: str, unwanted: str, conditions: Conditions, limit: int, *,
+               best: Scores | None = None) -> Iterator[tuple[int, Record]]:
         """(row, record with its score) of what matches an FTS5 expression, and not `unwanted`: first those whose content
-        does, best first; then those that match by parts of words too. The limit counts last.
+        does, best first, which `best` has where they are known; then those that match by parts of words too. The limit
+        counts last.
         """
         self.complete()
         clauses, values = self._clauses(conditions)
         if unwanted:
             clauses, values = [WITHOUT.format(index="parts_fts"), *clauses], [unwanted, *values]
         left = limit
-        for found in best_matches(self._connection, "records_fts", match, (clauses, values), left):
+        contents = (best_matches(self._connection, "records_fts", match, (clauses, values), limit) if best is None
+                    else zip(best, self.at_rows(best), strict=True))
+        for found in contents:
             left -= 1
             yield found
         if left and self._index.has_parts:

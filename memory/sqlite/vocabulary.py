@@ -1,19 +1,19 @@
 """The words of a store: which records hold one and how often, and which words begin alike. Read from the full-text indexes.
 
-Nothing else is kept for it: fts5vocab counts a word's records at 30 ns each and lists its occurrences at 100. Parts of words
-(memory/words.py) are words too; of a record that has a word in its content, its parts say nothing more about it.
+Nothing else is stored for it: fts5vocab counts a word's records at 30 ns each. Parts of words (memory/words.py) are words too;
+of a record that has a word in its content, its parts say nothing more about it.
 """
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from memory.sqlite.fulltext import INDEXES
+from memory.sqlite.postings import PostingLists, Postings, merged
+from memory.sqlite.row_numbers import Rows, numbers
 
-Rows = NDArray[np.int64]
 TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places USING fts5vocab('main', 'records_fts', 'instance');
@@ -27,6 +27,8 @@ BEGINNINGS = (BEGINNING, BEGINNING.replace("word_counts", "part_counts"),
 AMONG = "SELECT term, doc FROM json_each(?1) CROSS JOIN temp.word_counts ON term = json_each.value"
 ALL_AMONG = (AMONG, AMONG.replace("word_counts", "part_counts"),
              AMONG.replace("word_counts", "part_columns") + " AND col = 'content'")
+TOTALS = "memrelay_totals"   # a function of FTS5's: how many records it has, and of how many tokens
+ASK_TOTALS = f"SELECT {TOTALS}(records_fts) FROM records_fts WHERE records_fts MATCH ? LIMIT 1"
 PLACES = "SELECT group_concat(doc) FROM temp.word_places WHERE term = ?"
 PARTS_PLACES = "SELECT group_concat(doc) FROM temp.part_places WHERE term = ? AND col = 'parts'"
 IN_CONTENT = ("SELECT guid FROM records WHERE guid IN (SELECT value FROM json_each(?)) "
@@ -34,20 +36,7 @@ IN_CONTENT = ("SELECT guid FROM records WHERE guid IN (SELECT value FROM json_ea
 BEGUN = "SELECT group_concat(doc) FROM (SELECT doc FROM temp.word_places WHERE term >= ?1 AND term < ?2 LIMIT ?3)"
 PARTS_BEGUN = BEGUN.replace("word_places", "part_places").replace(" LIMIT", " AND col = 'parts' LIMIT")
 MOST_KEPT = 2000   # answers
-MOST_BYTES = 1 << 20   # of the records that hold words, which are kept: those that many hold are asked for most, and cost most
 LAST = "\U0010ffff"   # no word goes on with it
-
-
-class Postings(NamedTuple):
-    """The records that hold a word, ascending, and how often each does."""
-
-    rows: Rows
-    counts: NDArray[np.float32]
-
-    @property
-    def nbytes(self) -> int:
-        """What they take in memory, bytes."""
-        return self.rows.nbytes + self.counts.nbytes
 
 
 class Vocabulary:
@@ -58,21 +47,36 @@ class Vocabulary:
         self._connection = connection
         self._beginnings: dict[str, dict[str, int]] = {}
         self._counts: dict[str, int] = {}
-        self._postings: dict[str, Postings] = {}
-        self.nbytes = 0   # of these
+        connection.register_fts5_function(TOTALS, _totals)
+        self._contents = PostingLists(connection, "records_fts", PLACES)
+        self._parts = PostingLists(connection, "parts_fts", PARTS_PLACES, "parts")
 
     def open(self) -> None:
         """Sees to the tables through which it reads: they are temporary, and a rollback takes them with it."""
         self._connection.execute(TABLES)
         if len(self._beginnings) + len(self._counts) > MOST_KEPT:
-            self.changed()
+            self._forget_counts()
 
-    def changed(self) -> None:
-        """Records were written since it was asked: it counts again."""
+    def change(self, known: int, changed: Sequence[int], last_row: int) -> None:
+        """Rows came after `known`, the highest one now is `last_row`, and these were edited or deleted: it counts again."""
+        self._forget_counts()
+        self._contents.change(known, changed, last_row)
+        self._parts.change(known, changed, last_row)
+
+    def drop(self) -> None:
+        """Gives back what is kept."""
+        self._forget_counts()
+        self._contents.drop()
+        self._parts.drop()
+
+    def _forget_counts(self) -> None:
         self._beginnings.clear()
         self._counts.clear()
-        self._postings.clear()
-        self.nbytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept takes in memory."""
+        return self._contents.nbytes + self._parts.nbytes
 
     def beginning(self, prefix: str, most: int) -> dict[str, int]:
         """Words that begin like this, each with the number of its records; the first `most` of them by the alphabet."""
@@ -102,21 +106,16 @@ class Vocabulary:
 
     def postings(self, word: str) -> Postings:
         """The records that hold the word."""
-        found = self._postings.get(word)
-        if found is None:
-            found = self._postings[word] = self._postings_of(word)
-            self.nbytes += found.nbytes
-            while self.nbytes > MOST_BYTES:
-                self.nbytes -= self._postings.pop(next(iter(self._postings))).nbytes
-        return found
+        return merged(self._contents.of(word), self._parts.of(word))
 
-    def _postings_of(self, word: str) -> Postings:
-        found = numbers(self._connection.execute(PLACES, (word,)).get)
-        if parts := self._connection.execute(PARTS_PLACES, (word,)).get:
-            more = numbers(parts)
-            found = np.sort(np.concatenate([found, more[~np.isin(more, found)]]), kind="stable")
-        first = np.flatnonzero(np.diff(found, prepend=-1))   # a record comes once for each time that it holds the word
-        return Postings(found[first], np.diff(first, append=len(found)).astype(np.float32))
+    def contents(self, word: str) -> Postings:
+        """The records that hold the word in their content."""
+        return self._contents.of(word)
+
+    def totals(self, word: str) -> tuple[int, int]:
+        """(how many records the index of contents has, of how many tokens in all); asked of one that holds the word."""
+        records, length = self._connection.execute(ASK_TOTALS, (f'"{word}"',)).get.split()
+        return int(records), int(length)
 
     def begun(self, prefix: str, most: int) -> tuple[Rows, bool]:
         """(the records that hold a word that begins like this, ascending; whether these are all): found at the first `most`
@@ -137,6 +136,5 @@ class Vocabulary:
         return both[np.flatnonzero(np.diff(both, prepend=-1))]
 
 
-def numbers(text: str | None) -> Rows:
-    """What group_concat made of integers."""
-    return np.fromstring(text or "", dtype=np.int64, sep=",")
+def _totals(index: apsw.FTS5ExtensionApi, *_: object) -> str:
+    return f"{index.row_count} {index.column_total_size(-1)}"

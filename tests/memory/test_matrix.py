@@ -26,7 +26,7 @@ def make_layout(threads: list[int | None]) -> Layout:
     turns = [Turns(str(name), [row for row, thread in enumerate(threads, 1) if thread == name],
                    [row for row, thread in enumerate(threads, 1) if thread == name],
                    ["Ada" for thread in threads if thread == name]) for name in names]
-    return Layout.empty().changed(np.zeros(0, np.int64), Outline(rows, np.ones(len(rows), np.int64), turns))
+    return Layout.empty().changed(np.zeros(0, np.int64), Outline(rows, *[np.ones(len(rows), np.int64)] * 2, turns))
 
 
 def plain(layout: Layout, vectors: dict[int, np.ndarray], question: np.ndarray) -> np.ndarray:
@@ -87,7 +87,8 @@ def test_a_turn_that_comes_late_changes_its_neighbours_windows() -> None:
     question = unit(np.ones(DIMENSION)).astype(float)
     cosines(matrix, layout, question)
 
-    late = layout.changed(np.zeros(0, np.int64), Outline(np.array([3]), np.array([1]), [Turns("1", [3], [1], ["Ada"])]))
+    new = Outline(np.array([3]), np.array([1]), np.array([1]), [Turns("1", [3], [1], ["Ada"])])
+    late = layout.changed(np.zeros(0, np.int64), new)
     matrix.add([(3, vectors[3].tobytes())])
 
     assert late.row.tolist() == [1, 3, 2]

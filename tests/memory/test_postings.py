@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.sqlite import vocabulary
+from memory.sqlite import postings
 from memory.sqlite.vocabulary import Vocabulary
 from tests.memory.builders import make_store, write_all
 from tests.memory.test_recall import found
@@ -14,7 +14,7 @@ WORDS = [f"word{letter}" for letter in "abcdefgh"]
 def test_what_is_kept_is_what_would_be_read_again_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = make_store(tmp_path)
     write_all(store, *[" ".join(WORDS[at % 3:]) + " tea tea" for at in range(300)])
-    monkeypatch.setattr(vocabulary, "MOST_BYTES", 12 * 900)   # of three words that all records hold
+    monkeypatch.setattr(postings, "LEAST_BYTES", 12 * 900)   # of three words that all records hold
     with store.transaction() as tx:
         kept = Vocabulary(tx._connection)
         kept.open()
@@ -23,7 +23,7 @@ def test_what_is_kept_is_what_would_be_read_again_and_bounded(tmp_path: Path, mo
             assert [one.tolist() for one in kept.postings(word)] == [one.tolist() for one in fresh]
             assert kept.nbytes <= 12 * 900
 
-        kept.changed()
+        kept.drop()
 
         assert kept.nbytes == 0
 
