@@ -6,6 +6,7 @@ while nobody took it for dead comes back by itself.
 """
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -85,9 +86,14 @@ class Lease:
         self._control, self.name, self._lease_ms = control, name, lease_ms
 
     async def sign_on(self, connections: Iterable[Connection], report: dict[str, Any]) -> None:
-        """Begins. The connections get the lease's name, so that a successor can close them."""
+        """Begins. The connections get the lease's name, so that a successor can close them.
+
+        What bounds the memory of all clients together (`maxmemory-clients`) ends others' connections first.
+        """
         for connection in connections:
             await connection.call("CLIENT", "SETNAME", self.name)
+            with suppress(BusRefused):   # of a user who may not
+                await connection.call("CLIENT", "NO-EVICT", "ON")
         await self._control.call("SET", fence_key(self.name), 1)
         await self.call_in(report)
 

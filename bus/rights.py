@@ -30,7 +30,7 @@ from bus.wire import (
 NOBODY = "memrelay"   # where no pipeline's uid or worker's name is known
 WHERE = ("resetkeys", "~pipeline:*", "~swarm:*", "~listeners:*", "~memrelay:*", "&*")   # for patterns of channels
 # Without these less is told, or erased.
-BESIDE = ("info", "config|get", "client|list", "client|kill", "scan", "pttl", "bgrewriteaof")
+BESIDE = ("info", "config|get", "client|list", "client|kill", "client|no-evict", "scan", "pttl", "bgrewriteaof")
 
 # ARGV: the commands, as JSON. Returns the numbers of those that are refused, and of those that there are not, as negatives;
 # nothing where the server is too old to be asked.

@@ -18,8 +18,8 @@ from bus.backoff import Backoff
 from bus.embedded.binary import find_binary
 from bus.embedded.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 from bus.embedded.lock import LOCK_NAME, FolderLock, take_lock
-from bus.embedded.probe import State, ask
-from bus.embedded.process import LOG_NAME, end, last_words, options, remedy, size_of, spawn
+from bus.embedded.probe import State, ask, set_option
+from bus.embedded.process import LOG_NAME, NEVER, UNCOUNTED, end, last_words, options, remedy, size_of, spawn
 from bus.embedded.socket_path import settle_socket, socket_of
 
 __all__ = ["EmbeddedServer", "socket_of"]
@@ -197,7 +197,8 @@ class EmbeddedServer:
         heard_at = time.monotonic()
         while process.poll() is None:
             answer = yield from ask(self._socket)
-            if answer.state is State.READY:
+            if answer.state is State.READY and self._socket is not None:
+                yield from set_option(self._socket, UNCOUNTED, NEVER)  # most servers have no such option, and count all
                 self._note_ready(self._socket, process.pid)
                 return
             if answer.state is State.BUSY:

@@ -41,17 +41,29 @@ def ask(socket_path: Path | None) -> Generator[float, None, Answer]:
     """PING the server on a unix socket; yields the seconds to wait between looks, returns its answer."""
     if socket_path is None:
         return SILENCE
+    heard, pid = yield from _say(socket_path, b"PING\r\n")
+    if not heard:
+        return SILENCE
+    return Answer(State.READY if heard.startswith(b"+PONG") else State.BUSY, pid)
+
+
+def set_option(socket_path: Path, name: str, value: int) -> Generator[float, None, bool]:
+    """Sets an option of a server that is up, and returns whether it has such a one: at its start an unknown one ends it."""
+    heard, _ = yield from _say(socket_path, f"CONFIG SET {name} {value}\r\n".encode())
+    return heard.startswith(b"+OK")
+
+
+def _say(socket_path: Path, command: bytes) -> Generator[float, None, tuple[bytes, int | None]]:
+    """(the beginning of the answer, the server's process); b"" where none came."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.setblocking(False)
         try:
             line.connect(os.fspath(socket_path))
-            line.send(b"PING\r\n")
+            line.send(command)
         except OSError:  # also EAGAIN: a full backlog
-            return SILENCE
+            return b"", None
         heard = yield from _hear(line)
-        if not heard:
-            return SILENCE
-        return Answer(State.READY if heard.startswith(b"+PONG") else State.BUSY, _peer_pid(line))
+        return heard, _peer_pid(line) if heard else None
 
 
 def _hear(line: socket.socket) -> Generator[float, None, bytes]:

@@ -12,6 +12,10 @@ from pathlib import Path
 
 LOG_NAME = "server.log"
 
+# Valkey from 9.0 on keeps what is longer for a client that does not read it without counting it, so that no limit holds.
+UNCOUNTED = "min-string-size-avoid-copy-reply"
+NEVER = 2**31 - 1  # bytes: longer than any value
+
 _PR_SET_PDEATHSIG = 1
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_LINES = 10
@@ -23,7 +27,10 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def options(data_folder: Path, socket_path: Path) -> list[str]:
-    """Everything acknowledged is on disk, nothing is evicted, nothing listens on a port."""
+    """Everything acknowledged is on disk, nothing is evicted, nothing listens on a port.
+
+    Those who stop reading are cut off: each at a size, and beyond `maxmemory-clients` of all of them those who keep most.
+    """
     return [
         *("--port", "0"),
         *("--unixsocket", str(socket_path)),
@@ -35,6 +42,7 @@ def options(data_folder: Path, socket_path: Path) -> list[str]:
         *("--aof-use-rdb-preamble", "no"),  # a dump of a stream has what was deleted from it too
         *("--maxmemory-policy", "noeviction"),
         *("--client-output-buffer-limit", "pubsub", "256mb", "128mb", "60"),
+        *("--maxmemory-clients", "512mb"),
         *("--daemonize", "no"),
         *("--logfile", str(data_folder / LOG_NAME)),
     ]

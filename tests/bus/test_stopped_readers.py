@@ -1,0 +1,85 @@
+"""Clients of the embedded server that stop reading: what they keep is bounded, and a worker's connections stay."""
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from bus.address import Address
+from bus.connection import Connection, connect
+from bus.embedded.launcher import EmbeddedServer
+from bus.lease import Lease
+from tests.support.server import running_server
+
+MB = 1 << 20
+
+
+@contextmanager
+def stopped_readers(server: EmbeddedServer, count: int) -> Iterator[list[socket.socket]]:
+    """They subscribe, and read nothing from then on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(count)]
+        for one in sockets:
+            one.connect(str(server.socket_path))
+            one.sendall(b"SUBSCRIBE news\r\n")
+            one.recv(100)
+        yield sockets
+
+
+def listeners(client: redis.Redis) -> int:
+    return int(client.pubsub_numsub("news")[0][1])
+
+
+@pytest.mark.parametrize("size", [1000, 20_000, MB])
+def test_one_that_stops_reading_is_cut_off_whatever_the_size_of_what_is_said(tmp_path: Path, size: int) -> None:
+    with running_server(tmp_path / "bus") as server, redis.Redis(unix_socket_path=str(server.socket_path)) as client, \
+            stopped_readers(server, 1):
+        client.config_set("client-output-buffer-limit", "pubsub 8388608 0 0")
+        with client.pipeline(transaction=False) as together:
+            for _ in range(10 * MB // size):
+                together.publish("news", b"x" * size)
+            together.execute()
+
+        assert listeners(client) == 0
+
+
+def test_many_together_are_bounded_and_those_who_keep_most_go_first(tmp_path: Path) -> None:
+    with running_server(tmp_path / "bus") as server, redis.Redis(unix_socket_path=str(server.socket_path)) as client, \
+            stopped_readers(server, 4) as stopped:
+        assert client.config_get("maxmemory-clients") == {"maxmemory-clients": str(512 * MB)}
+        client.config_set("maxmemory-clients", 8 * MB)
+        for _ in range(6):
+            client.publish("news", b"x" * MB)
+            assert len(stopped[0].recv(MB, socket.MSG_WAITALL)) == MB   # this one goes on reading
+
+        stopped[0].sendall(b"PING\r\n")
+        last = b""
+        while b"pong" not in last and (some := stopped[0].recv(MB)):
+            last += some
+
+        assert listeners(client) <= 3
+        assert b"pong" in last
+
+
+def test_the_connections_of_a_worker_are_none_of_them(tmp_path: Path) -> None:
+    async def kept(server: EmbeddedServer) -> tuple[bool, bool]:
+        ours, other = [await connect(Address(path=str(server.socket_path))) for _ in range(2)]
+        await Lease(ours, "worker", 1000).sign_on([ours], {})
+        found = await lives_through(ours), await lives_through(other)
+        for connection in (ours, other):
+            await connection.close()
+        return found
+
+    with running_server(tmp_path / "bus") as server, redis.Redis(unix_socket_path=str(server.socket_path)) as client:
+        client.config_set("maxmemory-clients", 2 * MB)
+
+        assert asyncio.run(kept(server)) == (True, False)
+
+
+async def lives_through(connection: Connection) -> bool:
+    """Whether the server goes on with a connection by which much comes at once."""
+    await asyncio.wait([connection.send(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (16 * MB, b"x" * 16 * MB))])
+    return not connection.closed.done()
