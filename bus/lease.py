@@ -20,9 +20,18 @@ from bus.wire import ROLL, fence_key, owner_key, roll_key
 log = logging.getLogger(__name__)
 FORGET_MS = 86_400_000   # how long it is known when a worker that vanished was heard last
 
-# KEYS: fence, what it says, roll. ARGV: its words, how long they hold in ms, its name, FORGET_MS.
+# KEYS: fence, what it says, roll, the hashes of whom it owns. ARGV: its words, how long they hold in ms, its name, FORGET_MS,
+# and the epochs under which it owns them. An owner's hash that somebody has deleted is made again, before another one takes it.
 _CALL_IN = NOW + """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+for i = 4, #KEYS do
+  local holder = redis.pcall('HGET', KEYS[i], 'worker')
+  if not holder then
+    redis.call('HSET', KEYS[i], 'worker', ARGV[3], 'epoch', ARGV[i + 1])
+  elseif type(holder) == 'string' and holder ~= ARGV[3] then
+    return 0
+  end
+end
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 redis.call('ZADD', KEYS[3], now, ARGV[3])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[4])
@@ -84,6 +93,7 @@ class Lease:
     def __init__(self, control: Connection, name: str, lease_ms: int) -> None:
         """`name` is no other lease's, ever; `lease_ms` is for how long its last words hold."""
         self._control, self.name, self._lease_ms = control, name, lease_ms
+        self._epochs: dict[str, int] = {}   # by pipeline that it owns
 
     async def sign_on(self, connections: Iterable[Connection], report: dict[str, Any]) -> None:
         """Begins. The connections get the lease's name, so that a successor can close them.
@@ -98,14 +108,16 @@ class Lease:
         await self.call_in(report)
 
     async def call_in(self, report: dict[str, Any]) -> None:
-        """Says that the worker lives, and what of. Raises Fenced where somebody has taken it for dead."""
-        told = await run_script(self._control, _CALL_IN, (fence_key(self.name), roll_key(self.name), ROLL),
-                                orjson.dumps(report), self._lease_ms, self.name, FORGET_MS)
+        """Says that the worker lives, and what of. Raises Fenced where another one owns what it owned."""
+        keys = [fence_key(self.name), roll_key(self.name), ROLL, *map(owner_key, self._epochs)]
+        told = await run_script(self._control, _CALL_IN, keys, orjson.dumps(report), self._lease_ms, self.name, FORGET_MS,
+                                *self._epochs.values())
         if not told:
             raise Fenced("this worker was taken for dead, since it had not called in; it begins anew")
 
     async def acquire(self, uids: Iterable[str], at_least: int = 0) -> Grant:
         """All of these pipelines or none, under an epoch above `at_least` and above every earlier one. Raises Fenced."""
+        uids = list(uids)
         keys = [fence_key(self.name), ROLL, *map(owner_key, uids)]
         answer = await run_script(self._control, _ACQUIRE, keys, self.name, at_least, roll_key(""))
         if not answer:
@@ -113,13 +125,17 @@ class Lease:
         epoch, *names = answer
         if not epoch:
             return Grant(0, names[0].decode())
+        self._epochs |= dict.fromkeys(uids, int(epoch))
         await self._close_connections(set(names))
         return Grant(int(epoch))
 
     async def release(self, uids: Iterable[str]) -> None:
         """These may be another's from now on."""
-        if owners := [owner_key(uid) for uid in uids]:
-            await run_script(self._control, _RELEASE, owners, self.name)
+        released = list(uids)
+        for uid in released:
+            self._epochs.pop(uid, None)
+        if released:
+            await run_script(self._control, _RELEASE, [*map(owner_key, released)], self.name)
 
     async def declare_dead(self, name: str) -> None:
         """Fences another worker that is known to have ended, so that nobody waits for its lease to run out."""

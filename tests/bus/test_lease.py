@@ -115,6 +115,47 @@ def test_whoever_was_silent_and_was_followed_by_nobody_goes_on(server: EmbeddedS
     talk(server, about)
 
 
+def test_what_it_owns_is_told_again_where_somebody_deletes_the_key(server: EmbeddedServer) -> None:
+    async def about(connection: Connection, sign_on: Desk) -> None:
+        first, second, uid, given_up = await sign_on(), await sign_on(), new_name("uid"), new_name("uid")
+        await first.acquire([uid, given_up], at_least=6)
+        await first.release([given_up])
+        await connection.call("DEL", owner_key(uid), owner_key(given_up))
+
+        await first.call_in({})
+
+        assert await second.acquire([uid]) == (0, first.name)
+        assert await connection.call("HGET", owner_key(uid), "epoch") == b"7"
+        assert await second.acquire([given_up]) == (1, "")
+
+    talk(server, about)
+
+
+def test_where_another_took_what_had_no_owner_any_more_the_first_begins_anew(server: EmbeddedServer) -> None:
+    async def about(connection: Connection, sign_on: Desk) -> None:
+        first, second, uid = await sign_on(), await sign_on(), new_name("uid")
+        await first.acquire([uid])
+        await connection.call("DEL", owner_key(uid))
+        await second.acquire([uid])
+
+        with pytest.raises(Fenced):
+            await first.call_in({})
+
+    talk(server, about)
+
+
+def test_a_key_of_another_type_at_what_it_owns_does_not_keep_it_from_calling_in(server: EmbeddedServer) -> None:
+    async def about(connection: Connection, sign_on: Desk) -> None:
+        first, uid = await sign_on(), new_name("uid")
+        await first.acquire([uid])
+        await connection.call("DEL", owner_key(uid))
+        await connection.call("SET", owner_key(uid), "tea")
+
+        await first.call_in({})
+
+    talk(server, about)
+
+
 def test_the_connections_of_a_dead_worker_are_closed_so_that_what_they_sent_late_is_not_read(server: EmbeddedServer) -> None:
     async def about(_: Connection, sign_on: Desk) -> None:
         first, second, uid = await sign_on(lease_ms=50), await sign_on(), new_name("uid")
