@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from memory.errors import BadExport
-from memory.exported import Line, to_json
+from memory.exported import LONGEST, Line, to_json
 
 FORMAT = 1
+PIECE = 1 << 20   # bytes that are read together where a file is checked, which may have anything in it
 Result = TypeVar("Result")
 
 
@@ -65,15 +66,15 @@ def _put(file: IO[bytes], digest: Any, line: bytes) -> None:
 
 def verify_export(path: Path) -> End:
     """That the file is whole, and of a format that is known. Raises BadExport and OSError."""
-    digest, last = sha256(), b""
+    digest, last = sha256(), b""   # the last line, or what there is of it: one that is longer than a piece has no counts
     with path.open("rb") as file:
         if not file.seekable():
             raise BadExport(f"{path} is a pipe, and an export is read twice, first to check it: write it into a file, and name "
                             "that")
-        _check_header(path, file.readline())
-        for line in file:
+        _check_header(path, file.readline(PIECE))
+        while piece := file.readline(PIECE):
             digest.update(last)
-            last = line
+            last = piece
     try:
         end = _to_written(last).end if last.endswith(b"\n") else None
     except msgspec.MsgspecError:
@@ -95,12 +96,18 @@ def _check_header(path: Path, line: bytes) -> None:
                         "with that one")
 
 
-def read_export(path: Path) -> Iterator[tuple[str, str]]:
-    """(name of a store, line) of a file that was verified, one after the other. Raises BadExport and OSError."""
+def read_export(path: Path, longest: int = LONGEST) -> Iterator[tuple[str, str]]:
+    """(name of a store, line) of a file that was verified, one after the other. Raises BadExport and OSError.
+
+    A line of more bytes than `longest` is not read.
+    """
     with path.open("rb") as file:
         file.readline()
         store = ""
-        for line in file:
+        while line := file.readline(longest + 1):
+            if len(line) > longest:
+                raise BadExport(f"{path} has a line of more than {longest} bytes, which no import takes; it begins with "
+                                f"{line[:80]!r}. Export it again")
             if line.startswith(b'{"store":'):
                 store = _read(path, line, _to_written).store
             elif not line.startswith(b'{"end":'):

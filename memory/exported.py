@@ -18,6 +18,7 @@ from memory.sqlite.versions import What
 from memory.times import LAST_MS
 
 UID = "${pipeline_uid}"
+LONGEST = 1 << 30   # characters of a line; a store's row has 10^9 bytes at most
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
 Number = Annotated[int, Meta(ge=1, le=2**62)]    # with room for changes
 Time = Annotated[int, Meta(ge=0, le=LAST_MS)]    # Unix ms: what no face could tell would be in the way of every list

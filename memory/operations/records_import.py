@@ -5,12 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from memory.errors import Refused
-from memory.exported import Line, read_line
+from memory.exported import LONGEST, Line, read_line
 from memory.operation import Context, operation
 from memory.sqlite.store import Transaction
 
 MOST = 1000   # lines of a call
-MOST_CHARACTERS = 1 << 30   # of a line that comes in pieces
 Lines = Annotated[tuple[str, ...], Field(max_length=MOST)]
 
 
@@ -24,7 +23,7 @@ class ImportRecords:
     """Whether what is there, and is not the same, gives way."""
     piece: str = ""
     """Instead of lines: a piece of one that is too long for a call; its last piece comes as the first of `lines`."""
-    at: Annotated[int, Field(ge=0, le=MOST_CHARACTERS)] = 0
+    at: Annotated[int, Field(ge=0, le=LONGEST)] = 0
     """How many characters of this line came in pieces before."""
 
 

@@ -1,6 +1,7 @@
 """`memrelay export --records` and `memrelay import`: everything that a pipeline remembers, to a file and back."""
 import os
 import subprocess
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -12,7 +13,7 @@ import orjson
 import pytest
 
 from memory.errors import BadExport
-from memory.export_file import verify_export
+from memory.export_file import read_export, verify_export
 from memory.exported import UID, ExportedMemory, Line
 from tests.cli.piped import piped
 from tests.support.bundles import make_bundle
@@ -164,6 +165,32 @@ def test_a_file_that_was_cut_or_changed_is_refused_before_anything_is_done(up: P
     ended = take_in(up, file="bad.jsonl")
 
     assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl "), ended.err
+
+
+HEADER = b'{"memrelay_export":1,"made_at":1,"memrelay":"1","pipeline_uid":"u","pipeline_name":"n"}\n'
+
+
+@pytest.mark.parametrize(("begins", "said"), [(b"", "is no export"), (HEADER, "it was cut")])
+def test_a_line_without_an_end_is_refused_and_not_kept_in_memory(tmp_path: Path, begins: bytes, said: str) -> None:
+    path = tmp_path / "endless"
+    path.write_bytes(begins)
+    os.truncate(path, 200 << 20)
+    tracemalloc.start()
+
+    with pytest.raises(BadExport, match=said):
+        verify_export(path)
+
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 8 << 20
+
+
+def test_a_line_that_is_too_long_for_an_import_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.write_bytes(HEADER + b'{"record":' + b"x" * 1000)
+
+    with pytest.raises(BadExport, match=r"has a line of more than 100 bytes, .* begins with b'{\"record\":xx"):
+        list(read_export(path, longest=100))
 
 
 def test_one_store_goes_to_stdout_and_into_another(up: Program) -> None:
