@@ -1,13 +1,13 @@
 """Asks: calls that change nothing, answered by the owner between batches, each within bounds of its own."""
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from bus.call import BROKEN, BUSY, LEAVING, UNAVAILABLE, Question, error_answer, read_question, told_answer
+from bus.clock import BusClock
 from bus.errors import MalformedMessage
 from memory.errors import Refused, StoreBroken, StoreBusy, VectorAwaited
 from memory.operation import Context, Operation, all_operations, find_operation
@@ -41,9 +41,13 @@ class Asks:
     """Those of one group. They wait until it has recovered, and are refused when it ends."""
 
     def __init__(self, thread: DatabaseThread, stores: Collection[str], tell: Tell, message_bytes: int, *,
-                 database: int) -> None:
-        """`stores` are the group's, which work in `thread`; `database` is the one of the server that its inputs are in."""
+                 clock: BusClock, database: int) -> None:
+        """`stores` are the group's, which work in `thread`; `database` is the one of the server that its inputs are in.
+
+        What has expired is so by the `clock` by which it is deleted, and by which those who write are told it.
+        """
         self._thread, self._stores, self._tell = thread, stores, tell
+        self._clock = clock
         self._result_bytes, self._database = RESULT_SHARE * message_bytes, database
         self._waiting: deque[_Asked] = deque()
         self._loop = asyncio.get_running_loop()
@@ -129,7 +133,7 @@ class Asks:
         self._begin()
 
     async def _in_thread(self, asked: Sequence[_Asked]) -> list[bytes]:
-        answer = partial(_answer_all, asked=asked, result_bytes=self._result_bytes)
+        answer = partial(_answer_all, asked=asked, result_bytes=self._result_bytes, now_ms=self._clock.now_ms)
         return await self._thread.run(partial(guarded, work=answer, names=list(self._stores)))
 
 
@@ -142,8 +146,7 @@ def _operation(name: str) -> Operation:
     return operation
 
 
-def _answer_all(stores: OpenStores, asked: Sequence[_Asked], result_bytes: int) -> list[bytes]:
-    now_ms = time.time_ns() // 1_000_000
+def _answer_all(stores: OpenStores, asked: Sequence[_Asked], result_bytes: int, now_ms: int) -> list[bytes]:
     return [perform(operation, bytes(question.input), stores.get(memory_id),
                     Context(now_ms, question.actor, result_bytes, _no_guid, language))
             for operation, question, memory_id, language, _ in asked]

@@ -59,7 +59,8 @@ class Group:
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
         self._reaper, self._merger = Reaper(self.stores, thread, shared.limits.history_days), Merger(self.stores, thread)
         self._eraser = Eraser(plans, self.stores, thread, shared, self._continuations.drop)
-        self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes, database=shared.database)
+        self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes, clock=shared.clock,
+                          database=shared.database)
         self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
         self._leaving: deque[_Sent] = deque()   # the oldest first

@@ -77,6 +77,7 @@ class Session:
         before, name, limits = self._memory.place.last_lease, self._memory.place.new_lease(), self._shared.limits
         self._control = await self._connect()
         await self._memory.usable.look(self._control)
+        await self._shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), Echo()
         self._listener = Listener(writer, echo, self._changed, limits)
@@ -196,6 +197,7 @@ class Session:
             await wait(self._applied, min(BEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
             await self._lease.call_in(self._report())
+            await self._shared.clock.look(self._control)
 
     async def _remake(self) -> None:
         """Whose vectors are to be made anew is asked for now and then."""

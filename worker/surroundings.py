@@ -1,6 +1,7 @@
 """What the groups of a worker share."""
 from dataclasses import dataclass, field
 
+from bus.clock import BusClock
 from memory.catalog import Catalog
 from memory.embedding.questions import Questions
 from worker.batch import Checkpoint
@@ -26,5 +27,6 @@ class Surroundings:
     embedding: EmbeddingThread
     questions: Questions
     database: int   # of the server
+    clock: BusClock = field(default_factory=BusClock)
     quarantine: Quarantine = field(default_factory=Quarantine)
     spread: Spread = field(default_factory=Spread)

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from memory.times import as_time
 from tests.faults.conftest import Tell
 from tests.faults.feeder import Feeder
 from tests.faults.promises import assert_promises
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
+from tests.support.calls import call
 from tests.support.house import House
+from tests.support.locks import locked
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
@@ -61,6 +64,24 @@ def test_what_has_time_left_by_the_bus_is_not_deleted_by_a_worker_whose_clock_is
         wait_for(lambda: "a second" not in house.contents(uid), "what is over by the bus is deleted")
 
         assert house.contents(uid) == ["an hour"]
+
+
+@pytest.mark.parametrize("shift_s", [2 * HOUR_S, -2 * HOUR_S])
+def test_what_is_told_has_time_left_by_the_bus_whatever_the_clock_of_its_worker(tmp_path: Path, shift_s: int) -> None:
+    uid, clock = make_uid(), Clock(tmp_path)
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)], environment=clock.environment)
+        clock.set(shift_s)
+        now_s = time.time()
+        for content, left_s in (("an hour", HOUR_S), ("a moment", 1)):
+            given = {"content": content, "expires_at": as_time(int((now_s + left_s) * 1000))}
+            call(house, uid, "records.create", given)
+        with locked(house.store_file(uid)):   # so that nothing is deleted
+            time.sleep(1.1)
+            listed = call(house, uid, "records.list")["items"]
+            found = call(house, uid, "records.search", {"query": "hour"})["items"]
+
+        assert [one["content"] for one in listed] == [one["record"]["content"] for one in found] == ["an hour"]
 
 
 def test_a_clock_that_is_set_moves_nothing_but_what_is_told_as_the_time(tmp_path: Path, tell: Tell) -> None:
