@@ -280,8 +280,16 @@ def test_a_line_is_copied(browser: Browser, served: Served, uid: str) -> None:
     with opened(browser, served, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]) as page:
         page.locator(".copy").first.click()
 
-        expect(page.locator(".copy").first).to_have_text("Copied")
+        expect(page.locator(".copy span").first).to_have_text("Copied")
         assert page.evaluate("navigator.clipboard.readText()") == page.locator("[data-copy]").first.inner_text()
+
+
+def test_each_button_that_copies_says_which_line_it_is_of(browser: Browser, served: Served, uid: str) -> None:
+    with opened(browser, served, f"/pipelines/{uid}") as page:
+        names = [button.inner_text() for button in page.get_by_role("button", name="Copy ").all()]
+
+        expect(page.get_by_role("button", name="Copy What was said last, HTTP", exact=True)).to_have_count(1)
+        assert len(names) == page.locator("[data-copy]").count() == len(set(names)) > 3
 
 
 def test_a_server_that_is_away_is_told_quietly_and_asked_ever_less_often(browser: Browser, served: Served, uid: str) -> None:

@@ -6,11 +6,15 @@ for (const line of document.querySelectorAll("[data-copy]")) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy";
-  button.textContent = "Copy";
+  const word = document.createElement("span"), which = document.createElement("span");
+  word.textContent = "Copy";
+  which.className = "unseen";   // by which a screen reader tells the buttons apart: what the line is for, and whose it is
+  which.textContent = ` ${line.dataset.copy}`;
+  button.append(word, which);
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(line.textContent).then(() => { button.textContent = "Copied"; },
-      () => { button.textContent = "Not allowed"; });
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    await navigator.clipboard.writeText(line.textContent).then(() => { word.textContent = "Copied"; },
+      () => { word.textContent = "Not allowed"; });
+    setTimeout(() => { word.textContent = "Copy"; }, 1500);
   });
   line.after(button);
 }
