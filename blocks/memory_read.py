@@ -5,9 +5,12 @@ from typing import Literal
 from blocks.contract import Call
 from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
 from blocks.registry import block
+from blocks.templates import OutputTemplate
 from bus.message import Message
 from memory.operations.records_read import ReadInput, read
 from memory.sqlite.filters import Given
+
+UNRANKED = "output_template has {{score}}, which is 0.0 of every record here: memory_search alone ranks"
 
 
 class ReadArgs(ListingArgs):
@@ -21,6 +24,11 @@ class ReadArgs(ListingArgs):
     """How many records at most; by default all."""
     offset: Count = 0
     """How many are left out before the first."""
+
+    def warnings(self) -> list[str]:
+        """Nothing that is listed has a score."""
+        unranked = "score" in OutputTemplate.tokens(self.output_template)
+        return super().warnings() + [UNRANKED] * unranked
 
     @cached_property
     def every(self) -> tuple[dict[str, str], Literal["asc", "desc"], int | None, int, Given | None]:

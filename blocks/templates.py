@@ -76,6 +76,11 @@ class OutputTemplate:
         """Raises BadTemplate."""
         self._template = _compiled(source)
 
+    @staticmethod
+    def tokens(source: str) -> set[str]:
+        """Those that a template which was checked has."""
+        return {node.name for node in _SANDBOX.parse(source).find_all(nodes.Name)}
+
     def render(self, records: Iterable[Record]) -> str:
         """Each record in turn, with nothing in between.
 

@@ -133,6 +133,15 @@ def test_a_store_outside_of_the_pipeline_is_doubted() -> None:
     ]
 
 
+def test_a_score_in_a_template_of_what_ranks_nothing_is_doubted() -> None:
+    args = {"memory_id": "instances/${pipeline_uid}/memories", "output_template": "{{score | round(2)}} {{content}}"}
+
+    (warning,) = warnings_of(make_block("memory_read", args))
+
+    assert warning.startswith("agents[0].wf_webhook_args: output_template has {{score}}, which is 0.0")
+    assert warnings_of(make_block("memory_search", args)) == []
+
+
 def test_a_block_tells_its_own_doubts() -> None:
     (warning,) = warnings_of(make_memory(wf_webhook_args=""))
 
