@@ -11,7 +11,7 @@ from web.compression import compress
 from web.console import login, pages
 from web.console.frame import show_lost
 from web.door import BUSY, door_of
-from web.errors import tell_problems
+from web.errors import tell_expectation, tell_problems
 from web.eviction import evicting
 from web.glance import Glance
 from web.guard import LOOPBACK, guard
@@ -43,7 +43,7 @@ def make_app(parts: Parts) -> web.Application:
         app.add_routes(table)
     app[documents.DOCUMENT] = describe(app)
     app.cleanup_ctx.append(evicting)
-    app.on_response_prepare.append(tell_id)
+    app.on_response_prepare.extend((tell_id, tell_expectation))
     app.on_shutdown.append(close_listeners)
     return app
 

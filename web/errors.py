@@ -11,6 +11,7 @@ Problem
 ├── PreconditionFailed  412  another version is in service than If-Match names
 ├── TooLarge            413  longer than a message may be
 ├── WrongType           415  a browser must send JSON; nobody may send what is packed
+├── (aiohttp's own)     417  `Expect` has anything but 100-continue
 ├── WrongHost           421  the Host header names another server
 ├── Unprocessable       422  understood, and wrong; `faults` has all that is wrong
 │   └── KeyReused       422  the Idempotency-Key stands for another call
@@ -19,6 +20,7 @@ Problem
 └── TooLate             504  nobody answered in time
 """
 import logging
+from http import HTTPStatus
 from math import ceil
 from typing import Any, ClassVar
 
@@ -246,6 +248,14 @@ def _from_aiohttp(fault: web.HTTPException) -> web.StreamResponse:
     if "Allow" in fault.headers:
         response.headers["Allow"] = fault.headers["Allow"]
     return response
+
+
+async def tell_expectation(_: web.Request, response: web.StreamResponse) -> None:
+    """aiohttp's call, before the head of any answer leaves: it refuses what `Expect` says itself, before anything of ours."""
+    if response.status == HTTPStatus.EXPECTATION_FAILED and isinstance(response, web.Response):
+        told = problem(response.status, "This cannot be expected", "`Expect` takes 100-continue alone; leave it out", {})
+        response.content_type, response.charset, response.body = told.content_type, None, told.body
+        response.headers[hdrs.CONTENT_LENGTH] = str(told.content_length)   # it was counted before
 
 
 def _tell_malformed(record: logging.LogRecord) -> bool:

@@ -103,6 +103,16 @@ def test_what_is_no_http_is_refused_without_a_traceback(served: Served, request_
     assert "secret" not in served.web.said
 
 
+@pytest.mark.parametrize("path", [b"/live", b"/v1/pipelines", b"/nowhere"])
+def test_an_expectation_that_nobody_knows_is_told_as_a_problem(served: Served, path: bytes) -> None:
+    answer = raw(served, b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n")
+
+    status, told = answer.problem
+
+    assert (status, answer.headers["content-type"]) == (417, "application/problem+json")
+    assert "100-continue" in told and answer.headers["x-request-id"]
+
+
 def test_a_line_that_is_too_long_is_told_as_such(served: Served) -> None:
     answer = raw(served, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
