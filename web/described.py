@@ -13,6 +13,7 @@ NAMED_BY = {"webhook-id": "the same one again has no second effect, whatever the
 KEYED = {"Idempotency-Key": "the same call again has no second effect, and the same answer; another call under it is refused",
          "webhook-id": "the same"}
 CONDITION = {"If-Match": "the ETag of what is to be replaced, or *"}
+UNCHANGED = {"If-None-Match": "the ETag of what is known already: where it is that still, the answer is 304"}
 ENTERED = {200: "with `wait`: what came of it", 202: "it is kept and runs", 404: "no such pipeline, swarm or agent",
            413: "it is too long", 422: "it cannot be a message", 504: "not settled in time; it runs all the same"}
 GIVEN = {200: Settled, 202: Entered}   # beside ENTERED

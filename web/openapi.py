@@ -9,9 +9,10 @@ from pydantic import TypeAdapter
 
 from memory.operation import Operation, all_operations, json_type
 from web.access import OPEN, OWN, access_of
-from web.described import HTML, JSON, KEYED, Described, description_of
+from web.described import HTML, JSON, KEYED, UNCHANGED, Described, description_of
 from web.operation_routes import STORE, Place, place_of
-from web.operations import ACTION, SAFE
+from web.operations import ACTION
+from web.preconditions import SAFE
 from web.soat.errors import LATER_SCHEMA, SCHEMA, is_later, is_soat
 
 Json = dict[str, Any]
@@ -35,7 +36,6 @@ IN_QUERY: dict[str, Json] = {"limit": {"type": "integer", "minimum": 1}, "offset
             "tags": {"type": "array", "items": {"type": "string"}}, "order": {"type": "string", "enum": ["asc", "desc"]},
             "include_invalidated": {"type": "boolean"}}
 REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
-UNCHANGED = {"If-None-Match": "the ETag of what is known already: where it is that still, the answer is 304"}
 CALLED = {404: "no such pipeline or record", 422: "the input is wrong, or refused",
           503: "no worker serves the pipeline, or too much waits: nothing was done",
           504: "no answer in time; Retry-After says when to come again"}

@@ -15,9 +15,9 @@ from web.messages import producer_id
 from web.operation_input import read_input
 from web.operation_routes import IN_PATH, STORE, place_of
 from web.parts import parts_of
+from web.preconditions import is_known
 
 NOBODY = "http"   # who acts where no key was needed
-SAFE = (hdrs.METH_GET, hdrs.METH_HEAD)
 ACTION, MADE = "action", "created"   # of a create that may find what it would make
 PROBLEMS: dict[str, type[Problem]] = {NotThere.code: NotFound, VersionDiffers.code: PreconditionFailed, BROKEN: Problem,
                                       UNAVAILABLE: Unavailable, KEY_REUSED: KeyReused}
@@ -66,7 +66,7 @@ def _told(request: web.Request, operation: Operation, output: Any) -> web.Respon
     if output is None:
         return web.Response(status=204)
     etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
-    if etag and request.method in SAFE and {tag.value for tag in request.if_none_match or ()} & {output["version"], "*"}:
+    if etag and is_known(request, output["version"]):
         return web.Response(status=304, headers=etag)
     is_made = operation.verb == "create" and output.get(ACTION, MADE) == MADE
     response = json_response(output, 201 if is_made else 200, **etag)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import orjson
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from memory.catalog import Deployed, Swapped
 from memory.errors import NotAsExpected
@@ -15,10 +15,10 @@ from pipelines.check import Checked, CheckedBundle, check
 from pipelines.faults import Fault
 from web.access import caller_of, needs
 from web.answers import MOST_ITEMS, json_response, limit_of, not_our_cursor, refuse_unknown
-from web.described import CONDITION, PAGED, described
+from web.described import CONDITION, PAGED, UNCHANGED, described
 from web.errors import Conflict, Unprocessable, no_pipeline
 from web.parts import parts_of
-from web.preconditions import changed_meanwhile, expected_by
+from web.preconditions import changed_meanwhile, expected_by, is_known
 from web.reading import read_body
 from web.shapes import Page, Pipeline, PipelineDeployed, PipelineShown
 
@@ -75,12 +75,15 @@ async def every(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines/{uid}")
-@described({200: "the pipeline; its ETag is the bundle's hash"}, gives={200: PipelineShown})
+@described({200: "the pipeline; its ETag is the bundle's hash", 304: "it is that version still"}, headers=UNCHANGED,
+           gives={200: PipelineShown})
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One pipeline with its bundle."""
     parts, uid = parts_of(request), request.match_info["uid"]
     found = await parts.catalog.serving(uid)
+    if found is not None and is_known(request, found.hash):
+        return web.Response(status=304, headers={hdrs.ETAG: f'"{found.hash}"'})
     source = await parts.catalog.source(found.hash) if found is not None else None
     if found is None or source is None:
         raise no_pipeline(uid)

@@ -1,4 +1,4 @@
-"""If-Match and If-None-Match (RFC 9110, 13.1): what a change of a pipeline is made on top of."""
+"""If-Match and If-None-Match (RFC 9110, 13.1): what a change is made on top of, and what need not be told."""
 import re
 
 from aiohttp import hdrs, web
@@ -8,6 +8,7 @@ from memory.errors import NotAsExpected
 from memory.expected import ANYTHING, NOTHING, SOMETHING, Expected
 from web.errors import BadRequest, PreconditionFailed
 
+SAFE = (hdrs.METH_GET, hdrs.METH_HEAD)
 ETAG = re.compile(r'(W/)?"([^"]*)"')
 LIST = re.compile(rf"{ETAG.pattern}(\s*,\s*{ETAG.pattern})*")
 NEVER = Expected(frozenset(), absent=False)
@@ -33,6 +34,11 @@ def etags_of(request: web.Request, name: istr) -> tuple[str, ...]:
     if given in (None, "*"):
         return ()
     return tuple(_tags(given or "")) or ("",)   # which nothing has
+
+
+def is_known(request: web.Request, tag: str) -> bool:
+    """Whether who asks has what this ETag names already, so that 304 is the answer (13.1.2: weak tags count, * is anything)."""
+    return request.method in SAFE and not {known.value for known in request.if_none_match or ()}.isdisjoint((tag, "*"))
 
 
 def _tags(given: str) -> list[str]:

@@ -49,6 +49,20 @@ def test_a_uid_that_is_in_service_is_no_new_one(served: Served) -> None:
     assert f"PUT /v1/pipelines/{bundle['pipeline_uid']}" in detail
 
 
+def test_a_pipeline_that_is_known_already_is_not_told_again(served: Served) -> None:
+    uid = make_uid()
+    known = put(served, uid, make_bundle(uid)).headers["etag"]
+    at = f"/v1/pipelines/{uid}"
+
+    same = [ask(served.url, "GET", at, headers={"If-None-Match": tags}) for tags in (known, f'"x", W/{known}', "*")]
+    put(served, uid, make_bundle(uid, name="another"))
+    other = ask(served.url, "GET", at, headers={"If-None-Match": known})
+
+    assert [(answer.status, answer.body, answer.headers["etag"]) for answer in same] == [(304, b"", known)] * 3
+    assert (other.status, other.json["name"]) == (200, "another")
+    assert ask(served.url, "GET", "/v1/pipelines/nobody", headers={"If-None-Match": "*"}).status == 404
+
+
 def test_a_bad_bundle_is_refused_with_every_fault(served: Served) -> None:
     bundle = make_bundle(make_uid(), BAD, BAD | {"agent_class": "chat_agnet"})
 
