@@ -1,5 +1,6 @@
 """The control plane's file, `system.db`: one connection, its transactions, and its faults in our words."""
 import asyncio
+import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -11,10 +12,14 @@ import aiosqlite
 
 from memory.errors import StoreBroken, StoreBusy
 from memory.inode import inode_of
+from memory.memory_id import stores_below
 from memory.room import lacks_room
 from memory.sqlite.system import file
 
+log = logging.getLogger(__name__)
 NAME = "system.db"
+LOST = ("it knows no bundle, key or dead letter of these stores: where it was lost, stop all and `memrelay restore "
+        "FOLDER --force`; else `memrelay deploy FILE --uid UID` serves what is in instances/UID")
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)   # for SQLite an error of reading is one too
 DISK = "; make room where its disk is full, else look at the disk (the system's log says more)"
 RIGHTS = "; this user must be able to write to it, and to its folder"
@@ -38,7 +43,7 @@ class SystemFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not self.path.exists():
-                file.make(self.path.resolve())
+                self._make()
             sqlite3.connect(self.path).close()   # fails here, since aiosqlite's thread outlives what it cannot open
         except (OSError, sqlite3.Error) as error:
             raise _kind_of(error)(f"{self.path} cannot be opened: {error}") from error
@@ -51,6 +56,13 @@ class SystemFile:
                 await self._database.close()
             raise
         return self
+
+    def _make(self) -> None:
+        """A new one is no fault, but where there are stores already it may be that the old one was lost."""
+        stores = stores_below(self.path.parent)
+        file.make(self.path.resolve())
+        if stores:
+            log.warning("system_db_made_anew", extra={"file": str(self.path), "stores": len(stores), "remedy": LOST})
 
     async def _open(self) -> None:
         self._database = await aiosqlite.connect(self.path, isolation_level=None)

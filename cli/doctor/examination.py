@@ -10,10 +10,17 @@ from cli.doctor.keys import check_keys
 from cli.doctor.machine import check_handles, check_sqlite
 from cli.doctor.rights import check_rights
 from cli.doctor.server import check_clock, check_durability, check_eviction, check_room, check_version, check_writes
-from cli.doctor.service import check_catalogue, check_letters, check_listeners, check_paused, check_workers
+from cli.doctor.service import (
+    check_catalogue,
+    check_letters,
+    check_listeners,
+    check_paused,
+    check_stores,
+    check_workers,
+)
 from cli.settings import Settings, SettingsError, default_config_file, load_settings
 
-HERE: tuple[Check, ...] = (check_folders, check_sqlite, check_handles, check_catalogue, check_letters)
+HERE: tuple[Check, ...] = (check_folders, check_sqlite, check_handles, check_catalogue, check_stores, check_letters)
 ON_THE_BUS: tuple[BusCheck, ...] = (check_version, check_rights, check_writes, check_durability, check_eviction, check_room,
                                      check_clock, check_keys, check_workers, check_paused, check_listeners)
 ANSWERS_WITHIN_S = 5.0

@@ -12,6 +12,8 @@ from cli.readable import counted
 from cli.settings import Settings
 from memory.catalog import Catalog, Deployed
 from memory.errors import MemoryFault, StoreBusy
+from memory.memory_id import stores_below
+from memory.system_file import LOST, NAME
 
 MOST_PAUSED = 20   # that are told, each with its reason
 DEPLOY = "put one in service with `memrelay deploy FILE`"
@@ -31,6 +33,20 @@ async def check_catalogue(settings: Settings) -> list[Finding]:
     if not deployed:
         return [warning("catalogue", f"{file} has no pipeline in service", DEPLOY)]
     return [ok("catalogue", f"{file} has {counted(len(deployed), 'pipeline')} in service")]
+
+
+async def check_stores(settings: Settings) -> list[Finding]:
+    """Of pipelines that were never in service here, as where the catalogue was lost, and made anew at the next start."""
+    root = settings.memory.root
+    try:
+        uids = {name.split("/")[1] for name in stores_below(root, "instances")}
+        async with catalogue_of(settings) as catalog:
+            unknown = [uid for uid in sorted(uids) if catalog is None or not await catalog.versions(uid)]
+    except (OSError, MemoryFault, sqlite3.Error):
+        return []   # told above
+    if not unknown:
+        return []
+    return [warning("stores", f"{root / NAME} does not know whose the stores of {some_of(unknown)} are", LOST)]
 
 
 async def check_letters(settings: Settings) -> list[Finding]:

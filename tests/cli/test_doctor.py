@@ -11,6 +11,8 @@ import pytest
 
 from bus.embedded.binary import find_binary
 from bus.embedded.launcher import EmbeddedServer
+from memory.memory_id import path_of
+from memory.sqlite.store import Store
 from tests.support.client import Client
 from tests.support.disk import small_disk
 from tests.support.program import Ended, Program
@@ -280,3 +282,13 @@ def test_a_damaged_catalogue_is_found(alone: Program) -> None:
     (alone.root / "system.db").write_bytes(b"no database at all" * 100)
 
     assert examine(alone)["catalogue"]["level"] == "fault"
+
+
+def test_stores_that_the_catalogue_does_not_know_are_found(alone: Program) -> None:
+    store = path_of(alone.root, "instances/lost/memories")
+    Store("instances/lost/memories", store).close()
+
+    findings = examine(alone)
+
+    assert findings["stores"]["level"] == "warning" and "the stores of lost are" in findings["stores"]["text"]
+    assert "memrelay restore" in findings["stores"]["remedy"]

@@ -17,6 +17,8 @@ from memory.catalog import Catalog, Deployed, Swapped
 from memory.dead_letters import DeadLetter
 from memory.errors import NotAsExpected, StoreBroken, StoreBusy
 from memory.expected import ANYTHING, NOTHING, SOMETHING, Expected, over
+from memory.memory_id import path_of
+from memory.sqlite.store import Store
 from memory.sqlite.system.migrations import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from tests.memory.builders import NOW
 from tests.support.waiting import wait_for
@@ -472,6 +474,17 @@ def test_a_file_that_is_emptied_while_it_is_open_is_told_and_not_filled_anew(tmp
                 await catalog.keys.every()
 
     asyncio.run(about())
+
+
+def test_a_new_file_beside_stores_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Store("instances/tea/memories", path_of(tmp_path, "instances/tea/memories")).close()
+
+    for _ in range(2):
+        with_catalog(tmp_path, lambda catalog: catalog.active())
+
+    (told,) = [vars(record) for record in caplog.records]
+    assert (told["message"], told["stores"]) == ("system_db_made_anew", 1)
+    assert "memrelay restore" in told["remedy"]
 
 
 def test_a_new_file_is_whole_at_once_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
