@@ -1,5 +1,6 @@
 """An OpenAI-compatible endpoint: what may pass by itself, what may not, and what never leaves."""
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -205,6 +206,35 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up(server: EmbeddingServer) 
     with pytest.raises(EmbeddingLater, match="does not answer: TimeoutError"):
         embedder.embed(["tea"] * 10)
 
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_never_shakes_hands_is_given_up() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        began = time.monotonic()
+
+        with pytest.raises(EmbeddingLater, match="no secure connection"):
+            endpoint(f"https://127.0.0.1:{silent.getsockname()[1]}/v1", timeout_s=0.5)
+
+    assert time.monotonic() - began < 5
+
+
+def test_a_name_that_nobody_resolves_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = threading.Event()
+
+    def resolve(*_: object, **__: object) -> None:
+        never.wait(20)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    began = time.monotonic()
+
+    with pytest.raises(EmbeddingLater, match=r"slow\.example cannot be resolved: its server of names does not answer"):
+        endpoint("https://slow.example/v1", timeout_s=0.3)
+
+    never.set()
     assert time.monotonic() - began < 5
 
 
