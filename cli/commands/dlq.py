@@ -1,12 +1,15 @@
 """`memrelay dlq ls|show|replay|drop`: the dead letters, what could not be run."""
 import sys
+from asyncio import gather
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 import typer
 
+from bus.entry import NewEntry
 from bus.ingress import Ingress
 from cli.composition import bus_address, fail, note, pipeline_named, run, stored_catalog
+from cli.gathered_letters import gathered, print_gathered
 from cli.options import Json, JsonAnyway, Pipeline, known_pipelines
 from cli.output import print_json, print_line
 from cli.readable import counted, moment, table
@@ -16,21 +19,27 @@ from memory.dead_letters import Listed
 from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
 
 PAGE = 500
+SYNCED, SYNCED_BYTES = 100, 1 << 20   # replays that the server writes to its disk together
 Of = Annotated[str | None, typer.Argument(metavar="PIPELINE", help="Those of one pipeline; without, all.", show_default=False,
                                           autocompletion=known_pipelines)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists it.", show_default=False)]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists them.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="All of the pipeline that there are now.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Those whose reason has this in it, small and large letters alike.",
+                                     show_default=False)]
+Together = Annotated[bool, typer.Option("--by-reason", help="How many there are of each reason, numbers and ids aside.")]
 
 
-def ls(pipeline: Of = None, *, as_json: Json = False) -> None:
+def ls(pipeline: Of = None, *, reason: Reason = "", by_reason: Together = False, as_json: Json = False) -> None:
     """List dead letters in the order in which they came: a table on a terminal, else a JSON line each."""
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog:
-            found = [one async for one in _every(catalog, await _uid(catalog, pipeline) if pipeline else "")]
+            found = [one async for one in _every(catalog, await _uid(catalog, pipeline) if pipeline else "", reason)]
         if as_json or not sys.stdout.isatty():
-            for one in found:
-                print_json(as_item(one))
+            for item in [one.as_item() for one in gathered(found)] if by_reason else map(as_item, found):
+                print_json(item)
+        elif by_reason:
+            print_gathered(gathered(found))
         else:
             _print_table(found)
 
@@ -50,35 +59,33 @@ def show(pipeline: Pipeline, ident: Id, *, as_json: JsonAnyway = False) -> None:
     run(command)
 
 
-def replay(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, as_json: JsonAnyway = False) -> None:
+def replay(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, reason: Reason = "",
+           as_json: JsonAnyway = False) -> None:
     """Run dead letters again, under their own ids and today's bundle. Each stays in the list until it has gone through."""
-    _check_choice(idents, everything)
+    _check_choice(idents, everything, reason)
 
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog, Ingress(bus_address(settings)) as ingress:
-            uid, refused = await _uid(catalog, pipeline), 0
-            for ident in await _chosen(catalog, uid, idents):
-                try:
-                    await ingress.append(await replay_of(catalog, uid, ident))
-                except (NoLetter, NotReplayable) as fault:
-                    note(str(fault))
-                    refused += 1
-                else:
-                    print_json({"replayed": ident, "pipeline_uid": uid})
-        if refused:
-            fail(f"{counted(refused, 'dead letter')} could not be replayed")
+            uid = await _uid(catalog, pipeline)
+            chosen = await _chosen(catalog, uid, idents, reason)
+            left = len(chosen)
+            async for entries in _replays(catalog, uid, chosen):
+                left -= await _append(ingress, entries)
+        if left:
+            fail(f"{counted(left, 'dead letter')} could not be replayed")
 
     run(command)
 
 
-def drop(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, as_json: JsonAnyway = False) -> None:
+def drop(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, reason: Reason = "",
+         as_json: JsonAnyway = False) -> None:
     """Forget dead letters, for good; a replay that has not run yet is called off with them."""
-    _check_choice(idents, everything)
+    _check_choice(idents, everything, reason)
 
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog:
             uid = await _uid(catalog, pipeline)
-            chosen = await _chosen(catalog, uid, idents)
+            chosen = await _chosen(catalog, uid, idents, reason)
             dropped = await catalog.letters.remove(uid, chosen)
         for ident in chosen:
             if ident in dropped:
@@ -92,9 +99,35 @@ def drop(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, as_
 dlq = [ls, show, replay, drop]
 
 
-def _check_choice(idents: list[str] | None, everything: bool) -> None:
-    if bool(idents) == everything:
-        raise typer.BadParameter("name ids, or give --all for all of the pipeline's", param_hint="ID")
+def _check_choice(idents: list[str] | None, everything: bool, reason: str) -> None:
+    if [bool(idents), everything, bool(reason)].count(True) != 1:
+        raise typer.BadParameter("name ids, or give --all for all of the pipeline's, or --reason for some", param_hint="ID")
+
+
+async def _replays(catalog: Catalog, uid: str, idents: list[str]) -> AsyncIterator[list[NewEntry]]:
+    """What to append, some of it at a time; why not is said of those that cannot be replayed."""
+    together, size = list[NewEntry](), 0
+    for ident in idents:
+        try:
+            together.append(await replay_of(catalog, uid, ident))
+        except (NoLetter, NotReplayable) as fault:
+            note(str(fault))
+            continue
+        size += len(together[-1].data)
+        if len(together) == SYNCED or size > SYNCED_BYTES:
+            yield together
+            together, size = [], 0
+    yield together
+
+
+async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
+    """All at once, in their order; says which were, and returns how many. Raises as `Ingress.append` does."""
+    done = await gather(*map(ingress.append, entries), return_exceptions=True)
+    for entry, answer in zip(entries, done, strict=True):
+        if isinstance(answer, BaseException):
+            raise answer
+        print_json({"replayed": entry.again, "pipeline_uid": entry.uid})
+    return len(entries)
 
 
 async def _uid(catalog: Catalog, given: str) -> str:
@@ -104,16 +137,17 @@ async def _uid(catalog: Catalog, given: str) -> str:
     return (await pipeline_named(catalog, given)).uid
 
 
-async def _chosen(catalog: Catalog, uid: str, idents: list[str] | None) -> list[str]:
-    """The ids that are named, else all, before anything happens to them."""
-    return list(dict.fromkeys(idents)) if idents else [one.id async for one in _every(catalog, uid)]
+async def _chosen(catalog: Catalog, uid: str, idents: list[str] | None, reason: str) -> list[str]:
+    """The ids that are named, else all of that reason, before anything happens to them."""
+    return list(dict.fromkeys(idents)) if idents else [one.id async for one in _every(catalog, uid, reason)]
 
 
-async def _every(catalog: Catalog, uid: str) -> AsyncIterator[Listed]:
+async def _every(catalog: Catalog, uid: str, reason: str) -> AsyncIterator[Listed]:
     after = 0
     while page := await catalog.letters.page([uid] if uid else None, after=after, limit=PAGE):
         for one in page:
-            yield one
+            if reason.lower() in one.error.lower():
+                yield one
         after = page[-1].place
 
 

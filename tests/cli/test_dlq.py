@@ -1,4 +1,5 @@
 """`memrelay dlq`: dead letters by command."""
+import re
 from collections.abc import Iterator
 
 import orjson
@@ -59,6 +60,41 @@ def test_on_a_terminal_the_list_is_a_table_that_does_nothing_to_it(program: Prog
 
     assert "ATTEMPTS" in terminal.seen and ident in terminal.seen and "has no swarm" in terminal.seen
     assert b"\x1b[2J" not in terminal.raw
+
+
+def test_letters_are_gathered_by_their_reasons_and_chosen_by_them(program: Program, client: Client) -> None:
+    uid, idents = uid_of(program), bury(program, client, "tea", "milk", "honey")
+    broken = client.enter_raw(uid, b"broken")
+    client.await_quiet(uid)
+
+    first, second = dlq(program, "ls", "--by-reason").lines
+    chosen = dlq(program, "ls", "--reason", "NO ENVELOPE").lines
+    dropped = dlq(program, "drop", uid, "--reason", "no envelope").lines
+
+    assert [first[name] for name in ("letters", "first_id", "last_id")] == [3, idents[0], idents[2]]
+    assert (second["letters"], second["error"][:26]) == (1, "the message is no envelope")
+    assert [one["id"] for one in chosen] == [one["dropped"] for one in dropped] == [broken]
+    assert [one["id"] for one in dlq(program, "ls").lines] == idents
+
+
+def test_on_a_terminal_reasons_are_a_table(program: Program, client: Client) -> None:
+    bury(program, client, "tea", "milk")
+
+    with Terminal(program, "dlq", "ls", "--by-reason") as terminal:
+        assert terminal.end() == 0
+
+    assert re.search(r"PIPELINE +LETTERS +FIRST +LAST +REASON", terminal.seen)
+    assert re.search(r" 2 +\d{4}-.*has no swarm", terminal.seen)
+
+
+def test_many_letters_are_replayed_in_their_order(program: Program, client: Client) -> None:
+    uid, idents = uid_of(program), bury(program, client, *map(str, range(250)))
+
+    replayed = dlq(program, "replay", uid, "--all")
+    client.await_quiet(uid)
+
+    assert [one["replayed"] for one in replayed.lines] == idents
+    assert {one["attempts"] for one in dlq(program, "ls", uid).lines} == {2}
 
 
 def test_a_replay_that_fails_again_stays_with_one_attempt_more(program: Program, client: Client) -> None:
