@@ -107,7 +107,7 @@ class Follower:
         self._odd = {odd.key for odd in found}
         for odd in found:
             if odd not in self._told:
-                log.error("log_not_followed", extra={"reason": str(odd), "remedy": f"after DEL {odd.key} it is made again"})
+                log.error("log_not_followed", extra={"reason": str(odd), "remedy": odd.remedy})
         self._told = set(found)
 
     def _deliver(self, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:

@@ -22,6 +22,11 @@ class Odd(NamedTuple):
         """A sentence."""
         return f"{self.key} is a {self.kind}, and should be a {self.wanted}"
 
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return f"find out what has written there; after DEL {self.key} it is made again"
+
 
 def needed_keys(uid: str) -> dict[str, str]:
     """Those without which a pipeline cannot be served."""

@@ -1,5 +1,8 @@
-"""Disks without room."""
+"""Disks without room: how it is told, and what to do about them."""
 import errno
+
+ROOM = "make room"
+ROOM_OR_DISK = f"{ROOM} where its disk is full, else look at the disk (the system's log says more)"   # it may be either
 
 
 def lacks_room(error: BaseException) -> bool:

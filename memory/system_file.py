@@ -13,7 +13,7 @@ import aiosqlite
 from memory.errors import StoreBroken, StoreBusy
 from memory.inode import inode_of
 from memory.memory_id import stores_below
-from memory.room import lacks_room
+from memory.room import ROOM, ROOM_OR_DISK, lacks_room
 from memory.sqlite.system import file
 
 log = logging.getLogger(__name__)
@@ -21,9 +21,8 @@ NAME = "system.db"
 LOST = ("it knows no bundle, key or dead letter of these stores: where it was lost, stop all and `memrelay restore "
         "FOLDER --force`; else `memrelay deploy FILE --uid UID` serves what is in instances/UID")
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)   # for SQLite an error of reading is one too
-DISK = "; make room where its disk is full, else look at the disk (the system's log says more)"
 RIGHTS = "; this user must be able to write to it, and to its folder"
-HINTS = {sqlite3.SQLITE_FULL: "; make room", sqlite3.SQLITE_IOERR: DISK, sqlite3.SQLITE_READONLY: RIGHTS,
+HINTS = {sqlite3.SQLITE_FULL: f"; {ROOM}", sqlite3.SQLITE_IOERR: f"; {ROOM_OR_DISK}", sqlite3.SQLITE_READONLY: RIGHTS,
          sqlite3.SQLITE_CANTOPEN: RIGHTS}
 PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 

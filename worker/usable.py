@@ -26,7 +26,7 @@ class Usable:
         """Tells of the keys that all pipelines share, once. Raises BusUnavailable and BusRefused."""
         if self._suspicious:
             for odd in self._news(await odd_keys(control, SHARED), SHARED):
-                log.error("nothing_can_be_served", extra={"reason": str(odd), "remedy": _remedy(odd)})
+                log.error("nothing_can_be_served", extra={"reason": str(odd), "remedy": odd.remedy})
 
     async def among(self, control: Connection, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Those that can be served; why not of the others, once. Raises BusUnavailable and BusRefused."""
@@ -37,7 +37,7 @@ class Usable:
         found = await odd_keys(control, wanted)
         for odd in self._news(found, wanted):
             log.error("pipeline_not_served", extra={
-                "pipeline": uid_of[odd.key], "reason": str(odd), "remedy": _remedy(odd)})
+                "pipeline": uid_of[odd.key], "reason": str(odd), "remedy": odd.remedy})
         unusable, self._suspicious = {uid_of[odd.key] for odd in found}, bool(found)
         return [plan for plan in plans if plan.uid not in unusable]
 
@@ -46,7 +46,3 @@ class Usable:
         news = [odd for odd in found if odd not in self._told]
         self._told = {odd for odd in self._told if odd.key not in looked_at}.union(found)
         return news
-
-
-def _remedy(odd: Odd) -> str:
-    return f"find out what has written there; when it is deleted (DEL {odd.key}), this is served again"

@@ -28,8 +28,7 @@ async def check_keys(patient: Patient) -> list[Finding]:
         odd, ending = await odd_keys(connection, wanted), await _ending(connection, wanted)
     except BusRefused:
         return []   # as told by another check
-    found = [fault("keys", str(one), f"find out what has written there; after DEL {one.key} it is made again")
-             for one in odd[:SOME]]
+    found = [fault("keys", str(one), one.remedy) for one in odd[:SOME]]
     found += [fault("keys", f"{key} expires in {left_s} s, and what it holds is lost then",
                     f"PERSIST {key}, and find out what has set that") for key, left_s in ending[:SOME]]
     return found or [ok("keys", "each is what it should be")]

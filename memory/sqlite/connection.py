@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 
 from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
+from memory.room import ROOM, ROOM_OR_DISK
 from memory.sqlite.damage import STEPS, check, condemned_where_damaged, keep_log, needs_check
 from memory.words import parts_of
 
@@ -22,9 +23,8 @@ MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68   # of that header
 # Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves, and which do not.
 WORDS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
     ((apsw.BusyError, apsw.LockedError), StoreBusy, "{path} is locked by another program; it is tried again"),
-    ((apsw.FullError, apsw.NoMemError), StoreBusy, "{path}: {error}; free some space, it is tried again"),
-    ((apsw.IOError,), StoreBusy, "{path}: {error}; free some space where its disk is full, else look at the disk (the system's "
-                                 "log says more); it is tried again"),
+    ((apsw.FullError, apsw.NoMemError), StoreBusy, f"{{path}}: {{error}}; {ROOM}, it is tried again"),
+    ((apsw.IOError,), StoreBusy, f"{{path}}: {{error}}; {ROOM_OR_DISK}; it is tried again"),
     ((NotADirectoryError, FileExistsError, PermissionError), StoreBroken,
      "{path} cannot be made: {error}; its folder must be a folder that this user may write to"),
     ((OSError,), StoreBusy, "{path}: {error}; it is tried again"),

@@ -68,7 +68,7 @@ def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
             wait_for(lambda: served.get(f"/ready?pipeline={uid}").status == 200, "it is ready again")
             assert worker.stop() == 0
 
-        assert "free some space" in reasons[0] and (refused.problem[0], refused.headers["retry-after"]) == (503, "1")
+        assert "make room" in reasons[0] and (refused.problem[0], refused.headers["retry-after"]) == (503, "1")
         tell(16, f"no room under a store: {kind.__name__.replace('_', ' ')}", messages=len(TEXTS), effects=len(TEXTS),
              done_within_s=took_s)
 
