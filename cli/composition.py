@@ -16,6 +16,7 @@ from cli.logs import LogFormat, configure_logging
 from cli.settings import Settings, SettingsError, load_settings, may_colour
 from memory.catalog import Catalog, Deployed, is_begun
 from memory.errors import MemoryFault
+from memory.room import ROOM, lacks_room
 from worker.errors import first_of
 from worker.ownership import NotTheOwner
 
@@ -64,7 +65,7 @@ def settled(command: Callable[[Settings], Result], log_format: LogFormat | None 
 def _sentence(fault: BaseException) -> str:
     """What went wrong; the system's own errors name the file first."""
     if isinstance(fault, OSError) and fault.filename:
-        return f"{fault.filename}: {fault.strerror}"
+        return f"{fault.filename}: {fault.strerror}{f'; {ROOM}' * lacks_room(fault)}"
     if isinstance(fault, BusRefused):
         return f"the bus has refused it: {fault}; `memrelay doctor` says what is wrong with the server"
     return str(fault)

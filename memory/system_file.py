@@ -45,7 +45,7 @@ class SystemFile:
                 self._make()
             sqlite3.connect(self.path).close()   # fails here, since aiosqlite's thread outlives what it cannot open
         except (OSError, sqlite3.Error) as error:
-            raise _kind_of(error)(f"{self.path} cannot be opened: {error}") from error
+            raise _kind_of(error)(f"{self.path} cannot be opened: {error}{_hint(error)}") from error
         opening = asyncio.create_task(self._open())
         try:
             await asyncio.shield(opening)
@@ -69,7 +69,7 @@ class SystemFile:
             await file.prepare(self._database)
         except (aiosqlite.DatabaseError, StoreBroken) as error:
             await self._database.close()
-            raise _kind_of(error)(f"{self.path} cannot be used: {error}") from error
+            raise _kind_of(error)(f"{self.path} cannot be used: {error}{_hint(error)}") from error
         self._inode = inode_of(self.path)
 
     async def __aexit__(self, *_: object) -> None:
@@ -116,12 +116,17 @@ class SystemFile:
         with suppress(OSError):
             if not os.path.getsize(self.path):
                 return file.EMPTY
-        return f"{error}{HINTS.get(_code(error), '')}"
+        return f"{error}{_hint(error)}"
 
 
 def _code(error: Exception) -> int:
     """SQLite's primary code: what its upper bits say beside it does not count here. 0 for what is not SQLite's."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _hint(error: Exception) -> str:
+    """What to do, where that is known."""
+    return f"; {ROOM}" if lacks_room(error) else HINTS.get(_code(error), "")
 
 
 def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:

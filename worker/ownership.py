@@ -124,6 +124,8 @@ def _shared(file: Path, bus: str) -> Iterator[None]:
             os.pwrite(descriptor, bus.encode(), 0)
         except BlockingIOError:
             pass
+        except OSError as error:   # the system names no file of a descriptor
+            raise OSError(error.errno, error.strerror, str(file)) from error
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         theirs = os.pread(descriptor, 4096, 0).decode(errors="replace")
         if theirs != bus:

@@ -5,6 +5,7 @@ holds the lock for as long as it lives, so a free lock means that there is no se
 """
 
 import asyncio
+import errno
 import logging
 import subprocess
 import threading
@@ -159,9 +160,10 @@ class EmbeddedServer:
                 yield from self._until_ready(self._process)
         except OSError as error:
             self._process = None
-            raise ServerDidNotStart(
-                f"the embedded server needs a data folder and a program that this user may use: {error}"
-            ) from error
+            needs = "a data folder and a program that this user may use"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                needs = f"room in {self._folder}; make some, or name another folder in bus.data"
+            raise ServerDidNotStart(f"the embedded server needs {needs}: {error}") from error
 
     def _lock_unless_answered(self) -> Generator[float, None, FolderLock | None]:
         """The folder's lock as soon as it is free; None once its holder's server has answered."""

@@ -66,7 +66,7 @@ def test_a_file_without_room_is_named(program: Program, options: tuple[str, ...]
 
     ended = program.run("export", "memory_test", "-o", "/dev/full", *options)
 
-    assert (ended.code, ended.err) == (1, "memrelay: /dev/full: No space left on device\n")
+    assert (ended.code, ended.err) == (1, "memrelay: /dev/full: No space left on device; make room\n")
 
 
 def test_a_pipeline_that_is_not_there_names_the_next_command(program: Program) -> None:

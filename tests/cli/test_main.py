@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from cli.main import COMMANDS, NAME, make_app
 from tests.cli.terminal import Terminal
 from tests.support.child import CHECKOUT
+from tests.support.disk import small_disk
 from tests.support.house import House
 from tests.support.program import COMMAND, Program
 from tests.support.waiting import wait_for
@@ -178,6 +179,19 @@ def test_what_cannot_be_written_is_told_in_a_sentence(program: Program, words: t
                               stderr=subprocess.PIPE, text=True, timeout=120, check=False)
 
     assert (done.returncode, done.stderr) == (1, "memrelay: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize(("command", "folder", "told"), [
+    ("worker", "memory", "memory/owner.lock: No space left on device; make room"), ("web", "memory", "disk is full; make room"),
+    ("bus", "bus", "the embedded server needs room in ")])
+def test_a_first_start_on_a_full_disk_says_which_and_to_make_room(command: str, folder: str, told: str) -> None:
+    with Program() as alone, small_disk(alone.folder / folder, 1) as disk:
+        disk.fill()
+        ended = alone.run(command, MEMRELAY_BUS__URL="" if command == "bus" else "redis://127.0.0.1:1")
+
+    (sentence,) = ended.err.splitlines()
+    assert ended.code == 1 and sentence.startswith("memrelay: ") and str(alone.folder / folder) in sentence
+    assert told in sentence
 
 
 @pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
