@@ -11,7 +11,7 @@ from cli.settings import Settings
 from cli.stored import pipelines_with_stores
 from memory.memory_id import path_of
 from memory.salvage import Salvaged, salvage_store
-from memory.sqlite.damage import note_of
+from memory.sqlite.damage import is_emptied, note_of
 from worker.ownership import alone
 
 Empty = Annotated[bool, typer.Option("--empty", help="Take nothing over: begin with an empty store.")]
@@ -26,7 +26,7 @@ def salvage(pipeline: Pipeline, *, empty: Empty = False, force: Force = False, a
         root = settings.memory.root
         (found,) = await pipelines_with_stores(settings, [pipeline])
         wanted = [path_of(root, name) for name in found.stores]
-        damaged = [path for path in wanted if note_of(path).exists() or (force and path.exists())]
+        damaged = [path for path in wanted if note_of(path).exists() or is_emptied(path) or (force and path.exists())]
         if not damaged:
             fail(f"no store of {found.name} was found to be damaged; --force salvages them all the same")
         with alone(root):

@@ -14,7 +14,7 @@ import apsw
 
 from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memory.room import ROOM, ROOM_OR_DISK
-from memory.sqlite.damage import STEPS, check, condemned_where_damaged, keep_log, needs_check
+from memory.sqlite.damage import EMPTIED, STEPS, check, condemn, condemned_where_damaged, is_emptied, keep_log, needs_check
 from memory.words import parts_of
 
 APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
@@ -79,6 +79,8 @@ def open_store_file(path: Path) -> apsw.Connection:
         suspect = needs_check(path)
         if not path.exists():
             _create(path)
+        if is_emptied(path):
+            raise condemn(path, EMPTIED)
         with ExitStack() as undo:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             undo.callback(connection.close)

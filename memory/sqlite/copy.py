@@ -14,7 +14,7 @@ from memory.errors import StoreBusy, StoreDamaged
 from memory.sqlite.checksum import checksum_of_bytes
 from memory.sqlite.commits import CommitCount
 from memory.sqlite.connection import APPLICATION_ID, translated
-from memory.sqlite.damage import disk_error, keep_log, structural_faults, unread
+from memory.sqlite.damage import EMPTIED, STEPS, disk_error, is_emptied, keep_log, structural_faults, unread
 
 BUSY_MS = 10_000
 FOR_SCRUB, FOR_EXPORT = SORTS = ".scrub-", ".export-"   # what copies are for: how their folders begin
@@ -61,8 +61,13 @@ def _copy_pages(reading: apsw.Connection, writing: apsw.Connection, source: Path
 
 @contextmanager
 def copied(source: Path, root: Path, sort: str) -> Iterator[Path]:
-    """A copy in a folder of its own in the memory root, for as long as it is looked at. `sort` is one of SORTS."""
+    """A copy in a folder of its own in the memory root, for as long as it is looked at. `sort` is one of SORTS.
+
+    Raises StoreDamaged of what was emptied, and StoreBusy.
+    """
     clear_copies(root)
+    if is_emptied(source):
+        raise StoreDamaged(f"{source} is damaged: {EMPTIED}; {STEPS}")
     with tempfile.TemporaryDirectory(dir=root, prefix=sort) as folder, _held(Path(folder)):
         copy = Path(folder, "copy")
         copy_database(source, copy)
@@ -121,7 +126,8 @@ def inspect(path: Path) -> Inspection:
     with translated(str(path)), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         faults = structural_faults(connection, pragma="integrity_check")
         if not faults and connection.pragma("application_id") != APPLICATION_ID:
-            faults = ["it is no store of Memrelay; move it away"]
+            is_another = connection.execute("SELECT count(*) FROM sqlite_schema").get
+            faults = ["it is no store of Memrelay; move it away" if is_another else EMPTIED]
         if faults:
             return Inspection(0, 0, "", faults, [])
         if connection.pragma("user_version") < CHECKSUMS:

@@ -16,6 +16,7 @@ from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 CHECK_S = 1.0   # what a check at opening may take: some 100 MB; a larger store is checked as far as that goes, and by a scrub
 ANY = "any"
 AT_ONCE = 1 << 20   # bytes, where a file is read to see whether it can be
+EMPTIED = "it is empty, and what it had is gone"
 STEPS = "`memrelay restore` puts a backup in its place, `memrelay salvage` keeps what can still be read"
 
 
@@ -87,6 +88,11 @@ def needs_check(path: Path) -> bool:
         return os.stat(f"{path}-wal").st_size > 0
     except FileNotFoundError:
         return False
+
+
+def is_emptied(path: Path) -> bool:
+    """Whether a store has nothing in it any more, nor in its log: a new one is whole as soon as it is there."""
+    return path.exists() and not any(one.stat().st_size for one in (path, Path(f"{path}-wal")) if one.exists())
 
 
 def noted(path: Path) -> list[str]:

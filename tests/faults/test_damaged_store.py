@@ -208,6 +208,30 @@ def test_a_store_whose_file_is_gone_is_not_made_anew() -> None:
         assert house.contents(uid) == ["more"]
 
 
+def test_a_store_that_was_emptied_is_told_as_that_wherever_one_looks_and_salvaged() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)])
+        house.client.ask(uid, "/write tea")
+        house.workers[-1].stop()
+        os.truncate(house.store_file(uid), 0)
+        told = [type_command(house, *words.split()) for words in (
+            f"scrub {uid}", f"export {uid} --records", f"backup --to {house.folder / 'backup'}")]
+
+        house.start_worker()
+        house.client.enter(uid, "/write more")
+        await_paused(house, uid, "it is empty")
+        house.workers[-1].stop()
+        emptied = type_command(house, "salvage", uid, "--empty")
+        house.start_worker()
+        house.client.await_quiet(uid)
+
+        assert all("it is empty, and what it had is gone" in one.stdout + one.stderr and one.returncode == 1 for one in told)
+        assert all(str(house.store_file(uid)) in one.stdout + one.stderr for one in told)
+        assert emptied.returncode == 0, emptied.stderr
+        assert house.contents(uid) == ["more"]
+
+
 def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() -> None:
     uid, other = make_uid(), make_uid()
     with House() as house:
