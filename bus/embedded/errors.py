@@ -3,6 +3,7 @@
 EmbeddedServerError
 ├── NoServerBinary        no server program is installed, or the configured one cannot be run
 ├── ServerBinaryTooOld    a server program was found, but none is version 7.0 or newer
+├── AppendOnlyFileLeft    a server would begin without something that was acknowledged
 ├── ServerDidNotStart     it was launched, or about to be, and never answered
 └── ServerHeldByOther     another process holds the data folder and does not answer
 
@@ -20,6 +21,10 @@ class NoServerBinary(EmbeddedServerError):
 
 class ServerBinaryTooOld(EmbeddedServerError):
     """Only programs older than 7.0 were found; the message names them with their versions."""
+
+
+class AppendOnlyFileLeft(EmbeddedServerError):
+    """Files of the append-only file are there that its manifest does not name; the message has the command that names them."""
 
 
 class ServerDidNotStart(EmbeddedServerError):

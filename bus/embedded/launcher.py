@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bus.backoff import Backoff
+from bus.embedded.append_only_file import refuse_left_out
 from bus.embedded.binary import find_binary
 from bus.embedded.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 from bus.embedded.lock import LOCK_NAME, FolderLock, take_lock
@@ -185,6 +186,7 @@ class EmbeddedServer:
     def _launch(self, lock: FolderLock) -> subprocess.Popen[bytes]:
         """Spawn the server, which inherits the lock; our copy is closed whatever happens."""
         with lock:
+            refuse_left_out(self._folder)
             self._binary = self._binary or find_binary(self._configured)
             self._socket = settle_socket(self._folder)
             self._log_start = size_of(self._log_path)

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bus.embedded.append_only_file import manifest_of
+
 LOG_NAME = "server.log"
 
 # Valkey from 9.0 on keeps what is longer for a client that does not read it without counting it, so that no limit holds.
@@ -20,7 +22,6 @@ _PR_SET_PDEATHSIG = 1
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_LINES = 10
 _CHECKER = re.compile(r"\b(valkey|redis)-check-aof\b")
-_MANIFEST = "appendonlydir/*.manifest"
 
 # Looked up here, before any fork: a forked child must not load libraries.
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -102,8 +103,7 @@ def remedy(words: str, binary: Path, data_folder: Path) -> str:
     """
     if (named := _CHECKER.search(words)) is None:
         return ""
-    manifest = next(data_folder.glob(_MANIFEST), data_folder / "appendonlydir")
-    run = f"exec -a {named[0]} {shlex.quote(str(binary))} --fix {shlex.quote(str(manifest))}"
+    run = f"exec -a {named[0]} {shlex.quote(str(binary))} --fix {shlex.quote(str(manifest_of(data_folder)))}"
     return (f"\nThat program is the server by another name. Copy {data_folder}, then run: bash -c {shlex.quote(run)}\n"
             "It gives up what was written behind the damage; docs/operations.md says what that means for messages")
 

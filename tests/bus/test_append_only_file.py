@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from bus.embedded.errors import ServerDidNotStart
+from bus.embedded.errors import AppendOnlyFileLeft, ServerDidNotStart
 from bus.embedded.launcher import EmbeddedServer
+from tests.support.waiting import wait_for
 
 
 @contextmanager
@@ -41,3 +42,39 @@ def test_a_damaged_append_only_file_is_told_with_a_command_that_mends_it(tmp_pat
 
     with served(folder) as client:
         assert 10 < client.llen("list") < 100
+
+
+@pytest.mark.parametrize("left", [None, 0, 1, 1.5])
+def test_a_manifest_that_was_lost_or_cut_is_told_with_a_command_that_makes_it_anew(tmp_path: Path, left: float | None) -> None:
+    folder = tmp_path / "it's here"
+    with served(folder) as client:
+        client.rpush("list", *range(100))
+    manifest = folder / "appendonlydir" / "appendonly.aof.manifest"
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.unlink()
+    if left is not None:
+        manifest.write_text("".join(lines)[:int(left * len(lines[0]))])
+
+    with pytest.raises(AppendOnlyFileLeft) as refused:
+        EmbeddedServer(folder).start()
+    command = next(line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line)
+    subprocess.run(["sh", "-c", command], check=True, timeout=30)
+
+    assert manifest.read_text() == "".join(lines)
+    with served(folder) as client:
+        assert client.llen("list") == 100
+
+
+def test_what_a_rewrite_that_was_cut_short_leaves_is_no_fault(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        client.rpush("list", *range(100))
+    (tmp_path / "appendonlydir" / "appendonly.aof.2.base.aof").write_bytes(b"*1\r\n$4\r\nPING\r\n")
+    (tmp_path / "appendonlydir" / "appendonly.aof.2.incr.aof").touch()
+
+    with served(tmp_path) as client:
+        assert client.llen("list") == 100
+        client.bgrewriteaof()
+        wait_for(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "it is rewritten")
+
+    with served(tmp_path) as client:
+        assert client.llen("list") == 100
