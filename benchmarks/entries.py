@@ -117,7 +117,7 @@ def run(entries: int, writes: int, folder: Path, *, with_vectors: bool) -> Figur
     path = folder / f"entries-{entries}{'-vectors' if with_vectors else ''}.db"
     facts, vectors = Facts(), MadeVectors() if with_vectors else None
     made = not path.exists()
-    store = Store("bench/memories", path, 0, Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool()))
+    store = Store("bench/memories", path, Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool()))
     if made:
         fill(store, entries, facts, vectors)
     else:

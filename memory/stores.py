@@ -1,6 +1,7 @@
 """The open stores of one database thread: at most so many files, the longest unused closed first."""
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 from memory.errors import MemoryFault, StoreBroken, StoreBusy
@@ -20,25 +21,39 @@ class OpenStores:
         self._root, self._most_open, self._meaning = root, most_open, meaning
         self._open: OrderedDict[str, Store] = OrderedDict()
         self._epochs: dict[str, int] = {}   # of their owner
+        self._held: dict[str, int] = {}     # the same, once it stands in the file
 
     def get(self, memory_id: str) -> Store:
         """The store, opened or made. Raises BadMemoryId, StoreBusy, StoreBroken or StoreFenced."""
         store = self._open.get(memory_id)
         if store is None:
-            store = Store(memory_id, path_of(self._root, memory_id), self._epochs.get(memory_id, 0), self._meaning)
+            store = self._opened(memory_id)
             self._make_room()
             self._open[memory_id] = store
         else:
             self._open.move_to_end(memory_id)
         return store
 
+    def _opened(self, memory_id: str) -> Store:
+        with ExitStack() as undo:
+            store = Store(memory_id, path_of(self._root, memory_id), self._meaning)
+            undo.callback(store.close)
+            self._own(memory_id, store)
+            undo.pop_all()
+        return store
+
     def take_over(self, memory_id: str, epoch: int) -> None:
         """Belongs to the owner of that epoch from now on, whenever it is opened or made. Raises as `get` does."""
         self._epochs[memory_id] = epoch
         if memory_id in self._open:
-            self._open[memory_id].take_over(epoch)
+            self._own(memory_id, self._open[memory_id])
         elif self.exists(memory_id):
             self.get(memory_id)
+
+    def _own(self, memory_id: str, store: Store) -> None:
+        if epoch := self._epochs.get(memory_id, 0):
+            store.take_over(epoch, held=self._held.get(memory_id) == epoch)
+            self._held[memory_id] = epoch
 
     def exists(self, memory_id: str) -> bool:
         """Whether the store was ever made; one that is gone, with a note on that, is not forgotten."""

@@ -1,6 +1,6 @@
 """A store: one SQLite file at a `memory_id`, and its transaction."""
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class Store:
     """An open store file; for one thread. Operations receive it as `tx`, inside `begin` and `commit`."""
 
-    def __init__(self, memory_id: str, path: Path, epoch: int = 0, meaning: "Meaning | None" = None) -> None:
-        """Opens the file, or makes it, for the owner of that epoch, if any. Raises StoreBroken, StoreBusy or StoreFenced.
+    def __init__(self, memory_id: str, path: Path, meaning: "Meaning | None" = None) -> None:
+        """Opens the file, or makes it; it has no owner before `take_over`. Raises StoreBroken or StoreBusy.
 
         Without `meaning` searches know words alone.
         """
-        self.memory_id, self.path, self._epoch, self._meaning = memory_id, str(path), epoch, meaning
+        self.memory_id, self.path, self._epoch, self._meaning = memory_id, str(path), 0, meaning
         self._connection = open_store_file(path)
         self._open = False
         self._ranker: Ranker | None = None   # from the first search that ranks
@@ -51,19 +51,15 @@ class Store:
         except MemoryFault:
             self._leave()
             raise
-        if epoch:
-            self._take_over_or_close(epoch)
 
-    def _take_over_or_close(self, epoch: int) -> None:
-        with ExitStack() as undo:
-            undo.callback(self.close)
-            self.take_over(epoch)
-            undo.pop_all()
+    def take_over(self, epoch: int, *, held: bool = False) -> None:
+        """Belongs to the owner of that epoch from now on, and no more to an earlier one. Raises StoreFenced and StoreBusy.
 
-    def take_over(self, epoch: int) -> None:
-        """Belongs to the owner of that epoch from now on, and no more to an earlier one. Raises StoreFenced and StoreBusy."""
+        `held`: it was this owner's under that epoch already. Else whom the file has under the same one is another: where the
+        bus has forgotten its epochs it gives them again.
+        """
         self._forget_ranker()
-        self.begin(epoch)
+        self.begin(epoch if held else epoch - 1)
         try:
             with translated(self.path):
                 for table in (self.records, self.inbox, self.commits):
@@ -81,18 +77,19 @@ class Store:
         """Whether a transaction is open."""
         return self._open
 
-    def begin(self, epoch: int | None = None) -> None:
+    def begin(self, most: int | None = None) -> None:
         """Takes the write lock now, so that nothing fails on it later. Raises StoreBusy, and StoreFenced.
 
-        `epoch` is that of who takes the store over, else it is the owner's.
+        `most` is the latest epoch that who takes the store over may find in it; an owner may find none after its own.
         """
-        epoch = self._epoch if epoch is None else epoch
+        looks = bool(self._epoch) or most is not None
+        most = self._epoch if most is None else most
         with translated(self.path):
             self._look_in_place()
             self._connection.execute("BEGIN IMMEDIATE")
-            found = self._connection.execute("SELECT epoch FROM fence").get if epoch else 0
+            found = self._connection.execute("SELECT epoch FROM fence").get if looks else 0
         self._open = True
-        if found > epoch:
+        if found > most:
             self.rollback()
             raise StoreFenced(self.path, found)
 
@@ -119,9 +116,9 @@ class Store:
             self._ranker.undone()
 
     @contextmanager
-    def transaction(self, epoch: int | None = None) -> Iterator["Store"]:
+    def transaction(self) -> Iterator["Store"]:
         """Begins, and commits at the end, or undoes everything where something is raised."""
-        self.begin(epoch)
+        self.begin()
         try:
             yield self
             self.commit()

@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory.errors import BadMemoryId, StoreBroken
+from memory.errors import BadMemoryId, StoreBroken, StoreFenced
 from memory.memory_id import path_of
 from memory.operations.records_write import write
 from memory.sqlite.store import Store
@@ -120,3 +120,29 @@ def test_closing_undoes_what_is_open_and_an_unknown_store_is_no_matter(tmp_path:
     stores.close(IDS[1])
 
     assert read_all(stores.get(IDS[0])) == []
+
+
+def test_an_owner_whose_epoch_another_had_takes_nothing_over_and_the_other_ends_with_the_next_one(tmp_path: Path) -> None:
+    before, after = OpenStores(tmp_path, 2), OpenStores(tmp_path, 2)
+    before.take_over(IDS[0], 1)
+    write_all(before.get(IDS[0]), "tea")
+
+    with pytest.raises(StoreFenced) as fenced:
+        after.take_over(IDS[0], 1)
+    after.take_over(IDS[0], fenced.value.epoch + 1)
+
+    with pytest.raises(StoreFenced):
+        before.get(IDS[0]).begin()
+    assert contents(read_all(after.get(IDS[0]))) == ["tea"]
+
+
+def test_a_store_that_is_an_owner_s_may_be_taken_over_by_it_again_and_opened_again(tmp_path: Path) -> None:
+    stores = OpenStores(tmp_path, 1)
+    write_all(stores.get(IDS[0]), "tea")
+
+    for _ in range(2):
+        stores.take_over(IDS[0], 1)
+    stores.get(IDS[1])
+
+    write_all(stores.get(IDS[0]), "milk")
+    assert contents(read_all(stores.get(IDS[0]))) == ["tea", "milk"]

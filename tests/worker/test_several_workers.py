@@ -175,3 +175,21 @@ def test_entries_that_a_dead_worker_had_taken_are_done_and_its_consumer_is_forgo
     assert house.contents(uid) == ["one", "two"]
     with Client(house.client.socket) as client:
         wait_for(lambda: len(client.redis.xinfo_consumers(input_of(uid), "owner")) == 1, "one consumer is left")
+
+
+def test_an_owner_that_was_followed_after_the_bus_forgot_all_epochs_writes_nothing_more(house: House) -> None:
+    uid, limits = make_uid(), {"lease_s": 1, "batch": 2}
+    stale = house.start_stepping_worker(bundles=[make_bundle(uid)], limits=limits, armed=False, die_on="sent",
+                                        signal=signal.SIGSTOP)
+    house.client.answer(uid, "/write before")
+    arm(stale)
+    house.client.enter_together(uid, [f"/write {number}" for number in range(8)])
+    wait_for(lambda: house.steps.count("sent") > 1, "it is paused")
+
+    house.client.redis.flushall()
+    house.start_worker(limits=limits)
+    house.client.answer(uid, "/write after")
+    os.kill(stale.pid, signal.SIGCONT)
+    wait_for(lambda: "taken_for_dead" in stale.said, "the one that was paused knows")
+
+    assert house.contents(uid) == ["before", "0", "1", "after"]
