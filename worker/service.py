@@ -113,9 +113,7 @@ class Worker:
         plans = await self._plans(shared)
         limiting = asyncio.create_task(self._limit_end(session))
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(session.run(plans, self.ready))
-                tasks.create_task(self._watch_catalog(session, shared))
+            await session.run(plans, self.ready, self._watch_catalog(session, shared))
         finally:
             limiting.cancel()
 

@@ -2,7 +2,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -99,9 +99,14 @@ class Session:
         """Closes the connections."""
         await self._stack.aclose()
 
-    async def run(self, plans: Sequence[Plan], ready: asyncio.Event) -> None:
-        """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusError and others."""
+    async def run(self, plans: Sequence[Plan], ready: asyncio.Event, applying: Coroutine[Any, Any, None]) -> None:
+        """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusError and others.
+
+        `applying` is who calls `apply` and `stop` meanwhile. It ends with the first fault, as all do: where it went on for a
+        moment it would begin with pipelines in a session that is over.
+        """
         async with self._tasks as tasks:
+            tasks.create_task(applying)
             beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
             works = (self._reader.run, self._timers.run, self._membership.run, self._call_in, self._look_after_others,
                      self._remake, self._keep_open)

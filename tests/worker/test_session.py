@@ -1,11 +1,17 @@
 """The session: what becomes of a worker whose connections to the bus cannot be made, or break."""
+import asyncio
 import re
 import time
 
+from bus.address import Address
+from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import ChildProcess
 from tests.support.house import House
+from tests.support.run_worker import deploy
 from tests.support.waiting import wait_for
-from worker.service import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from worker.service import FIRST_PAUSE_S, LONGEST_PAUSE_S, Worker, WorkerOptions
+
+TICK_S = 0.001   # of a busy event loop: the server answers sooner
 
 
 def pauses_s(worker: ChildProcess) -> list[float]:
@@ -44,3 +50,40 @@ def test_after_a_session_that_held_the_pauses_begin_anew_as_the_log_says() -> No
         wait_for(lambda: len(pauses_s(worker)) > len(before), "it has noticed")
         assert before == sorted(before) and before[0] == FIRST_PAUSE_S < before[-1]
         assert pauses_s(worker)[len(before)] == FIRST_PAUSE_S
+
+
+def test_a_connection_that_breaks_while_deployed_pipelines_begin_costs_the_session_and_not_the_worker() -> None:
+    uids = [make_uid() for _ in range(40)]
+    with House() as house:
+        asyncio.run(break_while_they_begin(house, uids))
+
+        assert house.contents(uids[-1]) == ["tea"]
+
+
+async def break_while_they_begin(house: House, uids: list[str]) -> None:
+    """What is awaited of the server is there in each tick, so whoever goes on after the break does so for some steps."""
+    begun: list[str] = []
+
+    def cut(step: str) -> None:
+        begun.extend([step] * (step == "taken over"))
+        if len(begun) == len(uids) // 4:
+            house.client.redis.client_kill_filter(_type="pubsub")
+
+    worker = Worker(WorkerOptions(Address(path=str(house.server.socket_path)), house.root), cut)
+    running = asyncio.create_task(worker.run())
+    await worker.ready.wait()
+    keep_busy(asyncio.get_running_loop())
+    await deploy(house.root, *[make_bundle(uid) for uid in uids])
+    house.announce()
+    answered = asyncio.create_task(asyncio.to_thread(house.client.answer, uids[-1], "/write tea"))
+    await asyncio.wait([running, answered], return_when=asyncio.FIRST_COMPLETED)
+    assert not running.done(), running.exception()
+    worker.stop()
+    await running
+    assert len(begun) > len(uids)
+
+
+def keep_busy(loop: asyncio.AbstractEventLoop) -> None:
+    """Each of its ticks takes some time from now on."""
+    time.sleep(TICK_S)
+    loop.call_soon(keep_busy, loop)
