@@ -7,6 +7,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import apsw
+import orjson
 
 from memory.sqlite.changes import Changes
 
@@ -17,6 +18,9 @@ REVISED = (f"SELECT r.row, {TEXT} FROM vectors_todo AS t JOIN records AS r ON r.
 NEW = f"SELECT row, {TEXT} FROM records WHERE row > ? ORDER BY row LIMIT ?"
 BACKLOG = ("SELECT (SELECT count(*) FROM vectors_todo WHERE place = :place) "
            "+ max(0, (SELECT coalesce(max(row), 0) FROM records) - :looked_at)")
+MISSED = ("INSERT OR IGNORE INTO vectors_todo SELECT s.place, r.row FROM vector_sets AS s JOIN records AS r "
+          "ON r.row > s.looked_at AND r.row <= :last "
+          "WHERE s.place = :place AND r.row NOT IN (SELECT value FROM json_each(:rows))")
 
 
 class VectorSet(NamedTuple):
@@ -105,7 +109,9 @@ class VectorTable:
                 run(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", (row, crc32(text.encode()), vector))
             if self.changes is not None:
                 self.changes.add(row)
-        last = max(row for row, _, _ in made)
+        rows = [row for row, _, _ in made]
+        last = max(rows)
+        run(MISSED, {"last": last, "place": place, "rows": orjson.dumps(rows).decode()})   # rows that were given anew meanwhile
         run("UPDATE vector_sets SET looked_at = max(looked_at, min(?, (SELECT coalesce(max(row), 0) FROM records))) "
             "WHERE place = ?", (last, place))
 

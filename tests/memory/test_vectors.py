@@ -1,6 +1,6 @@
 """The vectors of a store: each of the text that its record has, whatever happens to the record meanwhile."""
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +149,25 @@ def test_a_row_that_is_given_to_another_record_has_that_ones_vector(store: Store
 
     assert lengths_found(again) == lengths_wanted(again) == {1: 3, 2: 5}
     again.close()
+
+
+def test_a_row_that_is_given_anew_while_others_are_embedded_gets_its_vector(store: Store) -> None:
+    write_all(store, "tea")
+    *_, between, last = write_all(store, "milk", "coffee", "water")
+    with store.transaction() as tx:
+        delete(tx, DeleteInput(guid=between))
+    task = next_task(store, LENGTHS, True, 10)
+    assert task is not None and task.one is not None
+
+    with store.transaction() as tx:
+        delete(tx, DeleteInput(guid=last))
+    with suppress(ZeroDivisionError), store.transaction():   # after a rollback rows are given anew
+        raise ZeroDivisionError
+    write_all(store, "lemonade")
+    keep(store, task.one, make(LENGTHS, task.texts))
+    embed_all(store)
+
+    assert lengths_found(store) == lengths_wanted(store) == {1: 3, 2: 4, 3: 8}
 
 
 @pytest.mark.parametrize("happens", ["edited", "deleted"])
