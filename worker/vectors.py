@@ -120,6 +120,7 @@ class VectorMaker:
             return False
         embedder = await self._embedding.run(self._embedding.embedder.get)
         if name in self._remake:
+            self._shared.questions.forget()
             await self._in_store(name, partial(remake, embedder=embedder))
             self._remake.discard(name)
             self._shared.checkpoint("vectors begun anew")

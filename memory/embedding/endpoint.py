@@ -51,8 +51,10 @@ class Endpoint:
         if self._url.scheme not in ("http", "https") or not self._url.hostname or not options.name:
             raise EmbeddingFault("the embedder `endpoint` needs `embedding.url`, like https://api.example.com/v1, and "
                                  "`embedding.name`, by which the server knows the model")
+        self._model = ""   # as the server calls it in its answers: many have one, whatever they are asked for
         dimension = self._ask([PROBE]).shape[1]
-        self.fingerprint = Fingerprint(options.name, dimension, hashlib.sha256(options.name.encode()).hexdigest())
+        digest = hashlib.sha256((self._model or options.name).encode(errors="replace")).hexdigest()
+        self.fingerprint = Fingerprint(options.name, dimension, digest)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As Embedder has it."""
@@ -73,7 +75,8 @@ class Endpoint:
         if status != 200:
             raise EmbeddingFault(f"{self._url.hostname} answers {status} {reason}: look at `embedding.url`, `name` and `key`")
         try:
-            return unit_rows(_vectors(_read_json(answer), len(texts)))
+            found = _read_json(answer)
+            rows = unit_rows(_vectors(found, len(texts)))
         except _NotFinite as error:
             if texts != [PROBE]:
                 self._ask([PROBE])   # raises where the model makes nothing of any text
@@ -81,6 +84,18 @@ class Endpoint:
             raise EmbeddingFault(f"{self._url.hostname} gives no numbers for a text") from error
         except (ValueError, TypeError, LookupError) as error:
             raise EmbeddingFault(f"{self._url.hostname} does not answer as /v1/embeddings does: {error!r}"[:300]) from error
+        self._look_at(found.get("model"))
+        return rows
+
+    def _look_at(self, model: object) -> None:
+        """Raises EmbeddingFault where the server answers by another model than before."""
+        if not model or not isinstance(model, str):   # it does not say
+            return
+        self._model = self._model or model
+        if model != self._model:
+            raise EmbeddingFault(f"{self._url.hostname} answers by the model {model[:MOST_REASON]!r}, and did by "
+                                 f"{self._model[:MOST_REASON]!r} before; if it was changed, start the worker anew, then "
+                                 "`memrelay reindex PIPELINE`")
 
     def _post(self, body: bytes) -> _Answer:
         options = self._options

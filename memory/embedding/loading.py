@@ -19,7 +19,7 @@ class LazyEmbedder:
     def __init__(self, options: EmbeddingOptions, clock: Callable[[], float] = time.monotonic) -> None:
         """Loads nothing. `clock` gives seconds."""
         self._options, self._clock = options, clock
-        self._loading = Lock()
+        self._loading, self._loading_former = Lock(), Lock()   # a server may take its time
         self._loaded: Embedder | None = None
         self._fault: EmbeddingFault | None = None
         self._faulted_at = 0.0   # by the clock
@@ -61,20 +61,27 @@ class LazyEmbedder:
         return self._former.get(fingerprint)
 
     def of(self, fingerprint: str) -> Embedder:
-        """The embedder of such vectors: this one, or one of ours that was configured before. Raises EmbeddingFault."""
-        current = self.get()
+        """The embedder of such vectors: this one, or one of ours that was configured before, which does not wait for this one.
+
+        Raises EmbeddingFault.
+        """
         found = self.ready(fingerprint) or self._former_one(fingerprint)
         if found is None:
-            raise other_model(fingerprint, current)
+            current = self.get()
+            found = self.ready(fingerprint)
+            if found is None:
+                raise other_model(fingerprint, current)
         return found
 
     def _former_one(self, fingerprint: str) -> Embedder | None:
         model = BUILT_IN.get(fingerprint.partition("/")[0])
-        with self._loading:
-            if model and fingerprint not in self._former:
+        if model in (None, self._options.model):
+            return None
+        with self._loading_former:
+            if fingerprint not in self._former:
                 former = load(EmbeddingOptions(model))
                 self._former[fingerprint] = former if str(former.fingerprint) == fingerprint else None
-            return self._former.get(fingerprint)
+            return self._former[fingerprint]
 
     def _load(self) -> Embedder:
         if not self.configured:

@@ -94,6 +94,12 @@ class Questions:
             return
         self._keep({(text, fingerprint): question for text, question in _asked_together(embedder, missing).items()})
 
+    def forget(self) -> None:
+        """Every vector is made anew: a server may have another model by now, and call it the same."""
+        with self._lock:
+            self._kept.clear()
+            self._awaited.clear()
+
     def close(self) -> None:
         """Nothing is asked any more."""
         self._executor.shutdown(wait=False, cancel_futures=True)

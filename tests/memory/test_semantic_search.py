@@ -220,6 +220,24 @@ def test_old_vectors_serve_until_those_of_another_embedder_are_whole(tmp_path: P
     store.close()
 
 
+@pytest.mark.parametrize("status", [401, 503])
+def test_old_vectors_of_the_built_in_model_are_searched_while_an_endpoint_is_away(
+    tmp_path: Path, lazy: LazyEmbedder, status: int
+) -> None:
+    store = open_store(tmp_path, lazy)
+    write_all(store, *SAID)
+    embed(store, lazy)
+    store.close()
+    with embedding_server() as server:
+        server.instead = [(status, b"")] * 10
+        store = open_store(tmp_path, letters(server))
+
+        answer = settled(lambda: found(store, "the kitten is always asleep"))
+
+        assert answer == SAID[1:2]
+        store.close()
+
+
 def settled(ask: Callable[[], list[str]]) -> list[str]:
     """What a search finds in the end whose question's vector is awaited."""
     def look() -> list[list[str]]:

@@ -29,6 +29,7 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.refused = ""                        # a text with this in it is refused with 400
         self.poison = ""                         # at a text with this in it the server fails, with 500
         self.letters = LETTERS                   # as many dimensions
+        self.model = "letters"                   # by which it says that it answers
         self.reason = ""                         # where there is one, all answers are 503 with it
         self.retry_after = ""                    # of answers, where there is one
         self.delay_s = 0.0
@@ -86,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 500, b"{}"
         self.server.asked.append(texts)
         data = [{"object": "embedding", "index": at, "embedding": self.server.vector(text)} for at, text in enumerate(texts)]
-        return 200, json.dumps({"object": "list", "data": data[::-1], "model": "letters"}).encode()
+        return 200, json.dumps({"object": "list", "data": data[::-1], "model": self.server.model}).encode()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""

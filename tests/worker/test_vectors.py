@@ -289,6 +289,25 @@ def test_another_embedder_mixes_nothing_and_a_reindex_makes_all_anew() -> None:
         await_told(house, uid, lambda told: not told["vectors_fault"] and not told["vectors_todo"], "nothing is left")
 
 
+def test_after_a_reindex_no_question_is_compared_by_the_vector_that_it_had_before() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        house.client.enter_together(uid, ["/write aaa", "/write zzz"])
+        await_vectors(house, uid, 2)
+        assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
+        server.letters = server.letters[::-1]   # another model by the same name
+
+        type_command(house, "reindex", uid)
+        wait_for(lambda: house.rows(uid, "SELECT place, serves FROM vector_sets") == [(1, 1)], "the new vectors serve")
+
+        assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
+
+
+def asked(house: House, uid: str, text: str) -> Any:
+    question = house.client.enter(uid, text)
+    return wait_for(lambda: answer_to(house, uid, question), "the answer")
+
+
 @pytest.mark.parametrize("step", ["vectors begun anew", "vectors made", "vectors kept"])
 def test_a_worker_killed_while_it_makes_them_anew_goes_on(step: str) -> None:
     uid = make_uid()

@@ -3,6 +3,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -115,6 +116,40 @@ def test_a_server_that_gives_no_number_for_any_text_is_at_fault(server: Embeddin
         embedder.embed(["tea"])
 
     assert type(raised.value) is EmbeddingFault
+
+
+def test_a_server_that_answers_by_another_model_than_before_is_believed_no_vector(server: EmbeddingServer) -> None:
+    embedder = endpoint(server.url)
+    server.model = "others"
+
+    with pytest.raises(EmbeddingFault, match=r"by the model 'others', and did by 'letters' before.*memrelay reindex"):
+        embedder.embed(["tea"])
+    server.model = "letters"
+
+    assert embedder.embed(["tea"]).any()
+
+
+@pytest.mark.parametrize(("before", "now"), [("letters-v1", "letters-v2"), ("letters", "letters-v2"), ("", "letters-v2")])
+def test_vectors_of_what_the_server_calls_another_model_have_another_fingerprint(
+    server: EmbeddingServer, before: str, now: str
+) -> None:
+    server.model = before
+    was = endpoint(server.url).fingerprint
+    server.model = now
+    fingerprint = endpoint(server.url).fingerprint
+
+    assert (fingerprint.name, fingerprint.dimension) == (was.name, was.dimension)
+    assert fingerprint != was
+
+
+@pytest.mark.parametrize("model", [None, "", 7, ["letters"]])
+def test_a_server_that_does_not_say_by_which_model_it_answers_is_believed(server: EmbeddingServer, model: Any) -> None:
+    by_name = endpoint(server.url).fingerprint
+    server.model = model
+    embedder = endpoint(server.url)
+
+    assert embedder.fingerprint == by_name
+    assert embedder.embed(["tea"]).any()
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-42, 1e38, 1e300])
