@@ -15,6 +15,7 @@ from bus.resp import Said
 from memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memory.ids import time_of
 from memory.operations.records_erase import NAME as ERASE
+from memory.operations.records_import import NAME as IMPORT
 from memory.sqlite.connection import translated
 from memory.sqlite.inbox import Done
 from memory.sqlite.store import Store
@@ -44,6 +45,7 @@ class BatchResult:
     left: Sequence[Work] = ()
     marks: dict[str, str] = field(default_factory=dict)   # store -> its last commit, for the bus
     embedded: set[str] = field(default_factory=set)   # stores that are to have vectors from now on
+    imported: set[str] = field(default_factory=set)   # stores that an export was put into
     erased: bool = False   # whether something was erased for good
     duplicates: defaultdict[str, int] = field(   # pipeline -> inputs that were answered from the inbox
         default_factory=partial(defaultdict, int))
@@ -191,6 +193,8 @@ class Batch:
         self._result.erased |= call.operation.name == ERASE
         if call.operation.embeds:
             self._result.embedded.add(outcome.store)
+        if call.operation.name == IMPORT:
+            self._result.imported.add(outcome.store)
         return outcome
 
     def _begun(self, memory_id: str) -> Store:

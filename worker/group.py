@@ -160,7 +160,7 @@ class Group:
         public = self._says_in_public or self._recovery.lasts or self._continuations.may_say_in_public
         appends = await self._fan_out.appends(outcomes) if public else []
         self._send(outcomes, commits_to_tell(self.plans, result.marks), appends, result.erased)
-        self.vectors.wake(result.embedded)
+        self.vectors.wake(result.embedded, result.imported)
         self._reaper.wake()
         self._merger.wake(result.marks)
 

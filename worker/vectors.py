@@ -15,7 +15,7 @@ from memory.threads import DatabaseThread
 from memory.vectoring import NOTHING, Task, keep, look, make, next_task, remake
 from pipelines.plan import Plan
 from worker.surroundings import Surroundings
-from worker.upkeep import if_there, with_store
+from worker.upkeep import if_there
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -37,6 +37,7 @@ class VectorMaker:
         self._homes = {plan.home for plan in plans} - self._wanted   # wanted where there are named memories
         self._stores, self._thread, self._shared = tuple(stores), thread, shared
         self._embedding = shared.embedding
+        self._unseen = set(self._stores)   # of which it is to be seen whether they have vectors, or named memories
         self._woken = asyncio.Event()
         self._remake: set[str] = set()         # stores whose vectors are to be made anew, and are not begun yet
         self._token = ""                       # of the wish for it
@@ -46,9 +47,10 @@ class VectorMaker:
         self._others = ""   # that a store's vectors are of another embedder
         self.fault = ""     # why none are made
 
-    def wake(self, wanted: Collection[str] = ()) -> None:
-        """Something was written; these stores are to have vectors from now on."""
+    def wake(self, wanted: Collection[str] = (), imported: Collection[str] = ()) -> None:
+        """Something was written; the `wanted` stores are to have vectors from now on, and so may those that got an export."""
         self._wanted.update(wanted)
+        self._unseen.update(imported)
         if self._concerned:
             self._woken.set()
 
@@ -58,7 +60,9 @@ class VectorMaker:
             self._token = token
             self._remake.update(self._stores)
             self._woken.set()
-        return not self._remake or not self._concerned
+        if not self._concerned:
+            self._remake.clear()
+        return not self._remake
 
     def backlog(self, stores: Iterable[str]) -> int:
         """How many records of these stores have no vector yet."""
@@ -67,7 +71,6 @@ class VectorMaker:
     async def run(self) -> None:
         """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
         try:
-            await self._look_at_homes()
             while True:
                 self._woken.clear()
                 if self._concerned and await self._round():
@@ -79,17 +82,8 @@ class VectorMaker:
 
     @property
     def _concerned(self) -> bool:
-        """Whether any store has vectors, or is to have some."""
-        return bool(self._wanted or self._backlogs)
-
-    async def _look_at_homes(self) -> None:
-        """Whether there are named memories from before."""
-        try:
-            for name in self._homes:
-                if await self._thread.run(partial(if_there, name=name, work=_has_memories, absent=False)):
-                    self._wanted.add(name)
-        except (StoreBusy, StoreBroken) as fault:
-            self._tell(str(fault))   # the next that is made asks for vectors again
+        """Whether any store has vectors, or is to have some, or may."""
+        return bool(self._unseen or self._wanted or self._backlogs)
 
     async def _round(self) -> bool:
         """A step for each store. Whether there may be more to do."""
@@ -112,8 +106,9 @@ class VectorMaker:
 
     async def _step(self, name: str) -> bool:
         """What comes next in one store. Whether there may be more."""
+        await self._see(name)
         wanted = name in self._wanted and self._embedding.embedder.configured
-        found = await self._thread.run(partial(if_there, name=name, work=partial(look, wanted=wanted), absent=NOTHING))
+        found = await self._in_store(name, partial(look, wanted=wanted)) or NOTHING
         if wanted or found.fingerprint:
             self._backlogs[name] = found.backlog
         if not found.todo and name not in self._remake:
@@ -130,6 +125,12 @@ class VectorMaker:
         elif found.fingerprint not in ("", str(embedder.fingerprint)):   # "" where they have begun a moment ago
             self._others = str(other_model(found.fingerprint, embedder))
         return task is not None
+
+    async def _see(self, name: str) -> None:
+        """Whether there are named memories from before, or by an import."""
+        if name in self._unseen & self._homes and await self._in_store(name, _has_memories):
+            self._wanted.add(name)
+        self._unseen.discard(name)
 
     async def _do(self, name: str, task: Task, embedder: Embedder) -> None:
         """Outside of the database thread, then in a short transaction."""
@@ -159,8 +160,8 @@ class VectorMaker:
         self._failed, self._pause_s = (name, row, tries), FIRST_PAUSE_S
         return tries >= TRIES
 
-    async def _in_store(self, name: str, work: Callable[[Store], Result]) -> Result:
-        return await self._thread.run(partial(with_store, name=name, work=work))
+    async def _in_store(self, name: str, work: Callable[[Store], Result]) -> Result | None:
+        return await self._thread.run(partial(if_there, name=name, work=work, absent=None))
 
     async def _pause(self, fault: MemoryFault) -> None:
         """What may pass by itself is tried again soon, and then ever later."""

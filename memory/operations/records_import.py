@@ -9,6 +9,7 @@ from memory.exported import LONGEST, Line, read_line
 from memory.operation import Context, operation
 from memory.sqlite.store import Transaction
 
+NAME = "records.import"
 MOST = 1000   # lines of a call
 Lines = Annotated[tuple[str, ...], Field(max_length=MOST)]
 
@@ -39,7 +40,7 @@ class Imported:
     """In the place of how many others came."""
 
 
-@operation("records.import", access="admin", mutates=True)
+@operation(NAME, access="admin", mutates=True)
 def import_records(tx: Transaction, given: ImportRecords, context: Context) -> Imported:
     """Takes lines of an export in: guids, times, histories and all. The same again changes nothing.
 

@@ -1,12 +1,17 @@
 """Vectors are made in the background: for the stores that want them, without holding anybody up, over every kind of end."""
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
+from memory.sqlite.exports import exported
+from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
+from tests.support.calls import call
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.house import House
 from tests.support.locks import locked
@@ -23,6 +28,12 @@ def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
 
 def options(server: EmbeddingServer, **others: Any) -> dict[str, Any]:
     return {"model": "endpoint", "url": server.url, "name": "letters", "key": KEY, "private": True} | others
+
+
+def searched(house: House, uid: str, query: str) -> list[str]:
+    """By HTTP's operation, which goes by meaning whatever the bundle does."""
+    found = call(house, uid, "records.search", {"query": query, "mode": "semantic"})
+    return [hit["record"]["content"] for hit in found["items"]]
 
 
 @contextmanager
@@ -92,6 +103,61 @@ def test_what_was_stored_before_vectors_were_wanted_gets_them() -> None:
         house.start_worker(bundles=[make_embedding_bundle(uid)], embedding=options(server))
 
         await_vectors(house, uid, 300)
+
+
+def test_a_store_that_has_vectors_keeps_them_when_its_bundle_searches_otherwise() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, server):
+        house.client.answer(uid, "/write aaa")
+        await_vectors(house, uid, 1)
+        house.workers[-1].stop()
+        house.deploy(make_bundle(uid), announced=False)
+        house.start_worker(embedding=options(server))
+
+        house.client.answer(uid, "/write bbb")
+
+        await_vectors(house, uid, 2)
+        assert searched(house, uid, "bb") == ["bbb"]
+
+
+def test_a_store_of_a_bundle_that_searches_otherwise_is_made_anew() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, _):
+        house.client.answer(uid, "/write tea")
+        await_vectors(house, uid, 1)
+        house.workers[-1].stop()
+        house.deploy(make_bundle(uid), announced=False)
+        house.start_worker(embedding={"model": "wordllama"})
+
+        type_command(house, "reindex", uid)
+
+        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve")
+
+
+def test_entries_that_are_imported_get_vectors(tmp_path: Path) -> None:
+    uid, other = make_uid(), make_store(tmp_path)
+    with other.transaction() as tx:
+        memory = perform(tx, "memories.create", name="notes").id
+        for fact in ("aaa", "bbb"):
+            perform(tx, "entries.create", memory_id=memory, content=fact)
+    other.close()
+    lines = [msgspec.json.encode(line).decode() for line in exported(Path(other.path), MEMORY_ID, NOW)]
+    with embedding_server() as server, House() as house:
+        house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+
+        call(house, uid, "records.import", {"lines": lines})
+
+        await_vectors(house, uid, 2)
+        assert not call(house, uid, "knowledge.search", {"query": "aa"})["degraded"]
+
+
+def test_a_reindex_makes_no_store_that_is_not_there() -> None:
+    uid = make_uid()
+    with embedding_house(uid) as (house, _):
+        type_command(house, "reindex", uid)
+        wait_for(lambda: not house.client.redis.exists("memrelay:remake"), "it has begun")
+
+        assert not house.store_file(uid).exists()
 
 
 def test_writes_do_not_wait_for_an_endpoint_that_hangs() -> None:
