@@ -1,16 +1,28 @@
 """Why a search found nothing: the first of the reasons that is enough by itself."""
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from memory.explanation import Nothing, TermTold
+from memory.recall.fusion import by_meaning, fused
 from memory.recall.ranked import Ranked, candidates
+from memory.recall.scene import Scene
 from memory.recall.text_arm import TextFound
 from memory.recall.vector_arm import VectorFound
 
 NO_RECORDS = Nothing("no records", "the store has no records")
 NO_LIMIT = Nothing("nothing asked", "`limit` is 0")
 NO_WORDS = Nothing("nothing asked", "the query has no word to look for, and no filter")
+
+
+def unfiltered(ranked: Ranked, compare: Callable[[Scene], VectorFound]) -> Ranked:
+    """With what the vectors say of all records: a search compares those alone that are allowed."""
+    *others, vector = ranked.arms
+    if ranked.scene.allowed is None or not isinstance(vector, VectorFound):
+        return ranked
+    found = replace(compare(replace(ranked.scene, allowed=None)), least=vector.least)
+    return replace(ranked, arms=(*others, found), scores=fused(others[0], found) if others else by_meaning(found))
 
 
 def why_nothing(ranked: Ranked, terms: Sequence[TermTold], text: TextFound | None, vector: VectorFound | None) -> Nothing:

@@ -21,6 +21,7 @@ from memory.recall.fusion import beside_words, by_meaning, by_themselves, fused,
 from memory.recall.granularities import Granularities
 from memory.recall.layout import Layout
 from memory.recall.meaning import Meaning
+from memory.recall.nothing import unfiltered
 from memory.recall.pool import POOL
 from memory.recall.ranked import Ranked, best, candidates
 from memory.recall.relevance import Relevance, plain_words
@@ -143,6 +144,8 @@ class Ranker:
     def explain(self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
         """How a search of this transaction came to what it `found`."""
         passing = self._filters.mask(conditions, ranked.scene.layout)
+        if not found:
+            ranked = unfiltered(ranked, partial(self._vectors.search, asked=run.compared))
         return explained(replace(ranked, scene=replace(ranked.scene, passing=passing)), run, query, conditions, found=found)
 
     def explain_match(self, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:

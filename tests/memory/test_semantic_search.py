@@ -114,6 +114,20 @@ def test_filters_hold_before_anything_is_compared(store: Store, lazy: LazyEmbedd
     assert found(store, "kind:plan appointment at 3 o'clock", limit=1) == ["we meet at four in the afternoon"]
 
 
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+def test_where_filters_keep_out_what_is_meant_that_is_the_reason(store: Store, lazy: LazyEmbedder, mode: Mode) -> None:
+    write_all(store, *SAID)
+    write_all(store, "invoice XK-1138 is unpaid", kind="plan")
+    embed(store, lazy)
+
+    with store.transaction() as tx:
+        _, told = search_explained(tx, SearchInput("the kitten is always asleep", 1 << 20, {"kind": "plan"}, mode=mode))
+
+    assert told.nothing is not None
+    assert (told.nothing.reason, told.nothing.detail) == ("filtered", "no record passes the filters; there are 1 that would be "
+                                                          "found")
+
+
 def test_a_transaction_sees_its_own_changes_and_a_rollback_takes_them_back(store: Store, lazy: LazyEmbedder) -> None:
     first, *_ = write_all(store, *SAID)
     embed(store, lazy)
