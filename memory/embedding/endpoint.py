@@ -71,21 +71,25 @@ class Endpoint:
         if status in LATER or status >= 500:
             raise EmbeddingLater(f"{self._url.hostname} answers {status} {reason}", after_s)
         if status in REFUSED_TEXT:
-            raise TextRefused(f"{self._url.hostname} answers {status} {reason}: it does not take these texts")
+            raise self._refused(texts, f"answers {status} {reason}", "it does not take these texts")
         if status != 200:
             raise EmbeddingFault(f"{self._url.hostname} answers {status} {reason}: look at `embedding.url`, `name` and `key`")
         try:
             found = _read_json(answer)
             rows = unit_rows(_vectors(found, len(texts)))
         except _NotFinite as error:
-            if texts != [PROBE]:
-                self._ask([PROBE])   # raises where the model makes nothing of any text
-                raise TextRefused(f"{self._url.hostname} gives no numbers for some of these texts") from error
-            raise EmbeddingFault(f"{self._url.hostname} gives no numbers for a text") from error
+            raise self._refused(texts, "gives no numbers", "not for some of these texts") from error
         except (ValueError, TypeError, LookupError) as error:
             raise EmbeddingFault(f"{self._url.hostname} does not answer as /v1/embeddings does: {error!r}"[:300]) from error
         self._look_at(found.get("model"))
         return rows
+
+    def _refused(self, texts: Sequence[str], what: str, why: str) -> EmbeddingFault:
+        """What is to be raised where it does that. It is for these texts if the model takes another: else that is raised."""
+        if texts == [PROBE]:
+            return EmbeddingFault(f"{self._url.hostname} {what} to any text: look at the server, and at `embedding.name`")
+        self._ask([PROBE])
+        return TextRefused(f"{self._url.hostname} {what}: {why}")
 
     def _look_at(self, model: object) -> None:
         """Raises EmbeddingFault where the server answers by another model than before."""

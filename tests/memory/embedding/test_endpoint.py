@@ -108,11 +108,19 @@ def test_what_does_not_pass_by_itself_is_no_reason_to_wait(
     assert type(raised.value) is kind
 
 
-def test_a_server_that_gives_no_number_for_any_text_is_at_fault(server: EmbeddingServer) -> None:
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, b'{"data": [{"index": 0, "embedding": [null]}]}', "gives no numbers to any text"),
+        (400, b"", "answers 400 Bad Request to any text"),   # as where no model is loaded
+        (422, b"", "answers 422 .* to any text"),
+    ],
+)
+def test_a_server_that_takes_no_text_at_all_is_at_fault(server: EmbeddingServer, status: int, body: bytes, told: str) -> None:
     embedder = endpoint(server.url)
-    server.instead = [(200, b'{"data": [{"index": 0, "embedding": [null]}]}')] * 2
+    server.instead = [(status, body)] * 2
 
-    with pytest.raises(EmbeddingFault, match="no numbers for a text") as raised:
+    with pytest.raises(EmbeddingFault, match=told) as raised:
         embedder.embed(["tea"])
 
     assert type(raised.value) is EmbeddingFault
