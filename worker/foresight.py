@@ -5,7 +5,8 @@ Such calls wait beside the others and lose their place to them, for a bounded ti
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
 import orjson
 
@@ -25,9 +26,10 @@ FEWEST_FIELDS = 6   # of an entry that is a call: names and values
 class Foresight:
     """For one group."""
 
-    def __init__(self, questions: Questions, wanted: asyncio.Event) -> None:
-        """`wanted` tells the group that calls may be taken."""
-        self._questions, self._wanted = questions, wanted
+    def __init__(self, questions: Questions, wanted: asyncio.Event,
+                 fingerprint_of: Callable[[str], str] = lambda store: "") -> None:
+        """`wanted` tells the group that calls may be taken; `fingerprint_of` the vectors that a store has, "" for none."""
+        self._questions, self._wanted, self._fingerprint_of = questions, wanted, fingerprint_of
         self._aside: set[asyncio.Task[None]] = set()
         self._ready: list[Entry] = []
         self._again_at = 0.0   # by the clock
@@ -56,8 +58,8 @@ class Foresight:
 
     async def prepare(self, entries: Iterable[Entry]) -> None:
         """Returns when their vectors are known, or were waited for long enough."""
-        if texts := [text for entry in entries if (text := self._unknown(entry))]:
-            await self._make(texts)
+        if calls := [(entry, text) for entry in entries if (text := self._unknown(entry))]:
+            await self._make(calls)
 
     def close(self) -> None:
         """Nothing is waited for any more; what was not taken is pending."""
@@ -65,33 +67,40 @@ class Foresight:
             task.cancel()
 
     async def _attend(self, calls: Sequence[tuple[Entry, str]]) -> None:
-        await self._make([text for _, text in calls])
+        await self._make(calls)
         self._ready += [entry for entry, _ in calls]
         self._wanted.set()
 
-    async def _make(self, texts: Sequence[str]) -> None:
+    async def _make(self, calls: Sequence[tuple[Entry, str]]) -> None:
         """Raises nothing, whatever an embedder does: the calls would neither run nor be given up."""
-        (fault,) = await asyncio.gather(self._prepared(texts), return_exceptions=True)
+        (fault,) = await asyncio.gather(self._prepared(calls), return_exceptions=True)
         if fault is None:
             return
         self._again_at = time.monotonic() + PAUSE_S
         known = isinstance(fault, EmbeddingFault | TimeoutError)
         log.warning("calls_without_vectors", exc_info=None if known else fault, extra={
-            "count": len(texts), "reason": str(fault) or f"no answer within {MOST_S:g} s"})
+            "count": len(calls), "reason": str(fault) or f"no answer within {MOST_S:g} s"})
 
-    async def _prepared(self, texts: Sequence[str]) -> None:
+    async def _prepared(self, calls: Sequence[tuple[Entry, str]]) -> None:
+        """By the embedder of what they are compared with, which may be a former one."""
+        texts = defaultdict[str, list[str]](list)
+        for entry, text in calls:
+            texts[self._fingerprint_of(entry.plan.home)].append(text)
         async with asyncio.timeout(MOST_S):
-            await asyncio.wrap_future(self._questions.prepare(texts))
+            await asyncio.gather(*[asyncio.wrap_future(self._questions.prepare(some, fingerprint))
+                                   for fingerprint, some in texts.items()])
 
     def _unknown(self, entry: Entry) -> str:
         """The text that a call wants a vector of, and that has none yet; "" where nothing is to be waited for."""
         embedder = self._questions.embedder
-        if b"op" not in entry.fields or not embedder.configured or embedder.fault or time.monotonic() < self._again_at:
+        if b"op" not in entry.fields or not embedder.configured or time.monotonic() < self._again_at:
+            return ""
+        fingerprint = self._fingerprint_of(entry.plan.home)
+        maker = embedder.ready(fingerprint) if fingerprint else embedder.loaded
+        if maker is None and embedder.fault:
             return ""
         text = _text_of(entry)
-        loaded = embedder.loaded
-        is_known = loaded is not None and self._questions.known(text, str(loaded.fingerprint)) is not None
-        return "" if is_known else text
+        return "" if maker is not None and self._questions.known(text, str(maker.fingerprint)) is not None else text
 
 
 def _text_of(entry: Entry) -> str:

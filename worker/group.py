@@ -54,9 +54,9 @@ class Group:
         homes = [name for name in self.stores if name not in named]
         self._recovery = Recovery(self.stores, homes, self._patience, shared)
         self._todo: deque[Work] = deque()   # continuations and what a full batch left over: before new entries
-        self._foresight = Foresight(shared.questions, self._wanted)
         self._continuations = Continuations(self._todo, self._patience, shared)
         self.vectors = VectorMaker(plans, self.stores, thread, shared)
+        self._foresight = Foresight(shared.questions, self._wanted, self.vectors.fingerprint)
         self._reaper, self._merger = Reaper(self.stores, thread, shared.limits.history_days), Merger(self.stores, thread)
         self._eraser = Eraser(plans, self.stores, thread, shared, self._continuations.drop)
         self._asks = Asks(thread, self.stores, outbox.tell, shared.limits.message_bytes, clock=shared.clock,

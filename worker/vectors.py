@@ -42,6 +42,7 @@ class VectorMaker:
         self._remake: set[str] = set()         # stores whose vectors are to be made anew, and are not begun yet
         self._token = ""                       # of the wish for it
         self._backlogs: dict[str, int] = {}    # of the stores that have vectors
+        self._serving: dict[str, str] = {}     # of each store that has vectors, the fingerprint of those that are searched
         self._together, self._pause_s = FEWEST, FIRST_PAUSE_S
         self._failed = ("", 0, 0)   # store, row and tries of the text that failed alone
         self._others = ""   # that a store's vectors are of another embedder
@@ -63,6 +64,10 @@ class VectorMaker:
         if not self._concerned:
             self._remake.clear()
         return not self._remake
+
+    def fingerprint(self, name: str) -> str:
+        """Of the vectors that a store has; "" where there are none, or it is not known yet."""
+        return self._serving.get(name, "")
 
     def backlog(self, stores: Iterable[str]) -> int:
         """How many records of these stores have no vector yet."""
@@ -109,6 +114,7 @@ class VectorMaker:
         await self._see(name)
         wanted = name in self._wanted and self._embedding.embedder.configured
         found = await self._in_store(name, partial(look, wanted=wanted)) or NOTHING
+        self._serving[name] = found.fingerprint
         if wanted or found.fingerprint:
             self._backlogs[name] = found.backlog
         if not found.todo and name not in self._remake:

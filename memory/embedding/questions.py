@@ -78,16 +78,17 @@ class Questions:
         with self._lock:
             return self._kept.get((text, fingerprint))
 
-    def prepare(self, texts: Sequence[str]) -> Future[None]:
-        """Makes the vectors of so many texts (`KEPT` at most) by the embedder of today, in a thread of its own.
+    def prepare(self, texts: Sequence[str], fingerprint: str = "") -> Future[None]:
+        """Makes the vectors of so many texts (`KEPT` at most), in a thread of its own, by the embedder of vectors with that
+        fingerprint, or of today.
 
         The future ends when they are known, but for those that the embedder refuses; with EmbeddingFault where they cannot be
         made.
         """
-        return self._executor.submit(self._prepare, texts)
+        return self._executor.submit(self._prepare, texts, fingerprint)
 
-    def _prepare(self, texts: Sequence[str]) -> None:
-        embedder = self.embedder.get()
+    def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
+        embedder = self.embedder.of(fingerprint) if fingerprint else self.embedder.get()
         fingerprint = str(embedder.fingerprint)
         missing = [text for text in dict.fromkeys(texts) if self.known(text, fingerprint) is None]
         if not missing:

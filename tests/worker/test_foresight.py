@@ -17,7 +17,7 @@ from worker.inputs import Entry
 class Broken(Questions):
     """Fails as no embedder should."""
 
-    def _prepare(self, texts: Sequence[str]) -> None:
+    def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
         raise MemoryError("no room")
 
 

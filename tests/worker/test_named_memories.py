@@ -46,6 +46,22 @@ def test_what_means_the_same_is_found_at_once_and_after_a_restart() -> None:
         wait_for(lambda: vectors(house, uid) == 3, "all have vectors")
 
 
+def test_while_vectors_are_of_a_former_model_what_means_the_same_is_found_by_it() -> None:
+    uid = make_uid()
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)], embedding={"model": "local"})
+        memory = make_memory(house, uid)
+        first = write(house, uid, memory, "my cat sleeps all day")
+        wait_for(lambda: vectors(house, uid) == 1, "it has its vector")
+        house.workers[-1].stop()
+        house.start_worker(embedding={"model": "wordllama"})
+        assert not call(house, uid, "knowledge.search", {"query": "a sleepy cat"})["degraded"]
+
+        again = write(house, uid, memory, "the kitten is always asleep", duplicate_threshold=0.4)
+
+        assert (again["action"], again["id"]) == ("skipped", first["id"])
+
+
 def test_an_embedder_that_is_down_holds_up_nobody_and_what_was_written_gets_its_vectors_later() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:
