@@ -28,8 +28,10 @@ def explained(ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, 
     terms = _terms(text, query, run.language, ranked.scene)
     cut = ", ".join(term.text for term, _ in text.terms if not term.whole) if text else ""
     long = LONG if text and is_cut(query, run.language) else ""
-    notes = [note for note in (ranked.without, cut and CUT.format(cut), long, MORE if len(found) > MOST_EXPLAINED else "")
-             if note]
+    lacking = int(np.count_nonzero(~vector.known)) if vector else 0
+    notes = [note for note in (
+        ranked.without, LACKING.format(lacking, len(ranked.scene.layout)) if lacking else "", cut and CUT.format(cut), long,
+        MORE if len(found) > MOST_EXPLAINED else "") if note]
     return Explanation(
         run, filters_told(conditions), len(ranked.scene.layout), terms,
         text.coverage if text else None, text.least if text else None, vector.least if vector else None, tuple(notes),
@@ -37,6 +39,8 @@ def explained(ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, 
 
 
 CUT = f"too many words begin like {{}}: they were looked for at their first {MOST_PLACES:,} places, by the alphabet"
+LACKING = ("{:,} of {:,} records are compared by no vector: it is not made yet (`memrelay status` counts those), the embedder "
+           "takes no such text, or the store is too large for that; their words alone find them")
 LONG = f"only {MOST_TERMS} words of the query are looked for, those of phrases and with a star first"
 MORE = f"only the first {MOST_EXPLAINED} hits are explained"
 

@@ -168,6 +168,21 @@ def test_what_has_no_vector_yet_is_found_by_its_words(store: Store, lazy: LazyEm
     assert "the appointment is on Monday" not in found(store, "appointment")
 
 
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+def test_an_explanation_tells_how_many_records_have_no_vector(store: Store, lazy: LazyEmbedder, mode: Mode) -> None:
+    write_all(store, SAID[1])
+    embed(store, lazy)
+    with store.transaction() as tx:
+        _, before = search_explained(tx, SearchInput("appointment at 3 o'clock", 1 << 20, mode=mode))
+    write_all(store, SAID[0], SAID[2])
+
+    with store.transaction() as tx:
+        found, told = search_explained(tx, SearchInput("appointment at 3 o'clock", 1 << 20, mode=mode))
+
+    assert found == [] and before.notes == ()
+    assert told.notes[0].startswith("2 of 3 records are compared by no vector: it is not made yet")
+
+
 def test_a_store_beyond_the_budget_is_read_from_its_file(tmp_path: Path, lazy: LazyEmbedder) -> None:
     store = open_store(tmp_path, lazy, budget=1000)
     write_all(store, *SAID)
