@@ -157,12 +157,14 @@ class Ranker:
     def nearest(self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()) -> dict[int, float]:
         """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and of those `beside`.
 
-        What has expired, and is told, is for the caller to see, and whether those `beside` meet them.
+        Whether those `beside` meet them, and have not expired, is for the caller to see.
         """
         self._records.complete()
         self._tell_rows()
         self._looked_to = self._records.last_row
         rows = self._rows.of(within, self._looked_to)
+        if expired := self._records.expired_rows():   # else some that are not told could be all that is near
+            rows = rows[~np.isin(rows, expired)]
         POOL.used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 

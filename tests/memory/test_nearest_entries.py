@@ -10,14 +10,15 @@ from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
 from memory.embedding.loading import LazyEmbedder
 from memory.embedding.questions import Question, Questions
 from memory.memory_id import path_of
-from memory.operations.entries_write import NewEntry, Written, write_entry
+from memory.operations.entries_write import CANDIDATES, NewEntry, Written, write_entry
 from memory.recall import vector_arm
 from memory.recall.meaning import Meaning
 from memory.recall.pool import Pool
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Store
 from memory.sqlite.vectors import Made
-from tests.memory.builders import MEMORY_ID, NOW, make_guid
+from memory.times import as_time
+from tests.memory.builders import MEMORY_ID, NOW, make_guid, perform
 
 WITHIN = Conditions({"scope": "m", "kind": "entry"})
 
@@ -56,6 +57,19 @@ def test_the_nearest_are_those_of_the_memory_however_near_others_are(store: Stor
             write(tx, degrees, memory=memory, mode="create")
 
         assert nearest(tx, 85) == [2] and nearest(tx, 10, 2) == [1, 2] and set(nearest(tx, 0, 9)) == {1, 2, 3}
+
+
+def test_entries_that_have_expired_keep_no_other_from_being_compared(store: Store) -> None:
+    with store.transaction() as tx:
+        write(tx, 80, mode="create")
+        fleeting = [write(tx, 90 + number, mode="create").guid for number in range(CANDIDATES)]
+    for guid in fleeting:
+        perform(store, "records.update", guid=guid, expires_at=as_time(NOW + 1))
+    with store.transaction() as tx:
+        tx.records.acts(NOW + 2, "tester")
+
+        assert nearest(tx, 91) == [1]
+        assert write(tx, 91, mode="merge", update_threshold=0.5).action == "updated"
 
 
 def test_an_edit_that_is_undone_was_seen_meanwhile_and_is_not_any_more(store: Store) -> None:
