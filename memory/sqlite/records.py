@@ -33,8 +33,10 @@ CHANGE = ("UPDATE records SET content = ?, parts = ?, updated_at = ?, number = n
           "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?")
 SELECT_FURTHER = f"SELECT {FURTHER} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
-REFILE = ("UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, updated_at = ?, "
-          "expires_at = ?, key = ?, owner = ?, data = ?, in_context = ?, crc = ?, number = number + 1 WHERE row = ?")
+FILED = ("scope = ?, kind = ?, tags = ?, updated_at = ?, expires_at = ?, key = ?, owner = ?, data = ?, in_context = ?, "
+         "crc = ?, number = number + 1 WHERE row = ?")
+REFILE = f"UPDATE records SET {FILED}"   # a vector goes with what it was made of: with these it stays
+REWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {FILED}"
 REVERT = ("UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, key = ?, owner = ?, data = ?, "
           "in_context = ?, encrypted = ?, updated_at = ?, crc = ?, number = number + 1 WHERE row = ?")
 BY_GUID = " WHERE guid = ?"   # as `oldest` finds it, without the making of a statement
@@ -270,9 +272,10 @@ class RecordTable:
         self._changing(place, "update", after.content)
         common = beginning(after.scope, after.kind, after.source, after.tags)
         crc = checksum(common, names_of(after.guid, further), after.content)
-        self._connection.execute(REFILE, (
-            after.content, parts_of(after.content), after.scope, after.kind, after.source, after.tags, after.updated_at,
-            after.expires_at, *further[:4], crc, place.row))
+        is_same = (after.content, after.source) == (place.content, before.source)
+        said = () if is_same else (after.content, parts_of(after.content), after.source)
+        self._connection.execute(REFILE if is_same else REWRITE, (
+            *said, after.scope, after.kind, after.tags, after.updated_at, after.expires_at, *further[:4], crc, place.row))
         self.expiry.concerns |= after.expires_at is not None
 
     def page(self, conditions: Conditions, order: str, beyond: int | None,

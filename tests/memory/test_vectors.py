@@ -14,8 +14,9 @@ from memory.embedding.loading import other_model
 from memory.errors import EmbeddingFault, TextRefused
 from memory.operations.records_delete import DeleteInput, delete
 from memory.sqlite.store import Store
+from memory.times import as_time
 from memory.vectoring import Look, keep, look, make, next_task, remake
-from tests.memory.builders import append_to, fresh_store, make_store, write_all
+from tests.memory.builders import NOW, append_to, fresh_store, make_store, perform, write_all
 
 
 class Lengths:
@@ -108,6 +109,19 @@ def test_an_edit_takes_the_vector_away_until_there_is_a_new_one(store: Store) ->
     assert look(store, True).backlog == 1
     embed_all(store)
     assert lengths_found(store) == {1: 13, 2: 6}
+
+
+def test_an_edit_of_what_it_was_not_made_of_leaves_the_vector(store: Store) -> None:
+    guid, turn = (write_all(store, "tea", source="Ada", thread=thread)[0] for thread in (None, "talk"))
+    embed_all(store)
+
+    for name, value in {"tags": ["hot"], "kind": "note", "data": {"a": 1}, "expires_at": as_time(NOW + 60_000)}.items():
+        perform(store, "records.update", guid=guid, **{name: value})
+
+    assert lengths_found(store) == {1: 3, 2: 13} and look(store, True).backlog == 0
+    perform(store, "records.update", guid=turn, source="Bo")
+    embed_all(store)
+    assert lengths_found(store) == {1: 3, 2: 12}
 
 
 def test_a_rollback_brings_the_vector_back(store: Store) -> None:
