@@ -3,15 +3,18 @@
 
 .DEFAULT_GOAL := help
 
+# What a user's own Python looks for elsewhere is none of ours.
+unexport PYTHONHOME PYTHONPATH
+
 # What .venv is made with: the first interpreter that fits, or the one named in `make PYTHON=/path/to/python3 up`.
-PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell unset PYTHONHOME PYTHONPATH; for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(FITS)' 2>/dev/null && { echo "$$p"; break; }; done)
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 need_python = "$(PYTHON)" -c '$(FITS)' 2>/dev/null || { exec >&2; \
 	echo 'Memrelay needs Python 3.11 to 3.14 with its venv module; name one: make PYTHON=/path/to/python3'; exit 1; }
 
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
+INSTALL := $(BIN)/python -m pip install -q --no-user --disable-pip-version-check
 LOCKED := $(INSTALL) --require-hashes --only-binary=:all: -r
 COMPILE := pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--upgrade --custom-compile-command 'make lock' --group build
@@ -70,10 +73,17 @@ clean:  ## remove .venv and the caches; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# A .venv that was never finished, has lost its Python, or was moved or copied here, whose programs name the folder that they
+# were made in, is made anew.
+usable = [ -e .venv/.installed ] && [ -x $(BIN)/python ] && grep -qF "$$(pwd -P)/$(BIN)/python" $(BIN)/memrelay
+ifneq ($(shell $(usable) && echo yes),yes)
+.PHONY: .venv/.installed
+endif
+
 .venv/.installed: requirements.lock pyproject.toml
 	@$(need_python)
 	@echo 'Installing what Memrelay needs into .venv: a minute or two the first time' >&2
-	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv --clear .venv
+	@$(usable) || "$(PYTHON)" -m venv --clear .venv
 	@$(LOCKED) requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
