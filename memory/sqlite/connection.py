@@ -3,7 +3,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +19,7 @@ from memory.words import parts_of
 
 APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
 MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68   # of that header
+LOG_AT, WITH_LOG = slice(18, 20), b"\2\2"   # in it: written and read with a log (WAL), sqlite.org/fileformat2.html
 
 # Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves, and which do not.
 WORDS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
@@ -158,15 +159,15 @@ def sync_folder(folder: Path) -> None:
 
 @cache
 def _template() -> bytes:
-    """An empty store with today's schema: copying it costs a hundredth of making one."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "template")
-        connection = apsw.Connection(str(path))
-        connection.pragma("journal_mode", "wal")
+    """An empty store with today's schema: copying it costs a hundredth of making one. In memory, since a machine may have no
+    folder for temporary files that can be written to.
+    """
+    with closing(apsw.Connection(":memory:")) as connection:
         connection.pragma("application_id", APPLICATION_ID)
-        _migrate(connection, path)
-        connection.close()
-        return path.read_bytes()
+        _migrate(connection, Path(":memory:"))
+        made = bytearray(connection.serialize("main"))
+    made[LOG_AT] = WITH_LOG   # which a database in memory cannot be told
+    return bytes(made)
 
 
 @cache

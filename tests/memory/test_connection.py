@@ -31,6 +31,15 @@ except StoreBusy:
     print("busy")
 """
 
+OPENING_WITHOUT_TEMPORARY_FOLDER = """
+import sys, tempfile
+from pathlib import Path
+from tests.memory.builders import make_store
+tempfile.tempdir = "/proc/nowhere"   # where a machine has none, nothing of it is asked for
+make_store(Path(sys.argv[1]))
+print("made")
+"""
+
 
 def schema(path: Path) -> set[tuple[str, ...]]:
     connection = apsw.Connection(str(path))
@@ -51,6 +60,13 @@ def file_with_records(root: Path) -> Path:
     write_all(store, *["tea " * 500] * 50)
     store.close()
     return Path(store.path)
+
+
+def test_a_store_is_made_where_no_folder_for_temporary_files_can_be_written_to(tmp_path: Path) -> None:
+    told = subprocess.run([sys.executable, "-c", OPENING_WITHOUT_TEMPORARY_FOLDER, str(tmp_path)],
+                          cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+    assert (told.stdout, told.stderr) == ("made\n", "")
 
 
 def test_a_new_store_has_todays_schema_a_log_and_full_durability(tmp_path: Path) -> None:
