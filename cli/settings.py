@@ -5,17 +5,19 @@ fault at once: where it is (a file or a variable), which setting it concerns, an
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
 from bus import address
 from cli.logs import LogFormat, LogLevel
+from cli.paths import path_below
+from cli.yaml_file import NotYaml, read_yaml
 from memory.reaping import HISTORY_DAYS
 from memory.suggestions import closest
 from pipelines.rules import rule_of
@@ -23,6 +25,9 @@ from pipelines.rules import rule_of
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
 CHECKOUT_FILE = Path(__file__).resolve().parent.parent / "config.yaml"
+
+# What Kubernetes and Docker give each program beside a service that is called memrelay, or memrelay-something.
+SERVICE_LINK = re.compile(r"MEMRELAY_(\w+_)?(SERVICE_(HOST|PORT)\w*=|PORT_\d+_[A-Z]+\w*=|PORT=[a-z]+://).*", re.DOTALL)
 
 EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]
 
@@ -39,8 +44,7 @@ def _path(value: object, info: ValidationInfo) -> Path:
     """An absolute path; a relative one starts at the context's `folder`, else at the current one."""
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError("must be a path")
-    folder = info.context["folder"] if info.context else Path.cwd()
-    return Path(folder, Path(value).expanduser())
+    return path_below(info.context["folder"] if info.context else Path.cwd(), value)
 
 
 def _path_or_none(value: object, info: ValidationInfo) -> Path | None:
@@ -198,7 +202,7 @@ def read_secret(reference: str, environ: Mapping[str, str] = os.environ) -> str:
     if kind == "file":
         try:
             return Path(name).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:   # no such file, no text, no such home folder
             raise LookupError(f"{reference} cannot be read") from error
     raise LookupError(f"{reference} is not set")
 
@@ -222,9 +226,10 @@ def _from_file(file: Path | None, faults: list[str]) -> Settings | None:
     if file is None:
         return Settings.model_validate(_every_section(), context={"folder": Path.cwd()})
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
-        faults.append(f"{file}: {_why_unreadable(error)}")
+        content = read_yaml(file)
+    except (OSError, NotYaml) as error:
+        told = f"cannot be read: {error.strerror}; name another in {CONFIG_VARIABLE}" if isinstance(error, OSError) else error
+        faults.append(f"{file}: {told}")
         return None
     if not isinstance(content, dict | None):
         faults.append(f"{file}: must hold sections ({', '.join(_SECTIONS)}), each with its settings")
@@ -244,7 +249,7 @@ def _from_environment(environ: Mapping[str, str], faults: list[str]) -> Settings
         if name in _VARIABLES:
             section, key = _VARIABLES[name]
             given[section][key] = environ[name]
-        elif name.startswith(PREFIX) and name != CONFIG_VARIABLE:
+        elif name.startswith(PREFIX) and name != CONFIG_VARIABLE and not SERVICE_LINK.fullmatch(f"{name}={environ[name]}"):
             faults.append(f"{name}: no such setting{_did_you_mean(name, [*_VARIABLES, CONFIG_VARIABLE])}")
     try:
         return Settings.model_validate_strings(given, context={"folder": Path.cwd()})
@@ -255,14 +260,6 @@ def _from_environment(environ: Mapping[str, str], faults: list[str]) -> Settings
 
 def _every_section() -> dict[str, dict[str, Any]]:
     return {section: {} for section in _SECTIONS}
-
-
-def _why_unreadable(error: OSError | UnicodeError | yaml.YAMLError) -> str:
-    if isinstance(error, OSError):
-        return f"cannot be read: {error.strerror}; name another in {CONFIG_VARIABLE}"
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        return f"line {error.problem_mark.line + 1}: not YAML: {error.problem}"
-    return "not YAML in UTF-8"
 
 
 def _why(fault: ErrorDetails) -> str:

@@ -1,6 +1,7 @@
 """Settings: one place for every default, overridable, and strict about what it does not know."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,9 @@ def test_the_environment_overrides_the_file_setting_by_setting(config: Path) -> 
 def test_other_programs_variables_are_let_be(config: Path) -> None:
     config.write_text("")
 
-    settings = load_settings(config, {"HOME": "/", "MEMRELAY_CONFIG": "elsewhere.yaml", "XMEMRELAY_BUS": "1"})
+    settings = load_settings(config, {"HOME": "/", "MEMRELAY_CONFIG": "elsewhere.yaml", "XMEMRELAY_BUS": "1",
+                                      "MEMRELAY_SERVICE_HOST": "10.0.0.7", "MEMRELAY_SERVICE_PORT_HTTP": "8765",
+                                      "MEMRELAY_PORT": "tcp://10.0.0.7:8765", "MEMRELAY_WEB_PORT_80_TCP_ADDR": "10.0.0.7"})
 
     assert settings.worker.batch == 256
 
@@ -65,6 +68,9 @@ def test_other_programs_variables_are_let_be(config: Path) -> None:
         ("memory: 7", "memory: must hold settings, each on a line of its own"),
         ("log: {level: loud}", "log.level: must be 'debug', 'info', 'warning', 'error' or 'critical'"),
         ("- memory", "must hold sections (memory, bus, worker, web, embedding, log), each with its settings"),
+        ("web:\n  port: 1\nlog: {}\nweb:\n  host: ::1", "line 4: web stands in line 1 already; put both into one"),
+        ("web: {port: 1, port: 2}", "line 1: port stands in line 1 already; put both into one"),
+        ('memory: {root: "a\\0b"}', "memory.root: must be a path without the character NUL"),
         ("memory: {\n", "line 2: not YAML: expected the node content, but found '<stream end>'"),
     ],
 )
@@ -84,6 +90,11 @@ def test_a_fault_in_the_file_names_file_setting_and_remedy(config: Path, written
         ("MEMRELAY_WORKER__LEASE_S", "3000000000", "must be less than or equal to 2147483647"),
         ("MEMRELAY_WORKER__HISTORY_DAYS", "3000000000", "must be less than or equal to 2147483647"),
         ("MEMRELAY_MEMORY__ROOT", "", "must be a path"),
+        ("MEMRELAY_MEMORY__ROOT", "~nobody-here/x",
+         "must be a path in full: nobody's home folder is known by the name that it begins with"),
+        ("MEMRELAY_MEMORY__ROOT", "caf\udce9",
+         "must be a path in UTF-8, and a folder in it has another name; rename that folder, or name another path"),
+        ("MEMRELAY_PORT", "8765", 'no such setting; did you mean "MEMRELAY_WEB__PORT"?'),
     ],
 )
 def test_a_fault_in_the_environment_names_the_variable(config: Path, variable: str, text: str, fault: str) -> None:
@@ -159,6 +170,17 @@ def test_relative_paths_start_where_they_were_written(tmp_path: Path, monkeypatc
     assert settings.memory.root == tmp_path / "etc" / "mine"
     assert settings.bus.data == tmp_path / "etc" / "data" / "bus"
     assert settings.bus.server == tmp_path / "bin" / "valkey"
+
+
+def test_a_path_that_the_locale_writes_otherwise_than_sqlite_is_refused(tmp_path: Path) -> None:
+    environ = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "MEMRELAY_MEMORY__ROOT": "données",
+               "PATH": os.environ["PATH"]}
+
+    ended = subprocess.run([sys.executable, "-m", "cli.main", "ls"], env=environ, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert ended.stderr == ("memrelay: MEMRELAY_MEMORY__ROOT: must be a path in plain ASCII while the locale is ascii; "
+                            "name another, or set LC_ALL=C.UTF-8\n")
 
 
 def test_an_empty_server_means_the_installed_one(config: Path) -> None:
