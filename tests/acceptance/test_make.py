@@ -1,4 +1,4 @@
-"""What `make` does with a .venv that is not as it was left. A stand-in for Python notes what it is asked; nothing is installed."""
+"""What `make` does with a .venv that is not as it was left; a stand-in for Python notes what it is asked to do."""
 import os
 import shutil
 import subprocess

@@ -2,6 +2,7 @@
 import importlib
 import keyword
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -51,6 +52,20 @@ def loaded_by(program: Program, *arguments: str, **environment: str) -> set[str]
 def invoke(*arguments: str) -> Result:
     """The same program in this process, where nothing is started that would last."""
     return CliRunner().invoke(make_app(), arguments, prog_name=NAME)
+
+
+def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word(program: Program) -> None:
+    (program.folder / "typer.py").write_text("import time; print('loading', flush=True); time.sleep(60)")
+    slow = program.environment | {"PYTHONPATH": f"{program.folder}{os.pathsep}{CHECKOUT}"}
+    with subprocess.Popen([sys.executable, "-c", "from cli.start import main; main()"], env=slow, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as loading:
+        assert loading.stdout is not None
+        assert loading.stdout.readline() == "loading\n"
+
+        loading.send_signal(signal.SIGINT)
+
+        assert loading.stdout.read() == ""
+    assert loading.returncode == -signal.SIGINT
 
 
 def test_help_lists_each_command_and_what_it_is_for(program: Program) -> None:

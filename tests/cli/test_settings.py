@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli.composition import bus_address
-from cli.settings import CHECKOUT_FILE, Settings, SettingsError, default_config_file, load_settings
+from cli.settings import CHECKOUT_FILE, Settings, SettingsError, default_config_file, load_settings, read_secret
 
 
 @pytest.fixture
@@ -181,6 +181,12 @@ def test_a_path_that_the_locale_writes_otherwise_than_sqlite_is_refused(tmp_path
     assert ended.returncode == 1
     assert ended.stderr == ("memrelay: MEMRELAY_MEMORY__ROOT: must be a path in plain ASCII while the locale is ascii; "
                             "name another, or set LC_ALL=C.UTF-8\n")
+
+
+@pytest.mark.parametrize("reference", ["file:~nobody-here/token", "file:a\0b", "file:/nowhere", "env:NOT_SET", "token"])
+def test_a_secret_that_is_not_there_is_a_lookup_error(reference: str) -> None:
+    with pytest.raises(LookupError):
+        read_secret(reference, {})
 
 
 def test_an_empty_server_means_the_installed_one(config: Path) -> None:
