@@ -11,6 +11,8 @@ from typer.completion import completion_init  # type: ignore[attr-defined]  # ty
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from cli.quoting import Quoting
+
 NAME = "memrelay"
 COMMANDS = {
     "up": "Start the bus, a worker and the web server, with the sample pipeline to try.",
@@ -106,12 +108,12 @@ def _load(name: str) -> Any:
     found = getattr(importlib.import_module(f"cli.commands.{word}"), word)
     if not isinstance(found, list):
         app = typer.Typer(**PLAIN)
-        app.command(name)(found)
+        app.command(name, cls=Quoting)(found)
         return get_command(app)
     group = typer.Typer(name=name, help=COMMANDS[name], no_args_is_help=True, **PLAIN)
     group.callback()(_not_called)   # a group, even of one command
     for function in found:
-        group.command(function.__name__)(function)
+        group.command(function.__name__, cls=Quoting)(function)
     return get_command(group)
 
 

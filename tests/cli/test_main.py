@@ -26,6 +26,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 FULL = Path("/dev/full")   # of Linux
 HEAVY = {"pydantic", "yaml", "aiohttp", "apsw", "aiosqlite", "asyncio", "uvloop", "prompt_toolkit", "rich", "re2", "jinja2",
          "msgspec", "orjson", "hiredis"}
+QUOTES = 'A text of several words stands in quotes: "The meeting is at 3pm"'
 LOADED = """
 import sys
 from cli.main import main
@@ -66,6 +67,21 @@ def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word(program: Prog
 
         assert loading.stdout.read() == ""
     assert loading.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (("say", "x", "/write", "The", "meeting"), f"(The meeting). {QUOTES}"),
+    (("records", "create", "x", "two", "words"), f"(words). {QUOTES}"),
+    (("say", "x", "-1"), 'No such option: -1. A text that begins with - comes last, behind --: -- "- milk"'),
+    (("say", "x", "y", "--swram", "z"), "No such option: --swram (Possible options: --swarm, --wait)"),
+    (("rm", "x", "y\x1b"), "Error: Got unexpected extra argument(s) (y\\u001b)"),
+    (("rm", "-x"), "Error: No such option: -x"),
+])
+def test_a_text_that_a_shell_has_taken_apart_is_told_with_the_remedy(words: tuple[str, ...], told: str) -> None:
+    result = invoke(*words)
+
+    assert result.exit_code == 2
+    assert result.output.endswith(f"{told}\n")
 
 
 def test_help_lists_each_command_and_what_it_is_for(program: Program) -> None:
