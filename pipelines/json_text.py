@@ -6,6 +6,7 @@ import orjson
 
 from pipelines.faults import Place
 from pipelines.json_bounds import is_deeper, too_many_keys
+from pipelines.json_slips import keys_that_stand_twice, line_not_in_utf8, remedy_for
 from pipelines.report import Report
 
 MOST_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is filled in
@@ -21,7 +22,12 @@ def parse_bundle(raw: bytes | dict[str, Any], report: Report) -> dict[str, Any] 
     except orjson.JSONEncodeError as error:
         report.error((), f"not JSON: {error}")
         return None
-    return parse_object(text.removeprefix(BOM), (), report) if fits(text, report) else None
+    if not fits(text, report):
+        return None
+    value = parse_object(text.removeprefix(BOM), (), report)
+    for key in keys_that_stand_twice(text.removeprefix(BOM)) if value is not None else ():
+        report.warn((), f"{key[:100]!r} stands twice in one object, and the last one counts", "leave one of them")
+    return value
 
 
 def fits(text: bytes, report: Report) -> bool:
@@ -34,13 +40,17 @@ def fits(text: bytes, report: Report) -> bool:
 
 def parse_object(text: bytes | str, place: Place, report: Report) -> dict[str, Any] | None:
     """The object that a text holds; None after telling what is wrong."""
-    if too_many_keys(text if isinstance(text, bytes) else text.encode(), MOST_KEYS):
+    encoded = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+    if line := line_not_in_utf8(encoded):
+        report.error(place, f"not JSON: not UTF-8 (line {line})", "save it as UTF-8")
+        return None
+    if too_many_keys(encoded, MOST_KEYS):
         report.error(place, f"has more than {MOST_KEYS} keys", "split it into several pipelines")
         return None
     try:
-        value = orjson.loads(text)
+        value = orjson.loads(encoded)
     except orjson.JSONDecodeError as error:
-        report.error(place, f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})")
+        report.error(place, f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})", remedy_for(error))
         return None
     return bounded_object(value, place, report)
 

@@ -59,6 +59,37 @@ def test_bad_json_is_told_with_line_and_column() -> None:
     assert lines(check(b'{"agents": [\n  {,\n]}').faults)[0].endswith("(line 2, column 4)")
 
 
+@pytest.mark.parametrize(("written", "remedy"), [
+    ('{"agents": [  // none yet', "JSON has no comments"),
+    ("{'agents': []}", 'keys and texts stand in straight quotes, like "this"'),
+    ("{\u201cagents\u201d: []}", 'keys and texts stand in straight quotes, like "this"'),
+    ('{"wf_publish_results": True}', "write true, false or null"),
+    (r'{"pattern": "^/note\s"}', r'a backslash in a text is written twice, like "\\s"'),
+    ('{"text": "two\nlines"}', r"a line break in a text is written \n"),
+])
+def test_a_slip_in_json_is_told_with_what_to_write_instead(written: str, remedy: str) -> None:
+    (line,) = lines(check(written.encode()).faults)
+
+    assert line.startswith("not JSON: ")
+    assert line.endswith(f"; {remedy}")
+
+
+def test_a_bundle_that_was_not_saved_as_utf8_is_told_so_with_the_line() -> None:
+    (line,) = lines(check('{\n"pipeline_name": "café"}'.encode("latin-1")).faults)
+
+    assert line == "not JSON: not UTF-8 (line 2); save it as UTF-8"
+
+
+def test_a_key_that_stands_twice_is_a_warning() -> None:
+    written = orjson.dumps(make_bundle()).replace(b"{", b'{"notes": 7, "notes": {},', 1)
+
+    checked = check(written)
+
+    assert checked.faults == ()
+    assert [line for line in lines(checked.warnings) if "twice" in line] == [
+        "'notes' stands twice in one object, and the last one counts; leave one of them"]
+
+
 @pytest.mark.parametrize("raw", [b"[]", b"7", b'"{}"', b"null"])
 def test_a_bundle_is_an_object(raw: bytes) -> None:
     assert lines(check(raw).faults) == ["must be a JSON object, like {}"]
