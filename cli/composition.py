@@ -21,7 +21,7 @@ from worker.errors import first_of
 from worker.ownership import NotTheOwner
 
 Result = TypeVar("Result")
-FAULTS = (BusError, EmbeddedServerError, MemoryFault, NotTheOwner, SettingsError, OSError)
+FAULTS = (BusError, EmbeddedServerError, MemoryFault, NotTheOwner, SettingsError, OSError, UnicodeEncodeError)
 MOST_NAMED = 10   # pipelines, to choose from
 
 
@@ -66,6 +66,8 @@ def _sentence(fault: BaseException) -> str:
     """What went wrong; the system's own errors name the file first."""
     if isinstance(fault, OSError) and fault.filename:
         return f"{fault.filename}: {fault.strerror}{f'; {ROOM}' * lacks_room(fault)}"
+    if isinstance(fault, UnicodeEncodeError):   # the system takes any bytes as a word or the name of a file; SQLite does not
+        return f"what is given must be text in UTF-8, names of files too; this is not: {fault.object}"
     if isinstance(fault, BusRefused):
         return f"the bus has refused it: {fault}; `memrelay doctor` says what is wrong with the server"
     return str(fault)

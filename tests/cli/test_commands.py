@@ -95,6 +95,17 @@ def test_a_deploy_prints_what_is_in_service_and_ls_lists_it(program: Program) ->
     assert listed == deployed | {"deployed_at": listed["deployed_at"]}
 
 
+@pytest.mark.parametrize("words", [("keys", "revoke"), ("rollback",), ("dlq", "show", "a3d8f1b2"), ("backup", "--to")])
+def test_a_word_that_is_no_text_is_refused_with_a_sentence(program: Program, words: tuple[str, ...]) -> None:
+    program.run("deploy", SAMPLE, "--uid", "a3d8f1b2")
+
+    ended = program.run(*words, "caf\udce9")
+
+    assert ended.code == 1
+    assert ended.err.startswith("memrelay: what is given must be text in UTF-8, names of files too; this is not: ")
+    assert "\n" not in ended.err.rstrip()
+
+
 def test_another_deploy_is_another_version_and_the_same_bundle_is_none(program: Program) -> None:
     first = write_bundle(program, make_bundle("a3d8f1b2"))
     second = write_bundle(program, make_bundle("a3d8f1b2", make_agent("plus", "add_1")), "second.json")
