@@ -65,12 +65,18 @@ def settled(command: Callable[[Settings], Result], log_format: LogFormat | None 
 def _sentence(fault: BaseException) -> str:
     """What went wrong; the system's own errors name the file first."""
     if isinstance(fault, OSError) and fault.filename:
-        return f"{fault.filename}: {fault.strerror}{f'; {ROOM}' * lacks_room(fault)}"
+        return f"{fault.filename}: {fault.strerror}{_remedy(fault)}"
     if isinstance(fault, UnicodeEncodeError):   # the system takes any bytes as a word or the name of a file; SQLite does not
         return f"what is given must be text in UTF-8, names of files too; this is not: {fault.object}"
     if isinstance(fault, BusRefused):
         return f"the bus has refused it: {fault}; `memrelay doctor` says what is wrong with the server"
     return str(fault)
+
+
+def _remedy(fault: OSError) -> str:
+    if isinstance(fault, PermissionError):
+        return "; what another user made, as by sudo, that user may use"
+    return f"; {ROOM}" if lacks_room(fault) else ""
 
 
 def run(command: Callable[[Settings], Coroutine[Any, Any, Result]], log_format: LogFormat | None = None) -> Result:

@@ -189,7 +189,7 @@ class NotAnswered(TooLate):
 
 def no_pipeline(uid: str) -> NotFound:
     """The same whether there is none, or the caller may not know of it."""
-    return NotFound(f"no pipeline {uid[:100]!r} is in service; GET /v1/pipelines lists them")
+    return NotFound(f"no pipeline in service has the uid {uid[:100]!r}; GET /v1/pipelines lists uids and names")
 
 
 def problem(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:

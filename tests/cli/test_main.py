@@ -1,4 +1,5 @@
 """The front door: what `memrelay` alone does, and how much of the house it wakes."""
+import errno
 import importlib
 import keyword
 import os
@@ -12,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
+from cli.composition import settled
 from cli.main import COMMANDS, NAME, make_app
+from cli.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.support.child import CHECKOUT
 from tests.support.disk import small_disk
@@ -53,6 +57,17 @@ def loaded_by(program: Program, *arguments: str, **environment: str) -> set[str]
 def invoke(*arguments: str) -> Result:
     """The same program in this process, where nothing is started that would last."""
     return CliRunner().invoke(make_app(), arguments, prog_name=NAME)
+
+
+def test_what_another_user_made_is_told_to_be_that_users(capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(settings: Settings) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/data/system.db")   # as root none would be
+
+    with pytest.raises(typer.Exit):
+        settled(refused)
+
+    assert capsys.readouterr().err == ("memrelay: /data/system.db: Permission denied; what another user made, as by sudo, "
+                                       "that user may use\n")
 
 
 def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word(program: Program) -> None:

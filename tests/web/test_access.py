@@ -149,7 +149,7 @@ def test_the_right_key_is_let_in_everywhere(door: Door) -> None:
         if route.access in SCOPES:
             answer = door.ask(route, "right", door.mine[number])
             assert is_unserved(route, answer) or answer.status in (200, 202, 204, 400, 404, 422), (route, answer)
-            assert b"is in service; GET" not in answer.body   # it knows the pipeline, if not what is asked for of it
+            assert b"in service has the uid" not in answer.body   # it knows the pipeline, if not what is asked for of it
 
 
 def test_what_is_open_answers_the_same_to_everybody(door: Door) -> None:

@@ -80,7 +80,7 @@ def test_what_is_known_is_not_looked_up_for_a_second_and_then_it_is(tmp_path: Pa
 
 def test_what_is_not_known_is_looked_up_at_once(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
-        with pytest.raises(NotFound, match="no pipeline 'a' is in service"):
+        with pytest.raises(NotFound, match="no pipeline in service has the uid 'a'"):
             await desk.directory.find("a")
         await desk.deploy(OLD)
         assert await desk.aliases("a") == ["old_"]

@@ -78,7 +78,7 @@ def test_an_agent_that_takes_no_messages_is_none_to_send_to(served: Served, agen
 def test_an_unknown_pipeline_or_alias_is_told(served: Served) -> None:
     uid = served.deploy()
 
-    assert "no pipeline 'nobody' is in service" in served.webhook("nobody", "memory_write_", "x").problem[1]
+    assert "no pipeline in service has the uid 'nobody'" in served.webhook("nobody", "memory_write_", "x").problem[1]
     assert "has no agent 'memory_wirte'; it has dispatch_write_, " in served.webhook(uid, "memory_wirte", "x").problem[1]
 
 
