@@ -1,6 +1,7 @@
 """What several commands take: the pipeline, the swarm, the speaker, JSON."""
 import asyncio
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)   # a shell takes it for one word 
 
 
 def known_pipelines(incomplete: str) -> list[str]:
-    """The pipelines in service for a shell's completion: names, and uids where a name is no plain word."""
+    """The pipelines in service for a shell's completion: names; uids where a name is no plain word, or stands for several."""
     try:
         names = asyncio.run(_names(load_settings()))
     except (MemoryFault, OSError, SettingsError):
@@ -28,7 +29,9 @@ async def _names(settings: Settings) -> list[str]:
     if not is_begun(settings.memory.root):
         return []   # which opening it would make
     async with Catalog(settings.memory.root) as catalog:
-        return sorted({one.name if PLAIN.fullmatch(one.name) else one.uid for one in await catalog.active()})
+        active = await catalog.active()
+        times = Counter(one.name for one in active)
+        return sorted(one.name if PLAIN.fullmatch(one.name) and times[one.name] == 1 else one.uid for one in active)
 
 
 def own_id(given: str | None) -> str | None:

@@ -60,6 +60,14 @@ def test_bash_completes_pipelines_and_no_name_that_a_shell_would_execute(program
     assert not (program.folder / "pwned").exists()
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes_uids_where_a_name_stands_for_several_pipelines(program: Program) -> None:
+    for uid, name in (("a1", "tea"), ("b2", "tea"), ("c3", "mate")):
+        deploy(program, uid, name)
+
+    assert complete(program, "memrelay", "say", "''") == ["a1", "b2", "mate"]
+
+
 @pytest.mark.parametrize("damage", ["nothing", "settings", "catalogue"])
 def test_completion_is_silent_where_there_is_nothing_to_offer(program: Program, damage: str) -> None:
     if damage == "catalogue":
