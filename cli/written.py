@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from cli.composition import fail
-from memory.sqlite.connection import sync_folder
+from memory.on_disk import sync_folder
 
 Result = TypeVar("Result")
 

@@ -2,9 +2,10 @@
 
 Reads do not wait for it: what has expired is told by none of them.
 """
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from memory.sqlite.store import Store
+if TYPE_CHECKING:   # the settings ask for HISTORY_DAYS, and most commands open no store
+    from memory.sqlite.store import Store
 
 HISTORY_DAYS = 90   # that earlier states and deleted records are kept, unless the owner is told otherwise
 DAY_MS = 86_400_000
@@ -18,7 +19,7 @@ class Reaped(NamedTuple):
     next_ms: int | None    # when there will be something to do, Unix ms; None for never
 
 
-def reap(store: Store, now_ms: int, history_days: float) -> Reaped:
+def reap(store: "Store", now_ms: int, history_days: float) -> Reaped:
     """Deletes some records whose time has come, and some of what is kept of changes that are too long ago."""
     before_ms = now_ms - int(history_days * DAY_MS)
     next_ms, gone = _next_ms(store, history_days), 0
@@ -31,7 +32,7 @@ def reap(store: Store, now_ms: int, history_days: float) -> Reaped:
     return Reaped(gone, next_ms)
 
 
-def _next_ms(store: Store, history_days: float) -> int | None:
+def _next_ms(store: "Store", history_days: float) -> int | None:
     versions = store.records.versions
     oldest_ms = versions.oldest_ms()
     ends = [store.records.expiry.next_ms(), versions.next_to_expire(),

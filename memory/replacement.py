@@ -7,7 +7,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from memory.errors import NotReplaced
-from memory.sqlite.connection import open_store_file, sync_folder, translated
+from memory.on_disk import sync_folder
+from memory.sqlite.connection import open_store_file, translated
 from memory.sqlite.damage import ANY, condemn, note_of
 
 LOGS = ("-wal", "-shm")   # what SQLite keeps beside a file

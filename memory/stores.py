@@ -6,8 +6,9 @@ from pathlib import Path
 
 from memory.errors import MemoryFault, StoreBroken, StoreBusy
 from memory.memory_id import path_of, stores_below
+from memory.on_disk import make_folder
 from memory.recall.meaning import Meaning
-from memory.sqlite.connection import make_folder, translated
+from memory.sqlite.connection import translated
 from memory.sqlite.copy import clear_copies
 from memory.sqlite.damage import condemn, note_of
 from memory.sqlite.store import Store

@@ -1,9 +1,7 @@
 """Opens a store file: from a template where it is new, migrated where it is old, refused where it is not ours."""
 import errno
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import apsw
 
 from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
+from memory.on_disk import made_whole, make_folder
 from memory.room import ROOM, ROOM_OR_DISK
 from memory.sqlite.damage import EMPTIED, STEPS, check, condemn, condemned_where_damaged, is_emptied, keep_log, needs_check
 from memory.words import parts_of
@@ -122,39 +121,6 @@ def _create(path: Path) -> None:
         file.write(_template())
         file.flush()
         os.fsync(file.fileno())
-
-
-@contextmanager
-def made_whole(path: Path) -> Iterator[Path]:
-    """Another name for a file that is made: it is at `path` when it is done. A crash leaves no half of one there, and what is
-    there already is not overwritten.
-    """
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    os.close(descriptor)
-    try:
-        yield Path(draft)
-        with suppress(FileExistsError):   # another process was first
-            os.link(draft, path)
-    finally:
-        os.unlink(draft)
-    sync_folder(path.parent)
-
-
-def make_folder(folder: Path) -> None:
-    """Private, with all folders above it, and on disk: what is acknowledged must be found after a power cut."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @cache

@@ -129,6 +129,13 @@ def test_completing_a_command_loads_no_part_that_a_command_needs(program: Progra
     assert loaded & HEAVY <= {"pydantic"}   # with which typer reads options
 
 
+def test_a_command_that_opens_no_store_loads_nothing_of_stores(program: Program) -> None:
+    loaded = loaded_by(program, "ls")
+
+    assert "memory.catalog" in loaded
+    assert loaded & {"apsw", "re2", "jinja2", "aiohttp", "numpy", "memory.words", "memory.sqlite.store"} == set()
+
+
 def in_its_file(name: str) -> Any:
     """What `memrelay NAME` is made of: a function, or the list of a group's."""
     word = name + "_" * keyword.iskeyword(name)

@@ -8,7 +8,7 @@ from typing import Any
 import aiosqlite
 
 from memory.errors import StoreBroken
-from memory.sqlite.connection import made_whole
+from memory.on_disk import made_whole
 from memory.sqlite.system.migrations import MIGRATIONS
 
 Row = Iterable[Any]
