@@ -9,6 +9,7 @@ from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from web.status import DURABILITIES, NOT_PERSISTENT
 
 OFF_S, FAR_OFF_S = 1.0, 60.0
+LEAST_IDLE_S = 10   # twice what a worker is silent at most
 SCARCE = 0.9   # of what it may use
 REMEDIES = {   # by what the server answers
     "READONLY": "it is a replica; name its primary in bus.url",
@@ -84,6 +85,17 @@ async def check_room(patient: Patient) -> list[Finding]:
     if limit and used >= limit:
         return [fault("memory", f"{text}: it refuses what is said, and workers wait", remedy)]
     return [warning("memory", text, remedy) if limit and used > limit * SCARCE else ok("memory", text)]
+
+
+async def check_idle(patient: Patient) -> list[Finding]:
+    """A worker that has nothing to do is silent for some seconds."""
+    seconds = await _config(patient.line, "timeout")
+    if seconds is None:
+        return [untold("idle", "whether it ends connections that are silent", "CONFIG GET")]
+    if not 0 < int(seconds) < LEAST_IDLE_S:
+        return [ok("idle", f"timeout {seconds}: connections of workers stay open")]
+    return [fault("idle", f"timeout {seconds}: the server ends connections that are silent for {seconds} s, and workers begin "
+                          "anew each time", f"CONFIG SET timeout 0, {KEEP_IT}")]
 
 
 async def check_clock(patient: Patient) -> list[Finding]:

@@ -34,7 +34,8 @@ def client(program: Program) -> Iterator[Client]:
     """The server's configuration is as it was at the end."""
     client = program.client()
     yield client
-    for name, value in (("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction"), ("maxmemory", 0)):
+    for name, value in (("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction"), ("maxmemory", 0),
+                        ("timeout", 0)):
         client.redis.config_set(name, value)
 
 
@@ -63,7 +64,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
     assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
-            "rights", "writes", "keys", "durability", "eviction", "memory", "clock",
+            "rights", "writes", "keys", "durability", "eviction", "memory", "idle", "clock",
             "workers"} == {line["check"] for line in lines}
 
 
@@ -75,6 +76,8 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
         ("durability", "fault", {"appendonly": "no"}),
         ("eviction", "warning", {"maxmemory-policy": "allkeys-lru"}),
         ("eviction", "fault", {"maxmemory-policy": "allkeys-lru", "maxmemory": 1 << 30}),
+        ("idle", "fault", {"timeout": 5}),
+        ("idle", "ok", {"timeout": 300}),
     ],
 )
 def test_a_server_that_may_lose_something_is_found(program: Program, client: Client, check: str, level: str,
@@ -84,7 +87,7 @@ def test_a_server_that_may_lose_something_is_found(program: Program, client: Cli
 
     ended = program.run("doctor", "--json")
 
-    assert found(ended)[check]["level"] == level and "CONFIG SET" in found(ended)[check]["remedy"]
+    assert found(ended)[check]["level"] == level and ("CONFIG SET" in found(ended)[check]["remedy"]) == (level != "ok")
     assert ended.code == (level == "fault")
 
 
@@ -199,7 +202,7 @@ def test_what_a_server_does_not_tell_is_no_fault(program: Program, client: Clien
 
     faults, untold = ({check for check, one in found(ended).items() if one["level"] == level} for level in ("fault", "warning"))
     assert faults == {"rights"}
-    assert untold == {"version", "writes", "durability", "eviction", "memory", "clock", "workers"}
+    assert untold == {"version", "writes", "durability", "eviction", "memory", "idle", "clock", "workers"}
     assert found(refused)["bus"]["level"] == "fault" and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
     assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
 
