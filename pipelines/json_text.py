@@ -24,8 +24,9 @@ def parse_bundle(raw: bytes | dict[str, Any], report: Report) -> dict[str, Any] 
         return None
     if not fits(text, report):
         return None
-    value = parse_object(text.removeprefix(BOM), (), report)
-    for key in keys_that_stand_twice(text.removeprefix(BOM)) if value is not None else ():
+    text = text.removeprefix(BOM)
+    value = parse_object(text, (), report)
+    for key in keys_that_stand_twice(text) if value is not None else ():
         report.warn((), f"{key[:100]!r} stands twice in one object, and the last one counts", "leave one of them")
     return value
 

@@ -133,9 +133,11 @@ class Ranker:
         None where that is FTS5's to do: where the query has more than plain words, or few records hold them.
         """
         words = plain_words(query)
+        if not words:
+            return None
         self._records.complete()
         self._vocabulary.open()
-        if not words or not self._relevance.is_faster(words, self._records.last_row):
+        if not self._relevance.is_faster(words, self._records.last_row):
             return None
         scene = self._scene(query, conditions)
         POOL.used(self)

@@ -5,14 +5,13 @@ FTS5 counts the records of each word, and looks up how long each record is that 
 """
 import math
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
 from memory.query import Query
 from memory.recall.ranked import Doubles, best
 from memory.recall.scene import Scene
-from memory.sqlite.postings import BYTES_A_POSTING, Counts, Postings, room_of
+from memory.sqlite.postings import BYTES_A_POSTING, Postings, room_of
 from memory.sqlite.row_numbers import Rows
 from memory.sqlite.vocabulary import Vocabulary
 from memory.words import taken_apart, tokens
@@ -21,7 +20,6 @@ K1, B, LEAST_IDF = 1.2, 0.75, 1e-6   # FTS5's own
 LEAST = 50_000       # records that hold the words, together, from which on this is faster
 MOST_COUNTED = 2000  # words
 GROWN = 1.25         # times the rows that a store had when a word was counted: then it is counted again
-SPARSE = 16          # of so many records one or fewer: each is looked up by itself
 
 
 class Relevance:
@@ -50,7 +48,10 @@ class Relevance:
     def best(self, scene: Scene, words: Sequence[str], limit: int) -> dict[int, float]:
         """Row -> score of the best of those whose content holds all the words, the best first, of equal ones the oldest."""
         layout, held = scene.layout, [self._vocabulary.contents(word) for word in words]
-        places = layout.places(reduce(_both, sorted(held, key=lambda one: len(one.rows))).rows)   # without what has expired
+        rows = min((one.rows for one in held), key=len)
+        for one in held:
+            rows = rows[one.counts_at(rows) > 0]
+        places = layout.places(rows)   # without what has expired
         if scene.allowed is not None:
             places = places[scene.allowed[places]]
         if not len(places):
@@ -73,28 +74,9 @@ def plain_words(query: Query) -> tuple[str, ...]:
     return tuple(found for found, in words) if plain else ()
 
 
-def _both(few: Postings, many: Postings) -> Postings:
-    """Those of the few that the many hold."""
-    there = _counts(many, few.rows) > 0
-    return Postings(few.rows[there], few.counts[there])
-
-
-def _counts(held: Postings, rows: Rows) -> Counts:
-    """How often each of the rows holds a word; 0 where it does not."""
-    if not len(held.rows) or not len(rows):
-        return np.zeros(len(rows), np.float32)
-    if len(rows) * SPARSE < len(held.rows) or held.rows[-1] > SPARSE * len(held.rows):
-        at = np.searchsorted(held.rows, rows)
-        found = held.rows.take(at, mode="clip") == rows
-        return np.where(found, held.counts.take(at, mode="clip"), np.float32(0))
-    table = np.zeros(max(int(held.rows[-1]), int(rows.max())) + 1, np.float32)
-    table[held.rows] = held.counts
-    return table[rows]
-
-
 def _worth(held: Postings, rows: Rows, records: int, norm: Doubles) -> Doubles:
     """What a word that all of the rows hold adds to the score of each, in the order in which FTS5 reckons."""
     holding = len(held.rows)
     idf = math.log((records - holding + 0.5) / (holding + 0.5))
-    counts = _counts(held, rows).astype(np.float64)
+    counts = held.counts_at(rows).astype(np.float64)
     return (idf if idf > 0 else LEAST_IDF) * ((counts * (K1 + 1)) / (counts + norm))

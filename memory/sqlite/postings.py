@@ -22,6 +22,7 @@ HELD = f"SELECT rowid, {COUNT}({{index}}) FROM {{index}} WHERE {{index}} MATCH ?
 NEW, SOME = "> ?2", "IN (SELECT value FROM json_each(?2))"
 MOST_NEW = 20_000   # records, beyond which all places of a word are read again, which is faster
 BYTES_A_POSTING = 12
+SPARSE = 16   # of so many records one or fewer: each is looked up by itself
 LEAST_BYTES, BYTES_A_RECORD = 1 << 20, 64   # of what is kept: those words that many hold are asked for most, and cost most
 
 
@@ -36,19 +37,23 @@ class Postings(NamedTuple):
         """What they take in memory, bytes."""
         return self.rows.nbytes + self.counts.nbytes
 
-    def within(self, wanted: Rows) -> "Postings":
-        """Those of the rows, which are ascending."""
-        at = self._places(wanted)
-        return Postings(self.rows[at], self.counts[at])
+    def counts_at(self, rows: Rows) -> Counts:
+        """How often each of the rows holds the word; 0 where it does not."""
+        if not len(self.rows) or not len(rows):
+            return np.zeros(len(rows), np.float32)
+        if len(rows) * SPARSE < len(self.rows) or self.rows[-1] > SPARSE * len(self.rows):
+            at = np.searchsorted(self.rows, rows)
+            found = self.rows.take(at, mode="clip") == rows
+            return np.where(found, self.counts.take(at, mode="clip"), np.float32(0))
+        table = np.zeros(max(int(self.rows[-1]), int(rows.max())) + 1, np.float32)
+        table[self.rows] = self.counts
+        return table[rows]
 
     def without(self, unwanted: Rows) -> "Postings":
         """Those that are none of the rows, which are ascending."""
-        at = self._places(unwanted)
+        at = np.searchsorted(self.rows, unwanted)
+        at = at[self.rows.take(at, mode="clip") == unwanted] if len(self.rows) else at[:0]
         return Postings(np.delete(self.rows, at), np.delete(self.counts, at)) if len(at) else self
-
-    def _places(self, wanted: Rows) -> NDArray[np.intp]:
-        at = np.searchsorted(self.rows, wanted)
-        return at[self.rows.take(at, mode="clip") == wanted] if len(self.rows) else at[:0]
 
     def with_more(self, more: "Postings") -> "Postings":
         """Both; no row is in both."""
@@ -79,7 +84,6 @@ class PostingLists:
 
     def __init__(self, connection: apsw.Connection, index: str, places: str, column: str = "") -> None:
         """None yet. `places` is a query for all places of a word, as group_concat tells them; `column` the one that counts."""
-        connection.register_fts5_function(COUNT, _count)
         self._connection, self._index, self._places = connection, index, places
         self._column = f"{column} : " if column else ""
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -140,7 +144,8 @@ def room_of(rows: int) -> int:
     return max(LEAST_BYTES, BYTES_A_RECORD * rows)
 
 
-def _count(index: apsw.FTS5ExtensionApi, *_: object) -> int:
+def count(index: apsw.FTS5ExtensionApi, *_: object) -> int:
+    """The function, which a connection must know."""
     return index.inst_count
 
 
@@ -153,4 +158,5 @@ def postings_of(places: str | None) -> Postings:
 
 def merged(contents: Postings, parts: Postings) -> Postings:
     """Of a record that has a word in its content, its parts say nothing more about it."""
-    return contents.with_more(parts.without(contents.within(parts.rows).rows)) if len(parts.rows) else contents
+    new = contents.counts_at(parts.rows) == 0
+    return contents.with_more(Postings(parts.rows[new], parts.counts[new]))

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from memory.sqlite.fulltext import INDEXES
-from memory.sqlite.postings import PostingLists, Postings, merged
+from memory.sqlite.postings import COUNT, PostingLists, Postings, count, merged
 from memory.sqlite.row_numbers import Rows, numbers
 
 TABLES = """
@@ -47,6 +47,7 @@ class Vocabulary:
         self._connection = connection
         self._beginnings: dict[str, dict[str, int]] = {}
         self._counts: dict[str, int] = {}
+        connection.register_fts5_function(COUNT, count)
         connection.register_fts5_function(TOTALS, _totals)
         self._contents = PostingLists(connection, "records_fts", PLACES)
         self._parts = PostingLists(connection, "parts_fts", PARTS_PLACES, "parts")

@@ -188,6 +188,19 @@ def test_half_of_the_log_gone_is_found_by_the_commits_that_the_bus_was_told_of(t
         assert 0 < len(kept) < 40
 
 
+def assert_paused_until_salvaged(house: House, uid: str, reason: str) -> None:
+    """What comes meanwhile is done in the empty store that the salvage makes."""
+    house.start_worker()
+    house.client.enter(uid, "/write more")
+    await_paused(house, uid, reason)
+    house.workers[-1].stop()
+    emptied = type_command(house, "salvage", uid, "--empty")
+    house.start_worker()
+    house.client.await_quiet(uid)
+    assert emptied.returncode == 0, emptied.stderr
+    assert house.contents(uid) == ["more"]
+
+
 def test_a_store_whose_file_is_gone_is_not_made_anew() -> None:
     uid = make_uid()
     with House() as house:
@@ -196,16 +209,7 @@ def test_a_store_whose_file_is_gone_is_not_made_anew() -> None:
         house.workers[-1].stop()
         house.store_file(uid).unlink()
 
-        house.start_worker()
-        house.client.enter(uid, "/write more")
-        await_paused(house, uid, "the file is gone")
-        house.workers[-1].stop()
-        emptied = type_command(house, "salvage", uid, "--empty")
-        house.start_worker()
-        house.client.await_quiet(uid)
-
-        assert emptied.returncode == 0, emptied.stderr
-        assert house.contents(uid) == ["more"]
+        assert_paused_until_salvaged(house, uid, "the file is gone")
 
 
 def test_a_store_that_was_emptied_is_told_as_that_wherever_one_looks_and_salvaged() -> None:
@@ -218,18 +222,10 @@ def test_a_store_that_was_emptied_is_told_as_that_wherever_one_looks_and_salvage
         told = [type_command(house, *words.split()) for words in (
             f"scrub {uid}", f"export {uid} --records", f"backup --to {house.folder / 'backup'}")]
 
-        house.start_worker()
-        house.client.enter(uid, "/write more")
-        await_paused(house, uid, "it is empty")
-        house.workers[-1].stop()
-        emptied = type_command(house, "salvage", uid, "--empty")
-        house.start_worker()
-        house.client.await_quiet(uid)
+        assert_paused_until_salvaged(house, uid, "it is empty")
 
         assert all("it is empty, and what it had is gone" in one.stdout + one.stderr and one.returncode == 1 for one in told)
         assert all(str(house.store_file(uid)) in one.stdout + one.stderr for one in told)
-        assert emptied.returncode == 0, emptied.stderr
-        assert house.contents(uid) == ["more"]
 
 
 def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() -> None:
