@@ -16,7 +16,7 @@ class WorkerLimits:
     log_length: int = 10_000
     producer_id_days: float = 4
     history_days: float = HISTORY_DAYS
-    batch_bytes: int = 8 << 20       # what a batch says before it is committed and sent
+    batch_bytes: int = 256 << 10     # what a batch says before it is committed and sent: it stays in the cache of a core
     attempts: int = 3                # of an input that was in flight in a crash
     grace_s: float = 10
     lease_s: float = 30              # after which a worker that has not called in may be taken for dead
