@@ -3,8 +3,8 @@
 
 .DEFAULT_GOAL := help
 
-# What a user's own Python looks for elsewhere is none of ours.
-unexport PYTHONHOME PYTHONPATH
+# What a user's own Python looks for elsewhere is none of ours; and where it keeps no bytecode, each command compiles us anew.
+unexport PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 # What .venv is made with: the first interpreter that fits, or the one named in `make PYTHON=/path/to/python3 up`.
 PYTHON ?= $(shell unset PYTHONHOME PYTHONPATH; for p in python3 python3.14 python3.13 python3.12 python3.11; do \

@@ -9,7 +9,7 @@ import pytest
 from tests.support.child import CHECKOUT
 
 STAND_IN = """#!/bin/sh
-echo "$PYTHONHOME$PYTHONPATH$*" >> "$NOTES"
+echo "$PYTHONHOME$PYTHONPATH$PYTHONDONTWRITEBYTECODE$*" >> "$NOTES"
 case "$*" in
     "-m venv --clear .venv") rm -rf .venv && mkdir -p .venv/bin && cp "$0" .venv/bin/python;;
     *" -r requirements.lock") [ -z "$FAILS" ];;
@@ -87,3 +87,10 @@ def test_where_a_users_python_looks_for_modules_is_not_where_ours_does(checkout:
 
     assert told[0] == ANEW
     assert not [line for line in told if line.startswith("/")]
+
+
+def test_what_is_compiled_is_kept_whatever_a_user_has_set(checkout: Path) -> None:
+    told = asked(checkout, PYTHONDONTWRITEBYTECODE="compiled every time")
+
+    assert told[0] == ANEW
+    assert not [line for line in told if "compiled every time" in line]
