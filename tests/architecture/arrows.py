@@ -62,14 +62,14 @@ def block_modules(sources: Iterable[Source]) -> set[str]:
     return {
         source.path.removesuffix(".py").replace("/", ".")
         for source in sources
-        if any(_registers_a_block(node) for node in ast.walk(source.tree))
+        if any(_registers_a_block(node) for node in source.nodes)
     }
 
 
 def relative_imports(source: Source) -> list[str]:
     return [
         source.at(node, "a relative import; name the module from the root")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ImportFrom) and node.level
     ]
 

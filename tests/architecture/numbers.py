@@ -66,7 +66,7 @@ def many_parameters(source: Source) -> list[str]:
 def broad_excepts(source: Source) -> list[str]:
     """`except:`, `except Exception`, `except BaseException`, and the same through contextlib.suppress."""
     faults = []
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type)):
             faults.append(source.at(node, "catches everything; catch what can be handled, by name"))
         elif isinstance(node, ast.Call) and _name(node.func) == "suppress" and any(map(_is_broad, node.args)):
@@ -78,7 +78,7 @@ def reads_of_the_environment(source: Source) -> list[str]:
     remedy = "the environment is read in cli/settings.py; take the value as an argument"
     faults = [
         source.at(node, remedy)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT
     ]
     return faults + [source.at(node, remedy) for node, name in source.imports() if name in _from_os()]

@@ -15,10 +15,12 @@ class Source:
     path: str
     text: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]   # all of the tree's, which is walked once for all rules
 
     @classmethod
     def of(cls, path: str, text: str) -> "Source":
-        return cls(path, text, ast.parse(text, path))
+        tree = ast.parse(text, path)
+        return cls(path, text, tree, tuple(ast.walk(tree)))
 
     @property
     def room(self) -> str:
@@ -29,14 +31,14 @@ class Source:
 
     def imports(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
         """Each absolute import with the dotted name that it brings in: `from a import b` brings in a.b."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        return (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        return (node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @cache
