@@ -12,7 +12,8 @@ A block receives what Kilroy's webhook handlers do (contracts/kilroy.md A1.3), u
 """
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from types import NoneType, UnionType
+from typing import Any, Protocol, Self, Union, get_args, get_origin
 
 import orjson
 from msgspec import Struct
@@ -68,7 +69,10 @@ class Call(Struct, gc=False):
         return self.ids.new_guid(self.agent.alias)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
-        """An answer under the agent's own name."""
+        """An answer under the agent's own name. Raises TypeError where it is no text, which who hears it relies on."""
+        if not isinstance(text, str):
+            raise TypeError(f"an answer is a text, and this is {type(text).__name__}: write call.reply(str(...)), or "
+                            "call.reply_json(...)")
         agent = self.agent
         part = Part(agent.username, text, self.now_ms, kind)
         return Message(agent.name, self.message.id, text, kind, self.now_ms, (part,))
@@ -110,9 +114,11 @@ class BlockArgs(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _flags_are_flags_and_nothing_else_is(cls, value: Any, about: ValidationInfo) -> Any:
-        if cls.model_fields[str(about.field_name)].annotation is bool:
+        kind = cls.model_fields[str(about.field_name)].annotation
+        kinds = {*get_args(kind)} - {NoneType} if get_origin(kind) in (Union, UnionType) else {kind}
+        if kinds == {bool}:
             return as_flag(value)
-        if isinstance(value, bool):
+        if isinstance(value, bool) and not kinds & {bool, Any, object}:
             raise ValueError("must not be true or false")
         return value
 

@@ -3,7 +3,8 @@
 from pydantic import ConfigDict
 
 from blocks.contract import Agent, Block, BlockArgs
-from blocks.registry import all_blocks, find_block
+from blocks.errors import BrokenBlock
+from blocks.registry import find_block, sound_blocks
 from pipelines.args import parse_args, read_args
 from pipelines.bundle import CLASSES, AgentSpec
 from pipelines.checked import CheckedAgent
@@ -94,11 +95,15 @@ def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
 
 def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     name = spec.wf_diagram_webhook
-    block = find_block(name)
+    try:
+        block = find_block(name)
+    except BrokenBlock as error:
+        report.error(at, f"the block {quoted(name)} cannot be loaded: {error}", f"correct {error.file}")
+        return None
     if block is not None and block.handle is not None:
         return block
     if name:
-        callable_blocks = [known for known, block in all_blocks().items() if block.handle is not None]
+        callable_blocks = [known for known, block in sound_blocks().items() if block.handle is not None]
         report.unknown(at, f"there is no block {quoted(name)}", name, callable_blocks)
     elif spec.wf_call_webhook is False:
         return NO_BLOCK

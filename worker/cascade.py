@@ -74,6 +74,8 @@ class Cascade:
             answer = call.error(str(refused))
         if answer is None:
             return
+        if answer.__class__ is not Message:
+            raise TypeError(f"the block answered with {type(answer).__name__}: answer with call.reply(text), or with None")
         if station.send_swarm:
             self._say(station.send_swarm, answer, hop + 1)
         elif station.public_swarm:

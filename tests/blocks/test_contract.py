@@ -1,8 +1,12 @@
 """What a block receives and says: Kilroy's names (contracts/kilroy.md A1.3), and the envelope that it answers with."""
 
+from typing import Any
+
 import orjson
 import pytest
+from pydantic import ValidationError
 
+from blocks.contract import BlockArgs
 from bus.codec import encode
 from bus.message import Message
 from tests.blocks.calls import NOW, ask, make_call, make_message, told
@@ -48,3 +52,23 @@ def test_every_memory_block_tells_that_memory_id_is_missing(block: str) -> None:
     assert said is not None
     assert told(said).keys() == {"error"}
     assert "memory_id" in told(said)["error"]
+
+
+@pytest.mark.parametrize("answer", [5, None, b"milk", {"a": 1}])
+def test_an_answer_that_is_no_text_is_refused_with_the_remedy(answer: Any) -> None:
+    with pytest.raises(TypeError, match=r"write call.reply\(str"):
+        make_call(make_message("tea")).reply(answer)
+
+
+def test_a_flag_that_may_be_absent_is_a_flag_and_lists_may_hold_flags() -> None:
+    class Args(BlockArgs):
+        loud: bool | None = None
+        either: bool | int = 0
+        each: list[bool]
+        anything: Any = None
+
+    args = Args.model_validate({"loud": "TRUE", "either": True, "each": [True], "anything": False})
+
+    assert (args.loud, args.either, args.each, args.anything) == (True, True, [True], False)
+    with pytest.raises(ValidationError, match="must be true or false"):
+        Args.model_validate({"loud": 1})

@@ -1,16 +1,21 @@
 """The registry: every file that declares a block is found, and a name is used once."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import create_model
 
 import blocks
 from blocks.contract import Block, BlockArgs
+from blocks.errors import BrokenBlock
 from blocks.registry import all_blocks, block, find_block, register
+from pipelines.check import check
+from tests.pipelines.builders import make_block, make_bundle
 
 FOLDER = Path(blocks.__path__[0])
 NAMED = {"regex_match", "regex_filter", "chat_agent", "viewer_agent", "add_1"}
@@ -76,3 +81,52 @@ def test_a_memory_block_names_its_store(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(NAMED | MEMORY))
 def test_every_block_refuses_an_unknown_argument(name: str) -> None:
     assert all_blocks()[name].args.model_config["extra"] == "forbid"
+
+
+BROKEN = [
+    ("def x(:\n", "SyntaxError: invalid syntax"),
+    ("import no_such_module\n", "line 1: ModuleNotFoundError: No module named 'no_such_module'"),
+    ("\nraise SystemExit(3)\n", "line 2: SystemExit: 3"),
+    ("@block('add_1')\ndef ours(call, args): ...\n", "this one is named 'add_1': rename one of them"),
+    ("@block('ours')\nasync def ours(call, args): ...\n", "write no async, await or yield"),
+    ("@block('ours')\ndef ours(call, args): yield\n", "write no async, await or yield"),
+    ("@block('ours')\ndef ours(call): ...\n", "write def ours(call, args)"),
+    ("@block('ours')\ndef ours(call, args): ...\n1 / 0\n", "line 5: ZeroDivisionError: division by zero"),
+]
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a block of one's own, called `ours`, in a folder that is looked in like the real one."""
+    monkeypatch.setattr(blocks, "__path__", [*blocks.__path__, str(tmp_path / "blocks")])
+    monkeypatch.delitem(sys.modules, "blocks.ours", raising=False)
+    (tmp_path / "blocks").mkdir()
+    return tmp_path / "blocks" / "ours.py"
+
+
+@pytest.mark.parametrize(("text", "why"), BROKEN)
+def test_a_file_that_cannot_be_loaded_is_told_with_its_place_and_the_reason(ours: Path, text: str, why: str) -> None:
+    ours.write_text("from blocks.contract import BlockArgs\nfrom blocks.registry import block\n" * ("block(" in text) + text)
+
+    for _ in range(2):   # what it declared before it failed is not found either
+        with pytest.raises(BrokenBlock, match=re.escape(why)) as told:
+            find_block("ours")
+        assert str(told.value).startswith("blocks/ours.py, line ")
+
+
+def test_an_argument_that_means_something_to_every_block_already_is_refused() -> None:
+    with pytest.warns(UserWarning, match="shadows"):
+        taken = create_model("Taken", __base__=BlockArgs, store=(str, ""))
+
+    with pytest.raises(ValueError, match="an argument may not be named store"):
+        block("ours", taken)(lambda call, args: None)
+
+
+def test_a_bundle_is_told_that_its_block_cannot_be_loaded_and_what_to_correct(ours: Path) -> None:
+    ours.write_text("def x(:\n")
+
+    named, other = (check(make_bundle(make_block(name))).faults for name in ("ours", "add_2"))
+
+    assert [fault.pointer for fault in named] == ["/agents/0/wf_diagram_webhook"]
+    assert [fault.suggestion for fault in named] == ["correct blocks/ours.py"]
+    assert [fault.suggestion for fault in other] == ['did you mean "add_1"?']
