@@ -22,12 +22,19 @@ _TAILS = {   # of a command -> the same for Python's engine, which is linear in 
     r"\b": r"(?![0-9A-Za-z_])", r"\b\s*(.*)": rf"(?![0-9A-Za-z_])[{SPACES}]*([^\n]*)",
     r"\s+(.*)": rf"[{SPACES}]+([^\n]*)", r"\s+(\S+)": rf"[{SPACES}]+([^{SPACES}]+)"}
 _PREFIX = re.compile(r"\^([/!#@0-9A-Za-z_]+)")
+_DELIMITED = re.compile(r"/(\^.*|.*\$)/[a-z]*", re.DOTALL)
 _BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_MEMORY
 Source = Annotated[str, Field(json_schema_extra={"maxLength": MAX_PATTERN})]   # as arguments of blocks
 Flags = Annotated[str, Field(json_schema_extra={"pattern": "^[ism]*$"})]
+
+
+def doubts_about(source: str) -> list[str]:
+    """What is a pattern, but surely not the one that was meant."""
+    rule = "the pattern stands between slashes, as in JavaScript: they are looked for too; leave them out, and set `flags`"
+    return [rule] if _DELIMITED.fullmatch(source) else []
 
 
 class BadPattern(BadArgument):

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import model_validator
 
 from blocks.contract import BlockArgs, Call, Selector
-from blocks.patterns import Flags, Pattern, Source
+from blocks.patterns import Flags, Pattern, Source, doubts_about
 from blocks.registry import block
 from bus.message import Message
 
@@ -40,6 +40,10 @@ class MatchArgs(BlockArgs):
     def selector(self) -> Selector:
         """Only what matches is delivered."""
         return Selector(self.compiled)
+
+    def warnings(self) -> list[str]:
+        """What is surely not meant."""
+        return doubts_about(self.pattern)
 
 
 @block("regex_match", MatchArgs)

@@ -46,6 +46,11 @@ def check_swarms(swarms: dict[int, SwarmSpec], agents: dict[int, AgentSpec], rep
     for at, swarm in swarms.items():
         _check_swarm(swarm, ("swarms", at), declared, report)
         declared.add(swarm.name)
+    used = {name for spec in agents.values() for name in (spec.agent_rec_swarm, spec.agent_send_swarm) if name}
+    for at, swarm in swarms.items():
+        meant = "" if swarm.name in used or report.full("warning") else did_you_mean(swarm.name, used - declared)
+        if meant:   # others may be declared without an agent: who calls from outside speaks there
+            report.warn(("swarms", at, "name"), f"no agent is on the swarm {quoted(swarm.name)}", meant)
 
 
 def _check_swarm(swarm: SwarmSpec, place: Place, declared: set[str], report: Report) -> None:

@@ -187,3 +187,14 @@ def test_a_filter_is_checked_when_it_is_deployed() -> None:
 
     assert fault == "agents[0].wf_webhook_args.filter.or[0].kynd: there is no field 'kynd'; did you mean 'kind'?"
     assert args_of("memory_read", {"memory_id": "instances/x/y", "filter": {"kind": {"eq": "a"}}}).filter
+
+
+@pytest.mark.parametrize("block", ["regex_match", "regex_filter"])
+@pytest.mark.parametrize(("pattern", "doubted"), [
+    ("/^\\/w (.*)/i", True), ("/^x/", True), ("/done$/", True), ("^/w (.*)", False), ("/etc/x", False), ("/^", False),
+])
+def test_a_pattern_between_slashes_is_doubted(block: str, pattern: str, doubted: bool) -> None:
+    told = warnings_of(make_block(block, {"pattern": pattern}))
+
+    assert [line.partition(": ")[0] for line in told] == ["agents[0].wf_webhook_args"] * doubted
+    assert all("between slashes" in line for line in told)

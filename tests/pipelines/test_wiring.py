@@ -80,6 +80,13 @@ def test_on_a_public_swarm_other_pipelines_speak() -> None:
     assert warnings_of(make_memory(agent_rec_swarm="news", agent_from="reporter"), swarms=public) == []
 
 
+def test_a_public_swarm_whose_name_is_nearly_that_of_an_agents_swarm_is_doubted() -> None:
+    assert warnings_of(make_chat(), swarms=[{"name": "Chat", "visibility": "public"}, {"name": "elsewhere"}]) == [
+        'swarms[0].name: no agent is on the swarm "Chat"; did you mean "chat"?'
+    ]
+    assert warnings_of(make_chat(), swarms=[{"name": "chat"}, {"name": "chats"}]) == []
+
+
 def test_a_checked_bundle_tells_its_public_swarms_and_has_those_that_no_agent_is_on() -> None:
     public = [{"name": name, "visibility": "public"} for name in ("chat", "news")]
     bundle = check(make_bundle(make_chat(), make_memory(agent_rec_swarm="notes"), swarms=public), uid=UID).accepted()
