@@ -16,7 +16,7 @@ SOURCE = re.compile(r" \(seed 000[^)]*\)")   # where a rule is from: for who rea
 
 def rendered() -> str:
     """One heading a block, in the order of the names."""
-    return "\n".join(_section(block) for block in all_blocks().values())
+    return "\n".join(section(block) for block in all_blocks().values())
 
 
 def fill(page: str) -> str:
@@ -25,28 +25,33 @@ def fill(page: str) -> str:
     return f"{before}{BEGIN}\n{rendered()}\n{END}{rest.split(END)[1]}"
 
 
-def _section(block: Block) -> str:
+def section(block: Block) -> str:
+    """The heading of one block, with its arguments."""
     about = SOURCE.sub("", _line(sys.modules[block.args.__module__].__doc__).partition(": ")[2])
     answer = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
-    arguments = [_argument(block.args, name) for name in block.args.model_fields]
+    schema = block.args.model_json_schema()
+    arguments = [_argument(block.args, name, schema) for name in block.args.model_fields]
     table = ["", "| argument | values | default | |", "|---|---|---|---|", *arguments] if arguments else []
     return "\n".join([f"### `{block.name}`", "", f"{about[:1].upper()}{about[1:]}{answer}", *table, ""])
 
 
-def _argument(args: type[BlockArgs], name: str) -> str:
-    field = args.model_fields[name]
-    default = "" if field.is_required() or field.default in (None, "", ()) else _code(field.default)
-    values = _values(args.model_json_schema()["properties"][name])
+def _argument(args: type[BlockArgs], name: str, schema: dict[str, Any]) -> str:
+    field, about = args.model_fields[name], schema["properties"][name]
+    default = "" if about.get("default") in (None, "", [], {}) else _code(about["default"])
+    values = _values(about, schema.get("$defs", {}))
     needed = "Needed. " if field.is_required() else ""
     return f"| `{name}` | {values} | {default} | {needed}{_line(field.description)} |"
 
 
-def _values(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
-        return " or ".join(_code(value) for value in schema["enum"] if value != "")
+def _values(schema: dict[str, Any], named: dict[str, Any]) -> str:
+    """What a schema takes; `named` are those that it refers to."""
+    if "$ref" in schema:
+        return _values(named[schema["$ref"].removeprefix("#/$defs/")], named)
+    if "const" in schema or "enum" in schema:
+        return " or ".join(_code(value) for value in schema.get("enum", [schema.get("const")]) if value != "")
     if "anyOf" in schema:
-        return " or ".join(_values(one) for one in schema["anyOf"] if one != {"type": "null"})
-    return TYPES[schema["type"]]
+        return " or ".join(dict.fromkeys(_values(one, named) for one in schema["anyOf"] if one != {"type": "null"}))
+    return TYPES.get(schema.get("type", ""), "anything")
 
 
 def _code(value: object) -> str:

@@ -1,0 +1,47 @@
+"""The reference of the blocks: whatever an argument of a block of one's own is, it has a line."""
+from enum import Enum
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from blocks.contract import Block, BlockArgs, Call
+from blocks.reference import section
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Rule(BaseModel):
+    most: int = 1
+
+
+class OursArgs(BlockArgs):
+    colour: Colour = Colour.RED
+    """A colour."""
+    rule: Rule | None = None
+    words: list[str] = Field(default_factory=list)
+    anything: Any = None
+    one: Literal["x"] = "x"
+    maybe: bool | None = None
+    needed: int | str
+
+
+def ours(call: Call, args: OursArgs) -> None:
+    """Says nothing."""
+
+
+def test_every_kind_of_argument_has_a_line() -> None:
+    told = section(Block("ours", OursArgs, ours)).splitlines()
+
+    assert told[:3] == ["### `ours`", "", "Whatever an argument of a block of one's own is, it has a line. Says nothing."]
+    assert told[6:] == [
+        "| `colour` | `red` or `blue` | `red` | A colour. |",
+        "| `rule` | object |  |  |",
+        "| `words` | list |  |  |",
+        "| `anything` | anything |  |  |",
+        "| `one` | `x` | `x` |  |",
+        "| `maybe` | true or false |  |  |",
+        "| `needed` | number or text |  | Needed.  |",
+    ]
