@@ -97,8 +97,12 @@ Work = Entry | Input
 
 def place_of(work: Work) -> tuple[int, int]:
     """Where it began in the order of its pipeline's input: (Unix ms, number) of the first entry's id."""
-    first = work.id if isinstance(work, Entry) else work.root or work.id
-    ms, _, rest = first.partition("-")
+    return place_of_id(work.id if isinstance(work, Entry) else work.root or work.id)
+
+
+def place_of_id(ident: str) -> tuple[int, int]:
+    """(Unix ms, number) of the entry with which an input began, by the id of either."""
+    ms, _, rest = ident.partition("-")
     return int(ms), int(rest.partition(".")[0])
 
 

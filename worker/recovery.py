@@ -1,14 +1,27 @@
 """Recovery: what a group does before it takes anything new. Its stores are its own from then on, and attempts are over."""
+import logging
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from bus.renewal import FAR_MS
+from bus.surpassing import surpass
 from memory.errors import StoreFenced
 from memory.stores import OpenStores
 from worker.inputs import AFTER_CALLS
 from worker.patience import Patience
 from worker.surroundings import Surroundings
 from worker.tenure import Tenure
-from worker.upkeep import close_stores, end_recovery, move_ids, stores_below, take_over, take_over_former
+from worker.upkeep import (
+    close_stores,
+    end_recovery,
+    last_entries,
+    move_ids,
+    stores_below,
+    take_over,
+    take_over_former,
+)
+
+log = logging.getLogger(__name__)
 
 
 class Recovery:
@@ -43,7 +56,16 @@ class Recovery:
                 continue
             self._stores += usable
             self._shared.checkpoint("taken over")
-            return
+            return await self._surpass(tenure)
+
+    async def _surpass(self, tenure: Tenure) -> None:
+        """What an input brings from now on has other ids than what the stores know, though the server may not know that."""
+        before_ms = self._shared.clock.now_ms + FAR_MS   # an entry from later than that is nobody's measure
+        known = await self._patience.in_thread(partial(last_entries, names=tuple(self._stores), before_ms=before_ms))
+        for uid in tenure.uids:
+            if uid in known and await surpass(tenure.control, uid, known[uid]):
+                log.warning("input_had_lost_entries", extra={
+                    "pipeline": uid, "reason": f"the server no longer knows of {known[uid]}, which is done"})
 
     async def end(self) -> dict[str, list[str]]:
         """What was in flight has an outcome now. Returns, per store, the inputs that cannot come back."""

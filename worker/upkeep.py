@@ -8,6 +8,7 @@ from memory.sqlite.connection import translated
 from memory.sqlite.pending import Pending
 from memory.sqlite.store import Store
 from memory.stores import OpenStores
+from worker.inputs import place_of_id
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -84,6 +85,18 @@ def end_recovery(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str
         with stores.get(name).transaction() as store:
             store.inbox.clear_attempts()
     return {name: [key for key in stores.get(name).inbox.numbers if key not in still] for name in existing}
+
+
+def last_entries(stores: OpenStores, names: Sequence[str], before_ms: int) -> dict[str, str]:
+    """By pipeline, the last id of an entry that the inboxes of these stores know, of those from before a time."""
+    last: dict[str, tuple[int, int]] = {}
+    for name in _existing(stores, names):
+        for key in stores.get(name).inbox.numbers:
+            uid, _, ident = key.partition("/")
+            place = place_of_id(ident)
+            if place[0] < before_ms:
+                last[uid] = max(place, last.get(uid, place))
+    return {uid: f"{ms}-{number}" for uid, (ms, number) in last.items()}
 
 
 def move_ids(stores: OpenStores, uid: str, before: str, now: str, first: str) -> bool:
