@@ -1,7 +1,8 @@
 """An input that gives ids from the future begins anew, as soon as nothing is left in it.
 
 Whoever adds an entry may give it an id of their own, say in microseconds. From then on the server gives later ones alone, by
-which records would be dated for ever; and after the last possible id it takes no entry at all.
+which records would be dated for ever; and after the last possible id it takes no entry at all. Nor does its owner read any more
+what comes before such an id, where somebody has moved the group there.
 """
 from bus.connection import Connection
 from bus.resp import pack
@@ -17,7 +18,15 @@ local told, last = redis.call('XINFO', 'STREAM', KEYS[1]), '0'
 for i = 1, #told, 2 do
   if told[i] == 'last-generated-id' then last = told[i + 1] end
 end
-if tonumber(string.match(last, '^%d+')) < now + ARGV[1] then return 0 end
+local ahead = tonumber(string.match(last, '^%d+')) >= now + ARGV[1]
+for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+  for i = 1, #group, 2 do
+    if group[i] == 'last-delivered-id' and group[2] == ARGV[2] then
+      ahead = ahead or tonumber(string.match(group[i + 1], '^%d+')) >= now + ARGV[1]
+    end
+  end
+end
+if not ahead then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('XGROUP', 'CREATE', KEYS[1], ARGV[2], '0', 'MKSTREAM')
 return 1

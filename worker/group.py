@@ -17,7 +17,7 @@ from worker.commits import commits_to_tell
 from worker.continuations import Continuations
 from worker.eraser import Eraser
 from worker.foresight import Foresight
-from worker.inputs import Work, place_of
+from worker.inputs import Entry, Work, place_of
 from worker.letters import Lettered, look_up, once_each, settle
 from worker.merger import Merger
 from worker.outbox import Outbox
@@ -64,6 +64,18 @@ class Group:
         self.asked = {plan.uid: partial(self._asks.hear, plan) for plan in plans}   # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}     # store -> inputs that cannot come back
         self._leaving: deque[_Sent] = deque()   # the oldest first
+        self._rests = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do, and nothing of what it did is on its way."""
+        return self._rests and not self._leaving and not self._foresight.waits
+
+    def pick_up(self, entries: list[Entry]) -> None:
+        """Entries that came by another way than through the slots; for an idle group."""
+        self._shared.tally.count_in(entries[0].plan.uid, len(entries))
+        self._todo.extend(self._foresight.sift(entries))
+        self._wanted.set()
 
     def waiting(self, uid: str) -> int:
         """How many inputs of a pipeline wait to be tried again."""
@@ -134,7 +146,9 @@ class Group:
                 return
             else:
                 self._wanted.clear()
+                self._rests = True
                 await wait(self._wanted, agenda.next_s)
+                self._rests = False
 
     def _take(self) -> None:
         """What the reader has left."""

@@ -24,6 +24,7 @@ from worker.group import Group, key_of
 from worker.listener import Listener
 from worker.membership import Membership
 from worker.outbox import Outbox
+from worker.overlooked import Overlooked
 from worker.ownership import Place
 from worker.reader import Reader
 from worker.report import describe
@@ -89,6 +90,7 @@ class Session:
         self._outbox = Outbox(writer, echo, limits.log_length, FanOut(self._control, writer, self._shared.spread))
         self._membership = Membership(self._control, writer, self._shared.catalog)
         self._timers = Timers(self._control)
+        self._overlooked = Overlooked(self._control, name, self._groups)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.sign_on(self._connections, self._report())
@@ -109,7 +111,7 @@ class Session:
             tasks.create_task(applying)
             beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
             works = (self._reader.run, self._timers.run, self._membership.run, self._call_in, self._look_after_others,
-                     self._remake, self._keep_open)
+                     self._remake, self._keep_open, self._overlooked.run)
             beside += [tasks.create_task(work()) for work in works]
             await self._announce()
             await self.apply(plans)

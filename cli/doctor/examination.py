@@ -8,6 +8,7 @@ from cli.doctor.finding import BusCheck, Check, Finding, Patient, fault, ok
 from cli.doctor.folders import check_folders
 from cli.doctor.keys import check_keys
 from cli.doctor.machine import check_handles, check_sqlite
+from cli.doctor.readers import check_readers
 from cli.doctor.rights import check_rights
 from cli.doctor.server import (
     check_clock,
@@ -30,7 +31,8 @@ from cli.settings import Settings, SettingsError, default_config_file, load_sett
 
 HERE: tuple[Check, ...] = (check_folders, check_sqlite, check_handles, check_catalogue, check_stores, check_letters)
 ON_THE_BUS: tuple[BusCheck, ...] = (check_version, check_rights, check_writes, check_durability, check_eviction, check_room,
-                                     check_idle, check_clock, check_keys, check_workers, check_paused, check_listeners)
+                                     check_idle, check_clock, check_keys, check_workers, check_paused, check_listeners,
+                                     check_readers)
 ANSWERS_WITHIN_S = 5.0
 
 

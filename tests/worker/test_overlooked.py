@@ -1,0 +1,73 @@
+"""What somebody else read by the owner's group, or moved it over, is done while the worker goes on."""
+import time
+
+import pytest
+
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+LAST = "18446744073709551615-18446744073709551615"
+
+
+@pytest.fixture
+def uid(house: House) -> str:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    house.client.ask(uid, "/write before")
+    return uid
+
+
+def take_as_a_stranger(house: House, uid: str, *texts: str) -> None:
+    """Enters them and reads them by the owner's group, in one step."""
+    with house.client.redis.pipeline(transaction=True) as pipe:
+        for text in texts:
+            pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope(text)})
+        pipe.xreadgroup("owner", "stranger", {input_of(uid): ">"})
+        pipe.execute()
+
+
+def last_read(house: House, uid: str) -> str:
+    (group,) = house.client.redis.xinfo_groups(input_of(uid))
+    return group["last-delivered-id"].decode()
+
+
+def test_what_another_consumer_took_is_done_and_told(house: House, uid: str) -> None:
+    take_as_a_stranger(house, uid, "/write one", "/write two")
+    house.client.await_quiet(uid)
+
+    assert house.contents(uid) == ["before", "one", "two"]
+    wait_for(lambda: "entries_overlooked" in house.workers[-1].said, "the worker tells of it")
+
+
+def test_what_waits_its_turn_is_not_done_twice(house: House, uid: str) -> None:
+    for number in range(30):
+        take_as_a_stranger(house, uid, f"/write taken {number}")
+        house.client.enter(uid, f"/write {number}")
+        time.sleep(0.1)
+    house.client.await_quiet(uid)
+
+    assert sorted(house.contents(uid)) == sorted(
+        ["before", *[f"{number}" for number in range(30)], *[f"taken {number}" for number in range(30)]])
+    assert not house.dead_letters(uid)
+
+
+def test_a_group_that_was_moved_into_the_future_reads_again(house: House, uid: str) -> None:
+    house.client.redis.xgroup_setid(input_of(uid), "owner", LAST)
+    house.client.enter(uid, "/write one")
+    house.client.await_quiet(uid)
+    wait_for(lambda: last_read(house, uid) != LAST, "it is moved back")
+
+    house.client.ask(uid, "/write two")
+
+    assert house.contents(uid) == ["before", "one", "two"]
+
+
+def test_an_input_whose_last_id_was_set_takes_messages_again(house: House, uid: str) -> None:
+    house.client.redis.execute_command("XSETID", input_of(uid), LAST)
+    wait_for(lambda: house.client.redis.xinfo_stream(input_of(uid))["last-generated-id"] != LAST.encode(), "it begins anew")
+
+    house.client.ask(uid, "/write one")
+
+    assert house.contents(uid) == ["before", "one"]
