@@ -7,6 +7,7 @@ from cli.composition import NoBus, bus_address
 from cli.doctor.finding import BusCheck, Check, Finding, Patient, fault, ok
 from cli.doctor.folders import check_folders
 from cli.doctor.keys import check_keys
+from cli.doctor.limits import check_limits
 from cli.doctor.machine import check_handles, check_sqlite
 from cli.doctor.readers import check_readers
 from cli.doctor.rights import check_rights
@@ -18,6 +19,7 @@ from cli.doctor.server import (
     check_room,
     check_version,
     check_writes,
+    remedy_for,
 )
 from cli.doctor.service import (
     check_catalogue,
@@ -31,8 +33,8 @@ from cli.settings import Settings, SettingsError, default_config_file, load_sett
 
 HERE: tuple[Check, ...] = (check_folders, check_sqlite, check_handles, check_catalogue, check_stores, check_letters)
 ON_THE_BUS: tuple[BusCheck, ...] = (check_version, check_rights, check_writes, check_durability, check_eviction, check_room,
-                                     check_idle, check_clock, check_keys, check_workers, check_paused, check_listeners,
-                                     check_readers)
+                                     check_limits, check_idle, check_clock, check_keys, check_workers, check_paused,
+                                     check_listeners, check_readers)
 ANSWERS_WITHIN_S = 5.0
 
 
@@ -66,8 +68,7 @@ async def _examine_bus(settings: Settings) -> list[Finding]:
         remedy = "start one with `memrelay up`, or name one in bus.url"
         found.append(fault("bus", f"no bus runs (looked in {error.data})", remedy))
     except BusRefused as error:
-        remedy = "correct the user, the password or its rights: MEMRELAY_BUS__URL"
-        found.append(fault("bus", f"{address} refuses: {error}", remedy))
+        found.append(fault("bus", f"{address} refuses: {error}", remedy_for(error)))
     except (BusError, TimeoutError) as error:
         remedy = f"start {'that server' if settings.bus.url else 'it with `memrelay up`'}, or correct bus.url"
         found.append(fault("bus", str(error) or f"{address} does not answer within {ANSWERS_WITHIN_S:g} s", remedy))

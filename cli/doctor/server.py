@@ -13,11 +13,21 @@ LEAST_IDLE_S = 10   # twice what a worker is silent at most
 SCARCE = 0.9   # of what it may use
 REMEDIES = {   # by what the server answers
     "READONLY": "it is a replica; name its primary in bus.url",
+    "MASTERDOWN": "it is a replica without its primary; name the primary in bus.url, or make it one with REPLICAOF NO ONE",
+    "LOADING": "wait until it has read its data; see its log",
+    "BUSY": "wait, or end the script with SCRIPT KILL, and find out who runs it",
     "OOM": "raise its maxmemory, or leave it unset",
     "MISCONF": "it cannot save its data; see its log, and its disk",
     "NOREPLICAS": "bring its replicas back, or lower min-replicas-to-write",
 }
 KEEP_IT = "and the same in its configuration file, or CONFIG REWRITE"
+
+
+def remedy_for(error: BusRefused, otherwise: str = "correct the user, the password or its rights: MEMRELAY_BUS__URL") -> str:
+    """What to do about what the server answers to everything."""
+    if "DB index" in str(error):
+        return "name a database in bus.url that the server has, or raise `databases` in its configuration file"
+    return REMEDIES.get(error.code, otherwise)
 
 
 async def check_version(patient: Patient) -> list[Finding]:
@@ -28,6 +38,9 @@ async def check_version(patient: Patient) -> list[Finding]:
         return [untold("version", "its version", "INFO")]
     if int(version.split(".")[0]) < MINIMUM_VERSION[0]:
         return [fault("version", f"the server is {name} {version}", "run Redis or Valkey 7 or newer, or leave bus.url empty")]
+    if "cluster" in (told.get("server_mode"), told.get("redis_mode")):
+        return [fault("version", f"the server is part of a cluster ({name} {version}), and pipelines share some keys",
+                      "take one with cluster-enabled no")]
     return [ok("version", f"{name} {version}")]
 
 
@@ -38,13 +51,13 @@ async def check_writes(patient: Patient) -> list[Finding]:
     except BusRefused as error:
         if error.code == "NOPERM":
             return [untold("writes", "whether it takes writes", "SET of memrelay:*")]
-        return [fault("writes", f"the server takes no writes: {error}", REMEDIES.get(error.code, "see the server's log"))]
+        return [fault("writes", f"the server takes no writes: {error}", remedy_for(error, "see the server's log"))]
     return [ok("writes", "the server takes them")]
 
 
 async def check_durability(patient: Patient) -> list[Finding]:
     """Whether what is acknowledged is on disk."""
-    enabled, sync = await _config(patient.line, "appendonly"), await _config(patient.line, "appendfsync")
+    enabled, sync = await config_of(patient.line, "appendonly"), await config_of(patient.line, "appendfsync")
     if enabled is None or sync is None:
         return [untold("durability", "whether it keeps what it acknowledges", "CONFIG GET")]
     text = f"appendonly {enabled}, appendfsync {sync}: {DURABILITIES.get((enabled, sync), NOT_PERSISTENT)}"
@@ -63,7 +76,7 @@ async def check_durability(patient: Patient) -> list[Finding]:
 
 async def check_eviction(patient: Patient) -> list[Finding]:
     """A server that evicts may take an input for a cache."""
-    policy, limit = await _config(patient.line, "maxmemory-policy"), await _config(patient.line, "maxmemory")
+    policy, limit = await config_of(patient.line, "maxmemory-policy"), await config_of(patient.line, "maxmemory")
     if policy is None or limit is None:
         return [untold("eviction", "whether it evicts", "CONFIG GET")]
     text, remedy = f"maxmemory-policy {policy}, maxmemory {limit}", f"CONFIG SET maxmemory-policy noeviction, {KEEP_IT}"
@@ -89,7 +102,7 @@ async def check_room(patient: Patient) -> list[Finding]:
 
 async def check_idle(patient: Patient) -> list[Finding]:
     """A worker that has nothing to do is silent for some seconds."""
-    seconds = await _config(patient.line, "timeout")
+    seconds = await config_of(patient.line, "timeout")
     if seconds is None:
         return [untold("idle", "whether it ends connections that are silent", "CONFIG GET")]
     if not 0 < int(seconds) < LEAST_IDLE_S:
@@ -121,7 +134,7 @@ async def _info(line: Line, section: str) -> dict[str, str]:
     return dict(row.split(":", 1) for row in text.splitlines() if ":" in row)
 
 
-async def _config(line: Line, name: str) -> str | None:
+async def config_of(line: Line, name: str) -> str | None:
     """A value of the server's configuration; None where it refuses to tell."""
     try:
         words: list[bytes] = await line.call("CONFIG", "GET", name)

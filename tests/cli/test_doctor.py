@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def client(program: Program) -> Iterator[Client]:
     client = program.client()
     yield client
     for name, value in (("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction"), ("maxmemory", 0),
-                        ("timeout", 0)):
+                        ("timeout", 0), ("client-output-buffer-limit", "normal 0 0 0"), ("client-query-buffer-limit", "1gb"),
+                        ("proto-max-bulk-len", "512mb")):
         client.redis.config_set(name, value)
 
 
@@ -64,7 +66,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
     assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
-            "rights", "writes", "keys", "durability", "eviction", "memory", "idle", "clock",
+            "rights", "writes", "keys", "durability", "eviction", "memory", "limits", "idle", "clock",
             "workers"} == {line["check"] for line in lines}
 
 
@@ -76,6 +78,9 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
         ("durability", "fault", {"appendonly": "no"}),
         ("eviction", "warning", {"maxmemory-policy": "allkeys-lru"}),
         ("eviction", "fault", {"maxmemory-policy": "allkeys-lru", "maxmemory": 1 << 30}),
+        ("limits", "warning", {"client-output-buffer-limit": "normal 64mb 0 0"}),
+        ("limits", "warning", {"client-query-buffer-limit": "32mb"}),
+        ("limits", "warning", {"proto-max-bulk-len": "1mb"}),
         ("idle", "fault", {"timeout": 5}),
         ("idle", "ok", {"timeout": 300}),
     ],
@@ -166,11 +171,53 @@ def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Clien
     assert "READONLY" in writes["text"]
 
 
-def as_user(client: Client, *rules: str) -> str:
-    """Where the server is reached by a user with these rights, over TCP."""
+def test_a_server_that_refuses_everything_is_told_with_what_helps(program: Program, client: Client) -> None:
+    client.redis.config_set("replica-serve-stale-data", "no")
+    client.redis.replicaof("127.0.0.1", "1")
+    try:
+        bus = examine(program)["bus"]
+    finally:
+        client.redis.replicaof("NO", "ONE")
+        client.redis.config_set("replica-serve-stale-data", "yes")
+
+    assert (bus["level"], "MASTERDOWN" in bus["text"], "REPLICAOF NO ONE" in bus["remedy"]) == ("fault", True, True)
+
+
+def test_a_database_that_there_is_not_is_told(program: Program, client: Client) -> None:
+    url = as_user(client, "~*", "&*", "+@all").removesuffix("0")
+    bus = examine(program, MEMRELAY_BUS__URL=f"{url}99")["bus"]
+
+    assert (bus["level"], "name a database" in bus["remedy"]) == ("fault", True)
+
+
+@contextmanager
+def strange_server(folder: Path, *options: str) -> Iterator[str]:
+    """Its url."""
+    path = folder / "server.sock"
+    command = [find_binary(None), "--unixsocket", path, "--save", "", *options]
+    with subprocess.Popen(list(map(str, command)), cwd=folder, stdout=subprocess.DEVNULL) as server:
+        wait_for(path.exists, "the server listens")
+        yield f"unix://{path}"
+        server.terminate()
+
+
+def test_a_cluster_is_told(tmp_path: Path) -> None:
+    ports = ("--port", str(free_port()), "--cluster-port", str(free_port()))
+    with strange_server(tmp_path, "--bind", "127.0.0.1", *ports, "--cluster-enabled", "yes") as url, Program() as program:
+        version = examine(program, MEMRELAY_BUS__URL=url)["version"]
+
+    assert (version["level"], "cluster-enabled no" in version["remedy"]) == ("fault", True)
+
+
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+def as_user(client: Client, *rules: str) -> str:
+    """Where the server is reached by a user with these rights, over TCP."""
+    port = free_port()
     client.redis.config_set("port", port)
     client.redis.execute_command("ACL", "SETUSER", "limited", "reset", "on", ">secret", *rules)
     return f"redis://limited:secret@127.0.0.1:{port}/0"
@@ -193,13 +240,8 @@ def test_a_right_that_is_missing_is_named_and_the_remedy_is_one(program: Program
 
 @pytest.mark.parametrize(("renamed", "named"), [("xdel", "the server has no XDEL"), ("eval", "refuses scripts")])
 def test_a_command_that_the_server_has_not_is_named(tmp_path: Path, renamed: str, named: str) -> None:
-    path = tmp_path / "server.sock"
-    command = [find_binary(None), "--port", "0", "--unixsocket", path, "--save", "", "--rename-command", renamed, ""]
-    with subprocess.Popen(list(map(str, command)), cwd=tmp_path, stdout=subprocess.DEVNULL) as server, Program() as program:
-        wait_for(path.exists, "the server listens")
-
-        finding = examine(program, MEMRELAY_BUS__URL=f"unix://{path}")["rights"]
-        server.terminate()
+    with strange_server(tmp_path, "--port", "0", "--rename-command", renamed, "") as url, Program() as program:
+        finding = examine(program, MEMRELAY_BUS__URL=url)["rights"]
 
     assert (finding["level"], named in finding["text"], "rename-command" in finding["remedy"]) == ("fault", True, True)
 
@@ -212,7 +254,7 @@ def test_what_a_server_does_not_tell_is_no_fault(program: Program, client: Clien
 
     faults, untold = ({check for check, one in found(ended).items() if one["level"] == level} for level in ("fault", "warning"))
     assert faults == {"rights"}
-    assert untold == {"version", "writes", "durability", "eviction", "memory", "idle", "clock", "workers"}
+    assert untold == {"version", "writes", "durability", "eviction", "memory", "limits", "idle", "clock", "workers"}
     assert found(refused)["bus"]["level"] == "fault" and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
     assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
 
