@@ -47,15 +47,16 @@ for i = 3, #KEYS do
   local holder = redis.call('HGET', KEYS[i], 'worker')
   local words = holder and ARGV[3] .. holder
   if holder and holder ~= me and redis.call('EXISTS', words, words .. ':fence') == 2 then return {0, holder} end
-  epoch = math.max(epoch, tonumber(redis.call('HGET', KEYS[i], 'epoch') or 0))
+  epoch = math.max(epoch, tonumber(redis.call('HGET', KEYS[i], 'epoch') or 0) or 0)
 end
 for i = 3, #KEYS do
   local holder = redis.call('HGET', KEYS[i], 'worker')
   if holder ~= me then
     local since = redis.call('HGET', KEYS[i], 'heard_until') or (holder and redis.call('ZSCORE', KEYS[2], holder))
-    if since then
-      redis.call('HINCRBY', KEYS[i], 'gaps', 1)
-      redis.call('HINCRBY', KEYS[i], 'deaf_ms', math.max(0, now - since))
+    since = since and tonumber(since)
+    if since then   -- refused where somebody has put no numbers there
+      redis.pcall('HINCRBY', KEYS[i], 'gaps', 1)
+      redis.pcall('HINCRBY', KEYS[i], 'deaf_ms', math.max(0, now - since))
     end
   end
   if holder and holder ~= me then

@@ -107,6 +107,8 @@ async def _gaps(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
 async def _gap(told: Awaitable[Any]) -> tuple[int, float]:
     try:
         gaps, deaf_ms = await told
+        return int(gaps or 0), int(deaf_ms or 0) / 1000
     except BusRefused:   # a key of another type
         return 0, 0.0
-    return int(gaps or 0), int(deaf_ms or 0) / 1000
+    except ValueError:   # somebody has put no numbers there
+        return 0, 0.0

@@ -2,12 +2,16 @@
 
 `pipeline:{uid}:stores` is a hash from `memory_id` to the store's mark (memory/sqlite/commits.py).
 """
+import re
 from collections.abc import Iterable, Mapping
 
 from bus.connection import Connection
 from bus.resp import pack
 from bus.wire import stores_key
+from memory.memory_id import is_memory_id
 from pipelines.plan import Plan
+
+MARK = re.compile(rb"[ -9;-~]*:[0-9]{1,18}")   # anything else is somebody else's, and tells nothing
 
 
 def commits_to_tell(plans: Iterable[Plan], marks: Mapping[str, str]) -> list[bytes]:
@@ -24,5 +28,6 @@ async def read_commits(connection: Connection, uids: Iterable[str]) -> list[tupl
     found = []
     for uid in uids:
         words: list[bytes] = await connection.call("HGETALL", stores_key(uid))
-        found += list(zip(map(bytes.decode, words[::2]), map(bytes.decode, words[1::2]), strict=True))
+        told = {name.decode(errors="replace"): mark for name, mark in zip(words[::2], words[1::2], strict=True)}
+        found += [(name, mark.decode()) for name, mark in told.items() if is_memory_id(name) and MARK.fullmatch(mark)]
     return found

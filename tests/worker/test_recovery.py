@@ -60,6 +60,23 @@ def test_a_key_of_another_type_costs_its_own_pipeline_alone(name: str) -> None:
         assert house.contents(uid) == ["tea"]
 
 
+@pytest.mark.parametrize(("name", "field"), [
+    ("owner", "epoch"), ("owner", "heard_until"), ("owner", "gaps"), ("owner", "deaf_ms"), ("stores", STORE),
+    ("stores", "odd")])
+def test_what_somebody_has_put_into_a_hash_costs_nothing(name: str, field: str) -> None:
+    uid = make_uid()
+    key, field = f"pipeline:{{{uid}}}:{name}", field.replace("${pipeline_uid}", uid)
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)]).stop()
+        house.client.redis.hset(key, mapping={field: "odd", "heard_until": "1"} if field != "heard_until" else {field: "odd"})
+
+        house.start_worker()
+        house.client.ask(uid, "/write tea")
+        shown = type_command(house, "status")
+
+        assert (shown.returncode, house.contents(uid)) == (0, ["tea"])
+
+
 @pytest.mark.parametrize("key", ["memrelay:{workers}", "listeners:{public}"])
 def test_a_key_that_all_share_and_is_of_another_type_is_named_once(key: str) -> None:
     uid = make_uid()
