@@ -1,4 +1,5 @@
 """`memrelay import PIPELINE FILE`: takes in what a pipeline remembered, through the pipeline's owner."""
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -69,10 +70,11 @@ def _calls(lines: Iterable[tuple[str, str]], most: int) -> Iterator[tuple[str, d
             page, size = [], 0
         store = name
         rest = (len(line) - 1) // most * most if len(line) > most else 0
+        of = secrets.token_hex(8) if rest else ""   # another import may bring a long line meanwhile
         for at in range(0, rest, most):
-            yield store, {"piece": line[at:at + most], "at": at}
+            yield store, {"piece": line[at:at + most], "at": at, "of": of}
         if rest:
-            yield store, {"lines": [line[rest:]], "at": rest}
+            yield store, {"lines": [line[rest:]], "at": rest, "of": of}
         else:
             page.append(line)
             size += len(line)

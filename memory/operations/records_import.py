@@ -26,6 +26,8 @@ class ImportRecords:
     """Instead of lines: a piece of one that is too long for a call; its last piece comes as the first of `lines`."""
     at: Annotated[int, Field(ge=0, le=LONGEST)] = 0
     """How many characters of this line came in pieces before."""
+    of: Annotated[str, Field(max_length=64)] = ""
+    """What the pieces of this line have in common, and no line of an import that goes on beside this one: a random name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,12 @@ def import_records(tx: Transaction, given: ImportRecords, context: Context) -> I
     """
     imports = tx.imports
     if given.piece:
-        if not imports.keep_piece(given.at, given.piece):
+        if not imports.keep_piece(given.of, given.at, given.piece):
             raise Refused("the pieces of a long line did not come in their order; begin the import again")
         return Imported(0, 0, 0)
     texts = given.lines
     if given.at and texts:
-        beginning = imports.take_pieces()
+        beginning = imports.take_pieces(given.of)
         if len(beginning) != given.at:
             raise Refused("the beginning of a long line is not there any more; begin the import again")
         texts = (beginning + texts[0], *texts[1:])

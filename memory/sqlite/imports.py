@@ -21,9 +21,13 @@ LAST = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1
 NUMBER = "SELECT number FROM records WHERE guid = ?"
 CONFIRM = ("INSERT INTO entries(guid, memory, confirmations, confirmed_at) VALUES (?, ?, ?, ?) ON CONFLICT (guid) DO UPDATE "
            "SET confirmations = excluded.confirmations, confirmed_at = excluded.confirmed_at")
-PIECES = "CREATE TEMPORARY TABLE IF NOT EXISTS import_pieces(at INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT"
-LENGTH = "SELECT coalesce(sum(length(text)), 0) FROM import_pieces"
-JOINED = "SELECT coalesce(group_concat(text, '' ORDER BY at), '') FROM import_pieces"
+MOST_LINES = 8   # that come in pieces at once, of as many imports; what was begun before them was left
+PIECES = "CREATE TEMPORARY TABLE IF NOT EXISTS import_pieces(of TEXT, at INTEGER, text TEXT NOT NULL, UNIQUE (of, at)) STRICT"
+LENGTH = "SELECT coalesce(sum(length(text)), 0) FROM import_pieces WHERE of = ?"
+JOINED = "SELECT coalesce(group_concat(text, '' ORDER BY at), '') FROM import_pieces WHERE of = ?"
+FORGET = "DELETE FROM import_pieces WHERE of = ?"
+FORGET_LEFT = ("DELETE FROM import_pieces WHERE of NOT IN (SELECT of FROM import_pieces WHERE at = 0 ORDER BY rowid DESC "
+               f"LIMIT {MOST_LINES - 1})")
 
 
 class Imports:
@@ -33,21 +37,24 @@ class Imports:
         """`connection` is the store's, of which these are the tables."""
         self._connection, self._records, self._memories = connection, records, memories
 
-    def keep_piece(self, at: int, text: str) -> bool:
-        """Keeps a piece of a line that begins at that character. Whether it follows what is kept; the first one forgets it."""
+    def keep_piece(self, of: str, at: int, text: str) -> bool:
+        """Keeps a piece of the line `of` that begins at that character. Whether it follows what is kept of it; the first one
+        forgets that.
+        """
         self._connection.execute(PIECES)
         if at == 0:
-            self._connection.execute("DELETE FROM import_pieces")
-        if self._connection.execute(LENGTH).get != at:
+            self._connection.execute(FORGET, (of,))
+            self._connection.execute(FORGET_LEFT)
+        if self._connection.execute(LENGTH, (of,)).get != at:
             return False
-        self._connection.execute("INSERT INTO import_pieces VALUES (?, ?)", (at, text))
+        self._connection.execute("INSERT INTO import_pieces VALUES (?, ?, ?)", (of, at, text))
         return True
 
-    def take_pieces(self) -> str:
-        """All that is kept, which then is forgotten."""
+    def take_pieces(self, of: str) -> str:
+        """All that is kept of a line, which then is forgotten."""
         self._connection.execute(PIECES)
-        found = str(self._connection.execute(JOINED).get)
-        self._connection.execute("DELETE FROM import_pieces")
+        found = str(self._connection.execute(JOINED, (of,)).get)
+        self._connection.execute(FORGET, (of,))
         return found
 
     def has(self, line: Line) -> bool:

@@ -140,6 +140,21 @@ def test_what_was_imported_lives_on_in_its_pipeline(up: Program) -> None:
     assert found["record"]["content"] == "coffee\nblack"
 
 
+def test_long_lines_of_imports_at_once_are_not_mixed(up: Program) -> None:
+    lines = {of: made_up(guid=of * 32, content=of * 60) for of in "ab"}
+    half = len(lines["a"]) // 2
+    for of, line in lines.items():
+        one(up, TARGET, "records.import", piece=line[:half], at=0, of=of)
+
+    for of, line in lines.items():
+        one(up, TARGET, "records.import", lines=[line[half:]], at=half, of=of)
+
+    contents = [one(up, TARGET, "records.get", guid=of * 32)["content"] for of in lines]
+    assert contents == ["a" * 60, "b" * 60]
+    assert "not there any more" in refused(bus_of(up), TARGET, "records.import", {"lines": [lines["a"]], "at": half})[1]
+    one(up, TARGET, "records.erase", guids=[of * 32 for of in lines])
+
+
 def test_a_conflict_is_named_and_gives_way_on_demand(up: Program) -> None:
     exported = export(up, SOURCE, "out.jsonl")
     take_in(up, "--replace")
