@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -52,6 +52,12 @@ class EmbeddedStore:
         """Nothing can be done with it any more."""
         with self._turn:
             self._process = 0
+
+    def go_on(self) -> None:
+        """Ends an erasure that was interrupted; what keeps it from that may have passed when the file is opened again."""
+        if self._is_alone and self._store.erasures.is_open():
+            with suppress(StoreBusy), translated(str(self._store.path)):
+                self._finish()
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -147,7 +153,9 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
         store = stack.enter_context(closing(Store(name, path)))
         _reap(store)
-        yield stack.enter_context(closing(EmbeddedStore(store, actor, is_alone=root is None)))
+        embedded = stack.enter_context(closing(EmbeddedStore(store, actor, is_alone=root is None)))
+        embedded.go_on()
+        yield embedded
 
 
 def _root_of(path: Path) -> Path | None:

@@ -34,6 +34,14 @@ with open_store(sys.argv[1]) as store:
     store.records.create("coffee")
     print(store.records.list().total)
 """
+READS = """
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1], isolation_level=None) as connection:
+    connection.execute("BEGIN")
+    connection.execute("SELECT count(*) FROM records").fetchone()
+    print("reading", flush=True)
+    sys.stdin.read()
+"""
 
 
 @pytest.mark.parametrize("actor", [None, 5, b"me", "a\x00b", "\ud800", "x" * 257])
@@ -234,6 +242,20 @@ def test_a_text_is_erased_wherever_it_stands_however_json_writes_it(tmp_path: Pa
 
         assert counts == [2, 1, 0, 0]
         assert [one.content for one in store.records.list().items] == ["kept"]
+
+
+def test_an_erasure_that_another_program_stopped_goes_on_when_the_file_is_opened_again(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with open_store(file) as store:
+        store.records.create("a zwitscherling sings")
+        with subprocess.Popen([sys.executable, "-c", READS, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+            assert reader.stdout is not None and reader.stdout.readline() == b"reading\n"
+            with pytest.raises(StoreBusy):
+                store.records.erase(text="zwitscherling")
+
+    with open_store(file) as store:
+        assert not [path for path in tmp_path.iterdir() if b"zwitscherling" in path.read_bytes()]
+        assert store.records.erasures().items[0].ended_at is not None
 
 
 def test_what_is_erased_is_not_in_the_file_any_more(tmp_path: Path) -> None:
