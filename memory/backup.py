@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from memory.drafts import drafted
 from memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
 from memory.memory_id import check, path_of
 from memory.on_disk import make_folder, sync_folder
-from memory.replacement import aside_of, drafted, may_replace, replace
+from memory.replacement import aside_of, may_replace, replace
 from memory.room import lacks_room
 from memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
 from memory.sqlite.damage import note_of

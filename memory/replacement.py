@@ -2,8 +2,7 @@
 import os
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from memory.errors import NotReplaced
@@ -12,24 +11,6 @@ from memory.sqlite.connection import open_store_file, translated
 from memory.sqlite.damage import ANY, condemn, note_of
 
 LOGS = ("-wal", "-shm")   # what SQLite keeps beside a file
-
-
-@contextmanager
-def drafted(path: Path, how: str) -> Iterator[Path]:
-    """A name beside `path` for what is to take its place. Nothing is left at it, or beside it, neither of one that was
-    interrupted before, whose log SQLite would take for the new one's, nor afterwards.
-    """
-    draft = path.with_name(f".{path.name}.{how}")
-    _remove(draft)
-    try:
-        yield draft
-    finally:
-        _remove(draft)
-
-
-def _remove(draft: Path) -> None:
-    for suffix in ("", *LOGS, "-journal"):
-        Path(f"{draft}{suffix}").unlink(missing_ok=True)
 
 
 def may_replace(path: Path, force: bool) -> None:

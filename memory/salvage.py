@@ -2,7 +2,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from memory.replacement import drafted, replace
+from memory.drafts import drafted
+from memory.replacement import replace
 from memory.sqlite.connection import open_store_file
 from memory.sqlite.copy import accept_texts, inspect
 from memory.sqlite.salvage import KEYS, salvage_into

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
+from memory.drafts import clear_drafts
 from memory.errors import MemoryFault, StoreBroken, StoreBusy
 from memory.memory_id import path_of, stores_below
 from memory.on_disk import make_folder
@@ -67,9 +68,10 @@ class OpenStores:
             return stores_below(self._root, folder)
 
     def rewrite(self, memory_id: str) -> None:
-        """Rewrites a store, so that nothing of what was deleted is in it, nor in a copy that a killed program left."""
+        """Rewrites a store, so that nothing of what was deleted is in it, nor in what a killed program left."""
         self.get(memory_id).rewrite()
         clear_copies(self._root)
+        clear_drafts(path_of(self._root, memory_id))
 
     def close(self, memory_id: str) -> None:
         """Closes one store, if it is open."""

@@ -10,6 +10,7 @@ from typing import Self
 
 import aiosqlite
 
+from memory.drafts import clear_drafts
 from memory.errors import StoreBroken, StoreBusy
 from memory.inode import inode_of
 from memory.memory_id import stores_below
@@ -84,10 +85,13 @@ class SystemFile:
                 yield database
 
     async def rewrite(self) -> None:
-        """Makes the file anew, without what was deleted. Raises StoreBusy."""
+        """Makes the file anew, without what was deleted, and removes what a killed program has left of another. For a worker,
+        beside whom nothing is restored. Raises StoreBusy.
+        """
         with self.reading() as database:
             async with self._changing:
                 await database.execute("VACUUM")
+        clear_drafts(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[aiosqlite.Connection]:

@@ -9,8 +9,9 @@ import apsw
 import pytest
 
 from memory.backup import BackedUpFile, put_back
+from memory.drafts import drafted
 from memory.errors import StoreBusy
-from memory.replacement import drafted, replace
+from memory.replacement import replace
 from memory.sqlite.copy import inspect
 from tests.memory.builders import make_store, write_all
 

@@ -77,7 +77,8 @@ def test_what_is_erased_is_in_no_file_any_more(empty: House) -> None:
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
     (left := empty.root / ".scrub-left").mkdir()   # by a scrub that was killed
-    shutil.copyfile(empty.store_file(uid), left / "copy")
+    for copy in (left / "copy", empty.store_file(uid).with_name(".memories.db.restored"), empty.root / ".system.db.restored"):
+        shutil.copyfile(empty.store_file(uid), copy)   # the others by a restore that was killed
     before = holding(empty)
 
     erased = call(empty, uid, "records.erase", {"text": "zwitscherling", "reason": "asked for"})
