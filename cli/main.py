@@ -11,6 +11,7 @@ from typer.completion import completion_init  # type: ignore[attr-defined]  # ty
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from cli.ending import end_orderly
 from cli.quoting import Quoting
 
 NAME = "memrelay"
@@ -65,6 +66,7 @@ class Commands(TyperGroup):
 def main() -> None:
     """The entry point of `memrelay`."""
     _open_closed_streams()
+    end_orderly()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")   # what a terminal's encoding lacks is no reason to end

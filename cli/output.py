@@ -47,12 +47,27 @@ def _print(line: str | bytes) -> None:
         typer.echo(line)
     except BrokenPipeError:
         end_unread()
+    except OSError as error:   # which the system does not name
+        raise OSError(error.errno, error.strerror, "stdout") from error
 
 
 def end_unread() -> NoReturn:
     """Ends the command, with nothing left for Python to flush into the pipe."""
     _forget_stdout()
     raise typer.Exit(0)
+
+
+def report(say: Callable[[], None]) -> None:
+    """Says how far a command is. What it still has to do is done, and what it ends with is its own, whoever reads that, and
+    where it cannot be written.
+    """
+    try:
+        say()
+    except typer.Exit:
+        pass   # nobody reads
+    except OSError as error:
+        _forget_stdout()
+        typer.echo(f"memrelay: {error.filename}: {error.strerror}; the rest is done all the same, and told no more", err=True)
 
 
 def greet(say: Callable[[], None]) -> None:

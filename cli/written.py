@@ -1,5 +1,6 @@
 """Files that commands write: there when they are whole and on disk, and what was there before stays until then."""
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ def write_whole(output: Path, write: Callable[[IO[bytes]], Result], *, private: 
 
 def _beside(output: Path, write: Callable[[IO[bytes]], Result], private: bool) -> Result:
     """And then in its place."""
-    draft = output.with_name(f".{output.name}.unfinished-{os.getpid()}")
+    draft = output.with_name(f".{output.name}.unfinished-{secrets.token_hex(4)}")
     with ExitStack() as undo:
         file = undo.enter_context(draft.open("xb"))
         undo.callback(draft.unlink, missing_ok=True)

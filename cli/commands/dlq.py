@@ -2,6 +2,7 @@
 import sys
 from asyncio import gather
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from bus.ingress import Ingress
 from cli.composition import bus_address, fail, note, pipeline_named, run, stored_catalog
 from cli.gathered_letters import gathered, print_gathered
 from cli.options import Json, JsonAnyway, Pipeline, known_pipelines
-from cli.output import print_json, print_line
+from cli.output import print_json, print_line, report
 from cli.readable import counted, moment, table
 from cli.settings import Settings
 from memory.catalog import Catalog
@@ -89,7 +90,7 @@ def drop(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, rea
             dropped = await catalog.letters.remove(uid, chosen)
         for ident in chosen:
             if ident in dropped:
-                print_json({"dropped": ident, "pipeline_uid": uid})
+                report(partial(print_json, {"dropped": ident, "pipeline_uid": uid}))
         if missing := [ident for ident in chosen if ident not in dropped]:
             fail("\n".join(str(NoLetter(uid, ident)) for ident in missing))
 
@@ -126,7 +127,7 @@ async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
     for entry, answer in zip(entries, done, strict=True):
         if isinstance(answer, BaseException):
             raise answer
-        print_json({"replayed": entry.again, "pipeline_uid": entry.uid})
+        report(partial(print_json, {"replayed": entry.again, "pipeline_uid": entry.uid}))
     return len(entries)
 
 

@@ -73,8 +73,9 @@ async def _ended(requester: Requester, call: NewCall, deadline: float) -> dict[s
         if told["ended_at"] is not None:
             return told
         if time.monotonic() > deadline:
-            fail(f"the records are erased from {call.store}, but not yet from all that quotes them; the worker goes on, and "
-                 f"records.erasures tells when it is done")
+            fail(f"the records are erased from {call.store}, but not yet from all that quotes them; the worker goes on "
+                 "(what keeps it stands in its log as `erasing_put_off`; `memrelay doctor` looks for full disks), and "
+                 "records.erasures tells when it is done")
         await asyncio.sleep(LOOK_S)
 
 

@@ -6,6 +6,7 @@ import orjson
 import typer
 
 from cli.composition import fail, pipeline_named, run, stored_catalog
+from cli.ending import interruptible
 from cli.exporting import export_records
 from cli.options import Pipeline
 from cli.output import print_json
@@ -31,7 +32,8 @@ def export(pipeline: Pipeline, *, records: Records = False, store: Store = "", o
 
     async def command(settings: Settings) -> None:
         if records:
-            await export_records(settings, pipeline, store, output)
+            with interruptible():
+                await export_records(settings, pipeline, store, output)
             return
         async with stored_catalog(settings) as catalog:
             deployed = await pipeline_named(catalog, pipeline)

@@ -1,5 +1,6 @@
 """`memrelay restore FOLDER [PIPELINE...]`: puts a backup back in place."""
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from cli.composition import fail, note, settled
 from cli.options import Force, Json, Named
-from cli.output import print_json, print_line
+from cli.output import print_json, print_line, report
 from cli.readable import counted
 from cli.settings import Settings
 from memory.backup import BackedUpFile, Manifest, put_back, read_manifest, verify
@@ -32,7 +33,7 @@ def restore(folder: Folder, pipelines: Named = None, *, force: Force = False, as
                 may_replace(root / file.path, force)
             for file in files:
                 kept = put_back(root, folder, file, force=force)
-                _tell(file, kept, as_json)
+                report(partial(_tell, file, kept, as_json))
         if pipelines and not (root / "system.db").exists():
             note("bundles are not restored with the stores of single pipelines; deploy them with `memrelay deploy`")
 

@@ -1,11 +1,13 @@
 """`memrelay salvage PIPELINE`: makes a damaged store usable, with what can still be read of it."""
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from cli.composition import fail, run
+from cli.ending import interruptible
 from cli.options import Force, Json, Pipeline
-from cli.output import print_json, print_line
+from cli.output import print_json, print_line, report
 from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores
@@ -29,9 +31,9 @@ def salvage(pipeline: Pipeline, *, empty: Empty = False, force: Force = False, a
         damaged = [path for path in wanted if note_of(path).exists() or is_emptied(path) or (force and path.exists())]
         if not damaged:
             fail(f"no store of {found.name} was found to be damaged; --force salvages them all the same")
-        with alone(root):
+        with interruptible(), alone(root):
             for path in damaged:
-                _tell(salvage_store(path, empty=empty), as_json)
+                report(partial(_tell, salvage_store(path, empty=empty), as_json))
 
     run(command)
 

@@ -1,11 +1,13 @@
 """`memrelay scrub [PIPELINE...]`: reads everything that is stored, and looks for damage."""
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from cli.composition import note, run
+from cli.ending import interruptible
 from cli.options import Json, Pipelines
-from cli.output import print_json, print_line
+from cli.output import print_json, print_line, report
 from cli.readable import counted
 from cli.settings import Settings
 from cli.stored import pipelines_with_stores, wanted_stores
@@ -36,7 +38,7 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
                     wrong.append(str(busy))
                     continue
                 wrong.extend(inspected.faults)
-                _tell(memory_id, inspected, as_json)
+                report(partial(_tell, memory_id, inspected, as_json))
 
     run(command)
     if wrong:
@@ -48,7 +50,7 @@ def _inspect(root: Path, memory_id: str) -> Inspection:
     if not path.exists():   # but a note on it
         return Inspection(0, 0, "", noted(path), [])
     try:
-        with copied(path, root, FOR_SCRUB) as copy:
+        with interruptible(), copied(path, root, FOR_SCRUB) as copy:
             found = inspect(copy)
         return found if found.faults else found._replace(faults=noted(path))   # which no worker opens
     except StoreBusy:
