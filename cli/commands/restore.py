@@ -22,6 +22,7 @@ def restore(folder: Folder, pipelines: Named = None, *, force: Force = False, as
     """Put the stores of these pipelines back, by uid or name, or everything with the bundles in service.
 
     No worker may serve this memory root meanwhile. A store that works is replaced with --force alone; what is replaced is kept.
+    Exit code 1 where the backup was made without a store.
     """
     def command(settings: Settings) -> None:
         manifest = read_manifest(folder)
@@ -36,6 +37,8 @@ def restore(folder: Folder, pipelines: Named = None, *, force: Force = False, as
                 report(partial(_tell, file, kept, as_json))
         if pipelines and not (root / "system.db").exists():
             note("bundles are not restored with the stores of single pipelines; deploy them with `memrelay deploy`")
+        if not pipelines:
+            _tell_left_out(manifest.left_out)
 
     settled(command)
 
@@ -56,6 +59,14 @@ def _wanted(manifest: Manifest, names: Sequence[str]) -> list[BackedUpFile]:
                 fail(f"{store} is not in the backup: {manifest.left_out.get(store, 'it was not asked for')}")
             wanted[store] = by_store[store]
     return list(wanted.values())
+
+
+def _tell_left_out(left_out: dict[str, str]) -> None:
+    """Their pipelines come back without them, and would begin with empty ones. Ends the command where there are any."""
+    for memory_id, reason in left_out.items():
+        note(f"{memory_id} was not restored, since it is not in the backup: {reason}")
+    if left_out:
+        raise typer.Exit(1)
 
 
 def _tell(file: BackedUpFile, kept: Path | None, as_json: bool) -> None:

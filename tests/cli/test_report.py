@@ -76,6 +76,18 @@ def test_a_scrub_and_a_backup_that_nobody_reads_end_with_1_where_something_is_wr
     assert code == 1 and "is not in the backup" in said
 
 
+def test_a_restore_names_the_store_that_the_backup_was_made_without(kept: Program) -> None:
+    note = kept.root / "instances" / max(UIDS) / "memories.db.damaged"
+    note.write_text("a page was changed\nany\n")
+    kept.run("backup", "--to", "partial")
+    note.unlink()
+
+    restored = kept.run("restore", "partial", "--force")
+
+    assert restored.code == 1 and f"instances/{max(UIDS)}/memories was not restored" in restored.err
+    assert replaced(kept.root) == sorted({"memory", *UIDS} - {max(UIDS)})
+
+
 def test_what_cannot_be_written_to_stdout_is_named(kept: Program) -> None:
     with open("/dev/full", "wb") as full:
         assert run_into(full.fileno(), kept, "ls", "--json") == (1, "memrelay: stdout: No space left on device; make room\n")
