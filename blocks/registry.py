@@ -14,6 +14,9 @@ import blocks
 from blocks.contract import Block, BlockArgs, Handle
 from blocks.errors import BrokenBlock
 
+# What running a file that somebody is still writing raises.
+FAULTS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError, RuntimeError,
+          SyntaxError, TypeError, ValueError, SystemExit)
 _BLOCKS: dict[str, Block] = {}
 
 
@@ -61,7 +64,7 @@ def _load(name: str) -> None:
     """Runs a file of this folder. What it declared before it failed is forgotten: it is run anew when it is corrected."""
     try:
         importlib.import_module(f"blocks.{name}")
-    except (Exception, SystemExit) as fault:   # others write blocks: one that fails fails its own pipelines alone
+    except FAULTS as fault:   # others write blocks: one that fails fails its own pipelines alone
         _BLOCKS.pop(name, None)
         raise BrokenBlock(name, fault) from fault
 

@@ -69,7 +69,8 @@ class Group:
     @property
     def idle(self) -> bool:
         """Whether it has nothing to do, and nothing of what it did is on its way."""
-        return self._rests and not self._leaving and not self._foresight.waits
+        taken = all(slot.ready for slot in self.slots.values())   # not where so much waits that nothing is taken
+        return self._rests and taken and not self._todo and not self._leaving and not self._foresight.waits
 
     def pick_up(self, entries: list[Entry]) -> None:
         """Entries that came by another way than through the slots; for an idle group."""
