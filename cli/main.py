@@ -74,7 +74,7 @@ def main() -> None:
     try:
         make_app()(prog_name=NAME)
     except OSError as error:   # what no command tells: help that cannot be written, as where a disk is full
-        sys.exit(f"{NAME}: {error}")
+        sys.exit(f"{NAME}: {error.filename or 'stdout'}: {error.strerror}")
 
 
 def _open_closed_streams() -> None:
