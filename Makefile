@@ -31,8 +31,8 @@ help:  ## list the targets
 up: .venv/.installed  ## run Memrelay: bus, worker and memory in one process
 	@exec $(BIN)/memrelay up
 
-test: check chromium  ## all that CI runs: the checks, then every test, three files at a time; what fails, once more
-	$(BIN)/python -m pytest -n 3 --dist loadfile --cache-clear || $(BIN)/python -m tests.again
+test: check chromium  ## all that CI runs: the checks, then every test, four files at a time; what fails, once more
+	$(BIN)/python -m pytest -n 4 --dist loadfile --cache-clear || $(BIN)/python -m tests.again
 
 faults: .venv/.installed-dev  ## break everything that can break, the long forms of it too
 	$(BIN)/python -m pytest tests/faults -m "long or not long" --junitxml=build/faults.xml
