@@ -46,16 +46,19 @@ def find_block(name: str) -> Block | None:
 @cache
 def all_blocks() -> dict[str, Block]:
     """Every block by its name, in the order of the names. Raises BrokenBlock."""
-    for module in pkgutil.iter_modules(blocks.__path__):
-        _load(module.name)
-    return dict(sorted(_BLOCKS.items()))
+    return _loaded()
 
 
 @cache
 def sound_blocks() -> dict[str, Block]:
     """The same without those whose files cannot be loaded."""
+    return _loaded(BrokenBlock)
+
+
+def _loaded(*borne: type[BrokenBlock]) -> dict[str, Block]:
+    """All, but for those whose loading raises what is borne."""
     for module in pkgutil.iter_modules(blocks.__path__):
-        with suppress(BrokenBlock):
+        with suppress(*borne):
             _load(module.name)
     return dict(sorted(_BLOCKS.items()))
 
