@@ -33,6 +33,7 @@ class Doorkeeper:
         self.patience_s = before_sweep(patience_s)
         self.doors: set[Door] = set()
         self._turned_away = 0   # since the last sweep
+        self._closed = False
         self._full = _as_bytes(Unavailable(f"{most} connections are open, and web.max_connections allows no more"))
         self._too_slow = _as_bytes(TooSlow(f"the request's head was not whole within {patience_s:g} s (web.read_timeout_s)"))
 
@@ -40,8 +41,17 @@ class Doorkeeper:
         """asyncio's call: somebody connects."""
         return Door(self)
 
+    def close(self) -> None:
+        """Lets nobody in from now on. aiohttp takes no word from a connection that is made while it ends, and waits for its
+        request as long as for those that are under way; one that was accepted just before is made only then.
+        """
+        self._closed = True
+
     def lets_in(self, transport: asyncio.Transport) -> bool:
         """Whether there is room for one more; one for whom there is none is told."""
+        if self._closed:
+            transport.abort()
+            return False
         if self._traffic.connections < self._most:
             self._traffic.connections += 1
             return True

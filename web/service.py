@@ -64,6 +64,7 @@ class WebServer:
             keeper = Doorkeeper(make, self._options.connections, self._options.read_timeout_s, parts.traffic)
             stack.callback((await self._listen(keeper, bool(keys))).close)
             stack.callback(asyncio.create_task(keeper.sweep()).cancel)
+            stack.callback(keeper.close)
             self.ready.set()
             log.info("web_ready", extra={"url": self.url, "who_may_call": "who has a key" if keys else NO_KEYS})
             await self._stopping.wait()
