@@ -7,7 +7,7 @@ import orjson
 from pydantic import BeforeValidator, Field
 
 from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, MemoryArgs, Tags, Template, put_off, within_message
+from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NamedMemoryArgs, Tags, Template, put_off, within_message
 from blocks.registry import block
 from blocks.templates import OutputTemplate
 from bus.message import Message
@@ -38,7 +38,7 @@ MemoryNames = Annotated[tuple[str, ...], Field(max_length=100)]
 Names = Annotated[MemoryNames, BeforeValidator(_names, json_schema_input_type=MemoryNames | str)]
 
 
-class KnowledgeArgs(MemoryArgs):
+class KnowledgeArgs(NamedMemoryArgs):
     """The store is that of the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
 
     memories: Names = ()

@@ -1,4 +1,5 @@
 """What blocks on stores have in common: their arguments (seed 000, the tables "wf_webhook_args"), and how they answer."""
+import re
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -43,6 +44,10 @@ _NO_TAGS: list[str] = []
 Seconds = Annotated[int, Field(ge=1, le=10**10)]
 NO_MEMORY_ID = 'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
 
+NAMED_MEMORIES = re.compile("instances/[^/]+/memories")   # as pipelines.plan has it, where the uid is known
+ELSEWHERE = ("the named memories of a pipeline are in instances/${pipeline_uid}/memories: what is in another store is not "
+             "found by the console, the command line and HTTP")
+
 
 class MemoryArgs(BlockArgs):
     """Arguments of a block that works on a store."""
@@ -62,6 +67,15 @@ class MemoryArgs(BlockArgs):
     def filters(self, *names: str) -> dict[str, str]:
         """Those of the arguments `names` that are set, as exact filters."""
         return {name: value for name in names if (value := getattr(self, name))}
+
+
+class NamedMemoryArgs(MemoryArgs):
+    """Arguments of a block that works on the pipeline's named memories."""
+
+    def warnings(self) -> list[str]:
+        """What is not in the pipeline's own store is out of reach for everybody else who asks for its named memories."""
+        elsewhere = bool(self.memory_id) and not NAMED_MEMORIES.fullmatch(self.memory_id)
+        return super().warnings() + [ELSEWHERE] * elsewhere
 
 
 class NewRecordArgs(MemoryArgs):

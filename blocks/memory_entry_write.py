@@ -1,6 +1,6 @@
 """memory_entry_write: writes the text to a named memory, unless an entry says the same already (docs/memories.md)."""
 from blocks.contract import Call
-from blocks.memory_args import MemoryArgs, Tags, put_off
+from blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, put_off
 from blocks.registry import block
 from bus.message import Message
 from memory.embedding.questions import Question
@@ -15,7 +15,7 @@ from memory.operations.memories_create import CreateMemory, add_memory
 from memory.record_view import Name
 
 
-class EntryArgs(MemoryArgs):
+class EntryArgs(NamedMemoryArgs):
     """The store is that of the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
 
     memory: Name = ""
@@ -37,8 +37,8 @@ class EntryArgs(MemoryArgs):
         return True
 
     def warnings(self) -> list[str]:
-        """The block answers with an error each time."""
-        return MemoryArgs.warnings(self) or ([] if self.memory.strip() else [NO_MEMORY])
+        """Without a memory the block answers with an error each time."""
+        return super().warnings() + [NO_MEMORY] * (not self.memory.strip())
 
 
 MOST_S = 1.0   # for which a vector is awaited before the text alone must do
@@ -48,8 +48,8 @@ NO_MEMORY = "memory is missing: set it in wf_webhook_args to the id or the name 
 @block("memory_entry_write", EntryArgs)
 def memory_entry_write(call: Call, args: EntryArgs) -> Message:
     """Answers with the entry that holds the text now and its `action`: `created`, `updated` or `skipped`."""
-    if faults := args.warnings():
-        return call.error(faults[0])
+    if not args.memory_id or not args.memory.strip():
+        return call.error(NO_MEMORY if args.memory_id else NO_MEMORY_ID)
     if not call.text.strip() or len(call.text) > MOST_CHARACTERS:
         return call.error("no content" if not call.text.strip() else f"an entry has at most {MOST_CHARACTERS} characters")
     question = _vector(call)

@@ -60,6 +60,15 @@ def test_memories_that_are_no_list_are_told_of_by_their_name() -> None:
         args_of("knowledge_search", memories=5)
 
 
+@pytest.mark.parametrize(("memory_id", "warnings"), [
+    ("instances/3f9c2a71/memories", 0), ("instances/3f9c2a71/notes", 1), ("shared/memories", 1),
+    ("instances/3f9c2a71/memories/more", 1)])
+@pytest.mark.parametrize(("block", "named"), [("memory_entry_write", "memory"), ("knowledge_search", "memories")])
+def test_a_store_in_which_nobody_else_looks_for_named_memories_is_a_warning(
+        block: str, named: str, memory_id: str, warnings: int) -> None:
+    assert len(args_of(block, memory_id=memory_id, **{named: "notes"}).warnings()) == warnings
+
+
 def test_entries_are_found_in_the_memories_that_are_named(store: Store) -> None:
     ask(store, "memory_entry_write", FACT, memory="notes")
     ask(store, "memory_entry_write", "Customer prefers fax", memory="other")
