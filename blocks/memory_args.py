@@ -43,10 +43,13 @@ TEMPLATE_READS = 8   # how many messages' worth of records a template is applied
 _NO_TAGS: list[str] = []
 Seconds = Annotated[int, Field(ge=1, le=10**10)]
 NO_MEMORY_ID = 'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
-
-NAMED_MEMORIES = re.compile("instances/[^/]+/memories")   # as pipelines.plan has it, where the uid is known
 ELSEWHERE = ("the named memories of a pipeline are in instances/${pipeline_uid}/memories: what is in another store is not "
              "found by the console, the command line and HTTP")
+
+
+def home_of(uid: str) -> str:
+    """The store of a pipeline's named memories."""
+    return f"instances/{uid}/memories"
 
 
 class MemoryArgs(BlockArgs):
@@ -74,7 +77,7 @@ class NamedMemoryArgs(MemoryArgs):
 
     def warnings(self) -> list[str]:
         """What is not in the pipeline's own store is out of reach for everybody else who asks for its named memories."""
-        elsewhere = bool(self.memory_id) and not NAMED_MEMORIES.fullmatch(self.memory_id)
+        elsewhere = bool(self.memory_id) and not re.fullmatch(home_of("[^/]+"), self.memory_id)
         return super().warnings() + [ELSEWHERE] * elsewhere
 
 

@@ -48,8 +48,10 @@ NO_MEMORY = "memory is missing: set it in wf_webhook_args to the id or the name 
 @block("memory_entry_write", EntryArgs)
 def memory_entry_write(call: Call, args: EntryArgs) -> Message:
     """Answers with the entry that holds the text now and its `action`: `created`, `updated` or `skipped`."""
-    if not args.memory_id or not args.memory.strip():
-        return call.error(NO_MEMORY if args.memory_id else NO_MEMORY_ID)
+    if not args.memory_id:
+        return call.error(NO_MEMORY_ID)
+    if not args.memory.strip():
+        return call.error(NO_MEMORY)
     if not call.text.strip() or len(call.text) > MOST_CHARACTERS:
         return call.error("no content" if not call.text.strip() else f"an entry has at most {MOST_CHARACTERS} characters")
     question = _vector(call)

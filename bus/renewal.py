@@ -14,17 +14,14 @@ FAR_MS = 86_400_000   # ahead: more than clocks differ, and nothing for which a 
 # KEYS: the input. ARGV: FAR_MS, the group. Returns whether it began anew.
 _RENEW = NOW + """
 if redis.call('XLEN', KEYS[1]) > 0 or redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-local told, last = redis.call('XINFO', 'STREAM', KEYS[1]), '0'
-for i = 1, #told, 2 do
-  if told[i] == 'last-generated-id' then last = told[i + 1] end
-end
-local ahead = tonumber(string.match(last, '^%d+')) >= now + ARGV[1]
-for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
-  for i = 1, #group, 2 do
-    if group[i] == 'last-delivered-id' and group[2] == ARGV[2] then
-      ahead = ahead or tonumber(string.match(group[i + 1], '^%d+')) >= now + ARGV[1]
-    end
+local function is_ahead(told, name)
+  for i = 1, #told, 2 do
+    if told[i] == name then return tonumber(string.match(told[i + 1], '^%d+')) >= now + ARGV[1] end
   end
+end
+local ahead = is_ahead(redis.call('XINFO', 'STREAM', KEYS[1]), 'last-generated-id')
+for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+  ahead = ahead or group[2] == ARGV[2] and is_ahead(group, 'last-delivered-id')
 end
 if not ahead then return 0 end
 redis.call('DEL', KEYS[1])

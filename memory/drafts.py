@@ -2,11 +2,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 Way = Literal["restored", "salvaged"]
-WAYS: tuple[Way, ...] = "restored", "salvaged"
-SQLITE_ADDS = ("-wal", "-shm", "-journal")
+LOGS = ("-wal", "-shm")   # what SQLite keeps beside a file
 
 
 @contextmanager
@@ -24,7 +23,7 @@ def drafted(path: Path, way: Way) -> Iterator[Path]:
 
 def clear_drafts(path: Path) -> None:
     """Removes what a program has left beside `path` that was killed. For those that keep any other from drafting meanwhile."""
-    for way in WAYS:
+    for way in get_args(Way):
         _remove(_draft_of(path, way))
 
 
@@ -33,5 +32,5 @@ def _draft_of(path: Path, way: Way) -> Path:
 
 
 def _remove(draft: Path) -> None:
-    for suffix in ("", *SQLITE_ADDS):
+    for suffix in ("", *LOGS, "-journal"):
         Path(f"{draft}{suffix}").unlink(missing_ok=True)

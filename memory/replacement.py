@@ -5,12 +5,11 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
+from memory.drafts import LOGS
 from memory.errors import NotReplaced
 from memory.on_disk import sync_folder
 from memory.sqlite.connection import open_store_file, translated
 from memory.sqlite.damage import ANY, condemn, note_of
-
-LOGS = ("-wal", "-shm")   # what SQLite keeps beside a file
 
 
 def may_replace(path: Path, force: bool) -> None:

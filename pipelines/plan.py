@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from blocks.contract import Agent, BlockArgs, Handle
+from blocks.memory_args import home_of
 from blocks.patterns import PatternSet
 from pipelines.check import CheckedAgent, CheckedBundle
 from pipelines.senders import accepts
 
 RELAY = "relay"   # the store of a pipeline without memory blocks, for what waits and for what was done
-HOME = "memories"  # the store of its named memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Plan:
         self.languages = bundle.languages  # of stores, by memory_id; what is not there has that of all
         self.embedded_stores = frozenset(station.store for station in self._stations.values() if station.args.embeds)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
-        self.home = f"instances/{self.uid}/{HOME}"  # of named memories; it is there from the first call that needs it
+        self.home = home_of(self.uid)  # of named memories; it is there from the first call that needs it
         self.every_store = tuple(dict.fromkeys((*self.stores, self.home)))
 
     def station(self, alias: str) -> Station | None:

@@ -108,7 +108,5 @@ async def _gap(told: Awaitable[Any]) -> tuple[int, float]:
     try:
         gaps, deaf_ms = await told
         return int(gaps or 0), int(deaf_ms or 0) / 1000
-    except BusRefused:   # a key of another type
-        return 0, 0.0
-    except ValueError:   # somebody has put no numbers there
+    except (BusRefused, ValueError):   # a key of another type, or no numbers in it
         return 0, 0.0

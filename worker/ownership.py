@@ -5,6 +5,7 @@ waits for the lease of a worker that was killed.
 """
 import fcntl
 import os
+import re
 import secrets
 import socket
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 OLD_S = 86_400.0
+LEASE = re.compile(r".+:[0-9]+:[0-9a-f]{8}/[0-9]+")   # its name, also that of a worker that has ended
 
 
 class NotTheOwner(Exception):

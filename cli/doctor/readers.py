@@ -1,6 +1,5 @@
 """Who reads the inputs of pipelines beside their owners: what they take is done late."""
 import asyncio
-import re
 import sqlite3
 from collections.abc import Awaitable
 from typing import Any
@@ -11,8 +10,7 @@ from bus.wire import GROUP, input_key
 from cli.doctor.finding import Finding, Patient, some_of, warning
 from cli.doctor.service import deployed_in
 from memory.errors import MemoryFault
-
-LEASE = re.compile(r".+:[0-9]+:[0-9a-f]{8}/[0-9]+")   # a worker's, also of one that has ended
+from worker.ownership import LEASE
 
 
 async def check_readers(patient: Patient) -> list[Finding]:
