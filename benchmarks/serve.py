@@ -19,7 +19,11 @@ from cli.logs import configure_logging
 from memory.catalog import Catalog
 from pipelines.check import check
 from worker.footprint import settle_down
+from worker.limits import WorkerLimits
 from worker.service import Worker, WorkerOptions
+
+# The yardstick's programs bound no answer, and a search for two common words finds more than the default's 1 MiB of records.
+LIMITS = WorkerLimits(message_bytes=8 << 20)
 
 
 async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
@@ -29,7 +33,7 @@ async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
             bundle = check(make_bundle(uid, relays)).bundle
             assert bundle is not None
             await catalog.deploy(uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000)
-    worker = Worker(WorkerOptions(Address(path=socket), root))
+    worker = Worker(WorkerOptions(Address(path=socket), root, limits=LIMITS))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     settle_down()
