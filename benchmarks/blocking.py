@@ -1,4 +1,5 @@
 """A blocking connection for measurements: it has nothing else to do while it waits."""
+
 import socket
 from typing import Any
 

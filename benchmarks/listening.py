@@ -1,4 +1,6 @@
-"""Serves an aiohttp application on a free port, and says it: what the peers of our faces are made of."""
+"""Serves an aiohttp application on a free port, and says it: what the peers of our faces are made
+of."""
+
 import asyncio
 
 from aiohttp import web

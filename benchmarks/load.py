@@ -1,7 +1,10 @@
-"""A load generator for one request: fixed bytes over connections that are kept, answers counted by how they begin and end.
+"""A load generator for one request: fixed bytes over connections that are kept, answers counted by
+how they begin and end.
 
-An answer is read with one call and not parsed, so a request costs the generator much less than a server in Python.
+An answer is read with one call and not parsed, so a request costs the generator much less than a
+server in Python.
 """
+
 import selectors
 import socket
 import time
@@ -49,10 +52,13 @@ class Load:
         return Counted(answers, time.perf_counter() - began)
 
     def _has_answer(self, one: socket.socket) -> bool:
-        """Whether one has come, whole; what is so short comes in one piece, or in two: head and body."""
+        """Whether one has come, whole; what is so short comes in one piece, or in two: head and
+        body."""
         got = one.recv(65536)
         if not got.startswith((self._status, self._body)):
-            raise ConnectionError(f"not the answer that came first ({self._status!r}): {got[:300]!r}")
+            raise ConnectionError(
+                f"not the answer that came first ({self._status!r}): {got[:300]!r}"
+            )
         return got.endswith(self._end)
 
     def close(self) -> None:

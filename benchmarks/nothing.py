@@ -1,4 +1,6 @@
-"""usage: nothing.py. An aiohttp handler that does nothing, the measure of benchmarks/webhooks.py; says its port."""
+"""usage: nothing.py. An aiohttp handler that does nothing, the measure of benchmarks/webhooks.py;
+says its port."""
+
 import sys
 from pathlib import Path
 

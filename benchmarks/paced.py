@@ -1,4 +1,6 @@
-"""Requests at a fixed pace, whatever the server does: how long each took, counted from when it was due."""
+"""Requests at a fixed pace, whatever the server does: how long each took, counted from when it was
+due."""
+
 import asyncio
 import time
 from collections import deque
@@ -6,12 +8,18 @@ from collections import deque
 READ_AT_ONCE = 65536
 
 
-async def paced(port: int, request: bytes, rate: float, seconds: float, connections: int = 64) -> list[float]:
-    """The times of all answers, in seconds, sorted. Raises ConnectionError for an answer that is no success.
+async def paced(
+    port: int, request: bytes, rate: float, seconds: float, connections: int = 64
+) -> list[float]:
+    """The times of all answers, in seconds, sorted. Raises ConnectionError for an answer that is no
+    success.
 
     A request that finds no free connection waits for one, and its waiting counts.
     """
-    loop, free = asyncio.get_running_loop(), deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]]()
+    loop, free = (
+        asyncio.get_running_loop(),
+        deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]](),
+    )
     for _ in range(connections):
         free.append(await asyncio.open_connection("127.0.0.1", port))
     idle, times = asyncio.Semaphore(connections), list[float]()
@@ -44,6 +52,7 @@ async def _answer(reader: asyncio.StreamReader) -> None:
 
 def one_by_one(port: int, request: bytes, count: int) -> list[float]:
     """The times of requests of which each waits for the one before, in seconds, sorted."""
+
     async def whole() -> list[float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         times = []

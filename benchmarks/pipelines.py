@@ -1,8 +1,11 @@
-"""usage: pipelines.py [--rounds N] [--messages N] [--json FILE]. Fifty pipelines with even traffic, beside one, in one run.
+"""usage: pipelines.py [--rounds N] [--messages N] [--json FILE]. Fifty pipelines with even traffic,
+beside one, in one run.
 
-The same number of writes goes into one pipeline's input, and evenly into fifty; measured is the time until the last result is
+The same number of writes goes into one pipeline's input, and evenly into fifty; measured is the
+time until the last result is
 in the logs. Prints messages a second and the ratio, and writes both with every round as JSON.
 """
+
 import os
 import statistics
 import subprocess
@@ -27,19 +30,36 @@ def writes(uids: list[str], count: int) -> bytes:
     parts = [MULTI]
     for number in range(count):
         text = f"/write record {number} of a store that remembers what was said about gardens, rivers and trains"
-        envelope = {"from": "User", "id": "user", "args": [{"username": "user", "text": text, "type": "text/plain"}]}
-        parts.append(pack("XADD", input_key(uids[number % len(uids)]), "*", "swarm", "chat", "data", orjson.dumps(envelope)))
+        envelope = {
+            "from": "User",
+            "id": "user",
+            "args": [{"username": "user", "text": text, "type": "text/plain"}],
+        }
+        parts.append(
+            pack(
+                "XADD",
+                input_key(uids[number % len(uids)]),
+                "*",
+                "swarm",
+                "chat",
+                "data",
+                orjson.dumps(envelope),
+            )
+        )
     return b"".join([*parts, EXEC])
 
 
 def measure(uids: list[str], count: int) -> float:
-    """Messages a second of one drain; the worker is started and ended here, on a server of its own."""
+    """Messages a second of one drain; the worker is started and ended here, on a server of its
+    own."""
     with bus_of_its_own("pipelines") as (folder, server):
         socket = str(server.socket_path)
-        worker = subprocess.Popen([sys.executable, HERE / "serve.py", socket, folder / "memory", *uids], text=True)
+        worker = subprocess.Popen(
+            [sys.executable, HERE / "serve.py", socket, folder / "memory", *uids], text=True
+        )
         try:
             connection = BlockingConnection(socket)
-            _drain(connection, uids, 2 * len(uids))   # its start, and the stores' first opening
+            _drain(connection, uids, 2 * len(uids))  # its start, and the stores' first opening
             return count / _drain(connection, uids, count)
         finally:
             end([worker])
@@ -50,7 +70,9 @@ def _drain(connection: BlockingConnection, uids: list[str], count: int) -> float
     said = _said(connection, uids)
     connection.send(writes(uids, count), count + 2)
     began = time.perf_counter()
-    while _said(connection, uids) - said < 3 * count:   # each write is said as it came, relayed and answered
+    while (
+        _said(connection, uids) - said < 3 * count
+    ):  # each write is said as it came, relayed and answered
         if time.perf_counter() - began > 120:
             raise TimeoutError("not every write was answered within 120 s")
         time.sleep(0.005)
@@ -79,10 +101,19 @@ def main() -> None:
         for name, uids in cases.items():
             rounds[-1][name] = measure(uids, given.messages)
     ratios = [one["fifty"] / one["one"] for one in rounds]
-    result = {"cores": os.cpu_count(), "rounds": rounds, "ratios": ratios, "ratio": statistics.median(ratios)}
+    result = {
+        "cores": os.cpu_count(),
+        "rounds": rounds,
+        "ratios": ratios,
+        "ratio": statistics.median(ratios),
+    }
     for name in cases:
-        print(f"{name} pipeline(s): {statistics.median(one[name] for one in rounds):,.0f} messages a second")
-    print(f"fifty pipelines keep {result['ratio']:.2f} of one's rate (rounds: {', '.join(f'{ratio:.2f}' for ratio in ratios)})")
+        print(
+            f"{name} pipeline(s): {statistics.median(one[name] for one in rounds):,.0f} messages a second"
+        )
+    print(
+        f"fifty pipelines keep {result['ratio']:.2f} of one's rate (rounds: {', '.join(f'{ratio:.2f}' for ratio in ratios)})"
+    )
     keep(result, given.json)
 
 

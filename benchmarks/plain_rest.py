@@ -1,8 +1,11 @@
-"""usage: plain_rest.py FILE. What one writes without us: records over aiohttp and aiosqlite, one connection, everything synced.
+"""usage: plain_rest.py FILE. What one writes without us: records over aiohttp and aiosqlite, one
+connection, everything synced.
 
-The peer of benchmarks/rest.py: POST and GET below the same paths with the same answers, a full-text index, and nothing else; it
+The peer of benchmarks/rest.py: POST and GET below the same paths with the same answers, a full-text
+index, and nothing else; it
 says its port.
 """
+
 import asyncio
 import sys
 import time
@@ -32,21 +35,31 @@ WRITING = web.AppKey("writing", asyncio.Lock)
 
 async def create(request: web.Request) -> web.Response:
     """Keeps a record, and answers when it is on disk."""
-    database, content, guid = request.app[DATABASE], (await request.json())["content"], str(uuid.uuid4())
+    database, content, guid = (
+        request.app[DATABASE],
+        (await request.json())["content"],
+        str(uuid.uuid4()),
+    )
     now_ms = time.time_ns() // 1_000_000
     async with request.app[WRITING]:
-        async with database.execute("INSERT INTO records(guid, content, created_at) VALUES (?, ?, ?)",
-                                    (guid, content, now_ms)) as cursor:
+        async with database.execute(
+            "INSERT INTO records(guid, content, created_at) VALUES (?, ?, ?)",
+            (guid, content, now_ms),
+        ) as cursor:
             row = cursor.lastrowid
-        await database.execute("INSERT INTO records_fts(rowid, content) VALUES (?, ?)", (row, content))
+        await database.execute(
+            "INSERT INTO records_fts(rowid, content) VALUES (?, ?)", (row, content)
+        )
         await database.commit()
     return web.json_response(_told((guid, content, now_ms)), status=201)
 
 
 async def get(request: web.Request) -> web.Response:
     """One record."""
-    async with request.app[DATABASE].execute("SELECT guid, content, created_at FROM records WHERE guid = ?",
-                                             (request.match_info["guid"],)) as cursor:
+    async with request.app[DATABASE].execute(
+        "SELECT guid, content, created_at FROM records WHERE guid = ?",
+        (request.match_info["guid"],),
+    ) as cursor:
         found = await cursor.fetchone()
     if found is None:
         raise web.HTTPNotFound

@@ -1,12 +1,19 @@
-"""How long a search takes in stores of 10,000, 100,000 and 1,000,000 records, with `mode: hybrid` or `fts`, and in what memory.
+"""How long a search takes in stores of 10,000, 100,000 and 1,000,000 records, with `mode: hybrid`
+or `fts`, and in what memory.
 
-    .venv/bin/python benchmarks/recall_latency.py [--records 100000] [--turns] [--vectors] [--mode fts] [--keep FOLDER]
+    .venv/bin/python benchmarks/recall_latency.py [--records 100000] [--turns] [--vectors] [--mode
+    fts] [--keep FOLDER]
 
-Texts are made: 4 to 44 words of a vocabulary of 50,000, drawn as in natural text (the n-th word a n-th as often as the first),
-so that the first is in four of five records. The words of queries are drawn the same way, or from the 20 most common alone.
-Vectors are made too, of records and of questions (benchmarks/made_vectors.py): what the built-in model takes for a question,
-some 5 ms, comes on top; of 10,000 and 100,000 records, unless more is asked for, since more are not kept in memory.
+Texts are made: 4 to 44 words of a vocabulary of 50,000, drawn as in natural text (the n-th word a
+n-th as often as the first),
+so that the first is in four of five records. The words of queries are drawn the same way, or from
+the 20 most common alone.
+Vectors are made too, of records and of questions (benchmarks/made_vectors.py): what the built-in
+model takes for a question,
+some 5 ms, comes on top; of 10,000 and 100,000 records, unless more is asked for, since more are not
+kept in memory.
 """
+
 import argparse
 import resource
 import sys
@@ -36,7 +43,9 @@ SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "a
 
 def word(number: int) -> str:
     """A word of three syllables, another for each number."""
-    return "".join(SYLLABLES[number // len(SYLLABLES) ** place % len(SYLLABLES)] for place in range(3))
+    return "".join(
+        SYLLABLES[number // len(SYLLABLES) ** place % len(SYLLABLES)] for place in range(3)
+    )
 
 
 class Texts:
@@ -64,9 +73,19 @@ def fill(store: Store, records: int, *, turns: bool) -> float:
     """Writes the records; records a second, the making of their texts not counted."""
     texts, took = Texts(), 0.0
     for first in range(0, records, BATCH):
-        batch = [WriteInput(f"guid-{first + i:08}", "bench", f"kind{i % 4}", text, f"speaker{i % 2}", (f"tag{i % 8}",), 1,
-                            f"thread{(first + i) // TURNS_A_THREAD}" if turns else "")
-                 for i, text in enumerate(texts.many(BATCH))]
+        batch = [
+            WriteInput(
+                f"guid-{first + i:08}",
+                "bench",
+                f"kind{i % 4}",
+                text,
+                f"speaker{i % 2}",
+                (f"tag{i % 8}",),
+                1,
+                f"thread{(first + i) // TURNS_A_THREAD}" if turns else "",
+            )
+            for i, text in enumerate(texts.many(BATCH))
+        ]
         began = time.perf_counter()
         with store.transaction() as tx:
             for new in batch:
@@ -76,14 +95,15 @@ def fill(store: Store, records: int, *, turns: bool) -> float:
 
 
 def measure(store: Store, texts: list[str], **filters: object) -> tuple[float, float, float, float]:
-    """(p50, p95, longest) of the queries, and the p95 of their processor time, which other programs disturb less; ms."""
+    """(p50, p95, longest) of the queries, and the p95 of their processor time, which other programs
+    disturb less; ms."""
     took, used = [], []
     for text in texts:
         began, began_cpu = time.perf_counter(), time.thread_time()
-        search(store, SearchInput(text, 1 << 30, **filters))   # type: ignore[arg-type]
+        search(store, SearchInput(text, 1 << 30, **filters))  # type: ignore[arg-type]
         took.append((time.perf_counter() - began) * 1000)
         used.append((time.thread_time() - began_cpu) * 1000)
-    return (*np.percentile(took, [50, 95, 100]), float(np.percentile(used, 95)))   # type: ignore[return-value]
+    return (*np.percentile(took, [50, 95, 100]), float(np.percentile(used, 95)))  # type: ignore[return-value]
 
 
 def memory_mb() -> int:
@@ -95,13 +115,15 @@ def opened(records: int, folder: Path, *, turns: bool, vectors: bool) -> Store:
     """The store of that size, which is filled where it is new."""
     path = folder / f"{records}{'-turns' if turns else ''}{'-vectors' if vectors else ''}.db"
     new, embedder = not path.exists(), MadeVectors()
-    meaning = Meaning(Questions(Ready(embedder)), Pool()) if vectors else None   # type: ignore[arg-type]
+    meaning = Meaning(Questions(Ready(embedder)), Pool()) if vectors else None  # type: ignore[arg-type]
     store = Store("bench/recall", path, meaning=meaning)
     if new:
-        print(f"{records:>9,} records  written at {fill(store, records, turns=turns):,.0f}/s, {memory_mb()} MB")
+        print(
+            f"{records:>9,} records  written at {fill(store, records, turns=turns):,.0f}/s, {memory_mb()} MB"
+        )
         if vectors:
             embed_all(store, embedder)
-        while merge_some(store):   # as a worker does that is quiet
+        while merge_some(store):  # as a worker does that is quiet
             pass
     return store
 
@@ -109,7 +131,7 @@ def opened(records: int, folder: Path, *, turns: bool, vectors: bool) -> Store:
 def run(records: int, folder: Path, mode: str, *, turns: bool, vectors: bool) -> None:
     """One size: a table row for each kind of query."""
     store = opened(records, folder, turns=turns, vectors=vectors)
-    store.begin()   # searches run in a transaction, many in one, as in a worker's batch
+    store.begin()  # searches run in a transaction, many in one, as in a worker's batch
     texts, (first, *_) = Texts(), measure(store, ["bada"], mode=mode)
     usual = [texts.of(5) for _ in range(QUERIES)]
     for name, queries, filters in (
@@ -121,7 +143,9 @@ def run(records: int, folder: Path, mode: str, *, turns: bool, vectors: bool) ->
         ("a hundred hits", usual, {"limit": 100}),
     ):
         p50, p95, longest, cpu = measure(store, queries, **{"mode": mode, "limit": 10, **filters})
-        print(f"{records:>9,} {name:20} p50 {p50:7.1f}  p95 {p95:7.1f}  longest {longest:7.1f}  CPU p95 {cpu:7.1f} ms")
+        print(
+            f"{records:>9,} {name:20} p50 {p50:7.1f}  p95 {p95:7.1f}  longest {longest:7.1f}  CPU p95 {cpu:7.1f} ms"
+        )
     print(f"{records:>9,} first search {first:7.0f} ms, {memory_mb()} MB\n")
     store.rollback()
     store.close()
@@ -129,16 +153,31 @@ def run(records: int, folder: Path, mode: str, *, turns: bool, vectors: bool) ->
 
 def main() -> None:
     """All sizes, or the one that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--records", type=int, action="append")
     parser.add_argument("--turns", action="store_true", help=f"in threads of {TURNS_A_THREAD}")
     parser.add_argument("--vectors", action="store_true", help="with vectors of 384 numbers")
-    parser.add_argument("--mode", choices=("fts", "hybrid"), default="hybrid", help="fts is what a search has that names none")
-    parser.add_argument("--keep", type=Path, help="a folder for the stores, so that they are made once")
+    parser.add_argument(
+        "--mode",
+        choices=("fts", "hybrid"),
+        default="hybrid",
+        help="fts is what a search has that names none",
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for the stores, so that they are made once"
+    )
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for records in asked.records or (SIZES_OF_VECTORS if asked.vectors else SIZES):
-            run(records, asked.keep or Path(folder), asked.mode, turns=asked.turns, vectors=asked.vectors)
+            run(
+                records,
+                asked.keep or Path(folder),
+                asked.mode,
+                turns=asked.turns,
+                vectors=asked.vectors,
+            )
 
 
 if __name__ == "__main__":

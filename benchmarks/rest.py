@@ -1,10 +1,15 @@
-"""usage: rest.py [--rounds N] [--seconds S] [--json FILE]. Records over REST, beside a plain aiohttp and aiosqlite service.
+"""usage: rest.py [--rounds N] [--seconds S] [--json FILE]. Records over REST, beside a plain
+aiohttp and aiosqlite service.
 
-Both keep what is written on disk before they answer, with a full-text index. Ours are `memrelay web` and a worker, and a call
-goes over the bus and back; the plain one (benchmarks/plain_rest.py) is one process. In each round: 1,000 reads and 500 writes a
-second, at that pace; as many as there are answers for, over 64 connections; and one after the other. Then what a call costs
+Both keep what is written on disk before they answer, with a full-text index. Ours are `memrelay
+web` and a worker, and a call
+goes over the bus and back; the plain one (benchmarks/plain_rest.py) is one process. In each round:
+1,000 reads and 500 writes a
+second, at that pace; as many as there are answers for, over 64 connections; and one after the
+other. Then what a call costs
 over the bus alone, beside the same operation on a store of one's own.
 """
+
 import asyncio
 import json
 import os
@@ -42,8 +47,10 @@ class Served:
         """It listens on `port`; a record is made that is read."""
         self.name, self.processes, self.port = name, processes, port
         body = json.dumps({"content": CONTENT}).encode()
-        self.write = (f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-                      f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+        self.write = (
+            f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
         self.guid = json.loads(_ask(port, self.write))["guid"]
         self.read = f"GET {PATH}/{self.guid} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
@@ -55,8 +62,12 @@ class Served:
         load.close()
         times = asyncio.run(paced(self.port, request, PACES[kind], seconds))
         single = one_by_one(self.port, request, CALLS)
-        return {"rate": counted.answers / counted.seconds, "paced_p50_ms": 1e3 * _at(times, 0.5),
-                "paced_p99_ms": 1e3 * _at(times, 0.99), "single_p50_ms": 1e3 * _at(single, 0.5)}
+        return {
+            "rate": counted.answers / counted.seconds,
+            "paced_p50_ms": 1e3 * _at(times, 0.5),
+            "paced_p99_ms": 1e3 * _at(times, 0.99),
+            "single_p50_ms": 1e3 * _at(single, 0.5),
+        }
 
 
 def _at(times: list[float], share: float) -> float:
@@ -68,7 +79,9 @@ def _ask(port: int, request: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
-        body = await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]))
+        body = await reader.readexactly(
+            int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+        )
         writer.close()
         return body
 
@@ -89,8 +102,18 @@ def start_ours(folder: Path, socket: Path) -> Served:
 async def over_the_bus(socket: Path, guid: str) -> Figures:
     """p50 of a call's way, in ms, from a process that stands on the bus itself."""
     async with Requester(Address(path=str(socket))) as requester:
-        calls = {"read": NewCall(UID, "records.get", json.dumps({"guid": guid}).encode(), False, actor="bench"),
-                 "write": NewCall(UID, "records.create", json.dumps({"content": CONTENT}).encode(), True, actor="bench")}
+        calls = {
+            "read": NewCall(
+                UID, "records.get", json.dumps({"guid": guid}).encode(), False, actor="bench"
+            ),
+            "write": NewCall(
+                UID,
+                "records.create",
+                json.dumps({"content": CONTENT}).encode(),
+                True,
+                actor="bench",
+            ),
+        }
         found = {}
         for kind, call in calls.items():
             times = []
@@ -104,11 +127,14 @@ async def over_the_bus(socket: Path, guid: str) -> Figures:
 
 
 def by_itself(folder: Path) -> Figures:
-    """p50 of the same operations on a store of one's own, in ms: a transaction and its sync for each write."""
+    """p50 of the same operations on a store of one's own, in ms: a transaction and its sync for
+    each write."""
     with open_store(str(folder / "own.db")) as store:
         guid = store.records.create(CONTENT).guid
-        calls: dict[str, Callable[[], Any]] = {"read": lambda: store.records.get(guid),
-                                               "write": lambda: store.records.create(CONTENT)}
+        calls: dict[str, Callable[[], Any]] = {
+            "read": lambda: store.records.get(guid),
+            "write": lambda: store.records.create(CONTENT),
+        }
         found = {}
         for kind, call in calls.items():
             times = []
@@ -120,9 +146,13 @@ def by_itself(folder: Path) -> Figures:
         return found
 
 
-def run_rounds(services: list[Served], rounds: int, seconds: float) -> dict[str, dict[str, list[Figures]]]:
+def run_rounds(
+    services: list[Served], rounds: int, seconds: float
+) -> dict[str, dict[str, list[Figures]]]:
     """By kind and service, every round's figures; the services take turns."""
-    found: dict[str, dict[str, list[Figures]]] = {kind: {one.name: [] for one in services} for kind in PACES}
+    found: dict[str, dict[str, list[Figures]]] = {
+        kind: {one.name: [] for one in services} for kind in PACES
+    }
     for number in range(rounds):
         for kind in PACES:
             for one in services if number % 2 else services[::-1]:
@@ -130,17 +160,30 @@ def run_rounds(services: list[Served], rounds: int, seconds: float) -> dict[str,
     return found
 
 
-def report(rounds: dict[str, dict[str, list[Figures]]], bus: Figures, own: Figures) -> dict[str, Any]:
+def report(
+    rounds: dict[str, dict[str, list[Figures]]], bus: Figures, own: Figures
+) -> dict[str, Any]:
     """Medians, printed and returned."""
-    result: dict[str, Any] = {"cores": os.cpu_count(), "rounds": rounds, "over_the_bus_ms": bus, "by_itself_ms": own}
+    result: dict[str, Any] = {
+        "cores": os.cpu_count(),
+        "rounds": rounds,
+        "over_the_bus_ms": bus,
+        "by_itself_ms": own,
+    }
     for kind, services in rounds.items():
         for name, figures in services.items():
-            medians = {figure: statistics.median(one[figure] for one in figures) for figure in figures[0]}
+            medians = {
+                figure: statistics.median(one[figure] for one in figures) for figure in figures[0]
+            }
             result[f"{kind} {name}"] = medians
-            print(f"{kind:5} {name:8} {medians['rate']:7,.0f} a second at most; at {PACES[kind]:,.0f} a second p50 "
-                  f"{medians['paced_p50_ms']:.2f} ms, p99 {medians['paced_p99_ms']:.2f} ms; alone p50 "
-                  f"{medians['single_p50_ms']:.2f} ms")
-        print(f"{kind:5} over the bus p50 {bus[kind]:.2f} ms, the operation by itself {own[kind]:.2f} ms")
+            print(
+                f"{kind:5} {name:8} {medians['rate']:7,.0f} a second at most; at {PACES[kind]:,.0f} a second p50 "
+                f"{medians['paced_p50_ms']:.2f} ms, p99 {medians['paced_p99_ms']:.2f} ms; alone p50 "
+                f"{medians['single_p50_ms']:.2f} ms"
+            )
+        print(
+            f"{kind:5} over the bus p50 {bus[kind]:.2f} ms, the operation by itself {own[kind]:.2f} ms"
+        )
     return result
 
 
@@ -154,7 +197,11 @@ def main() -> None:
         try:
             services += [start_plain(folder), start_ours(folder, bus.socket_path)]
             rounds = run_rounds(services, given.rounds, given.seconds)
-            result = report(rounds, asyncio.run(over_the_bus(bus.socket_path, services[1].guid)), by_itself(folder))
+            result = report(
+                rounds,
+                asyncio.run(over_the_bus(bus.socket_path, services[1].guid)),
+                by_itself(folder),
+            )
         finally:
             end([process for one in services for process in one.processes])
     keep(result, given.json)

@@ -1,7 +1,9 @@
-"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N]. Our worker, as the yardstick's driver starts it.
+"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N]. Our worker, as the yardstick's driver
+starts it.
 
 Deploys the yardstick's bundle for each UID below ROOT, and serves them on the server at SOCKET.
 """
+
 import argparse
 import asyncio
 import signal
@@ -22,7 +24,8 @@ from worker.footprint import settle_down
 from worker.limits import WorkerLimits
 from worker.service import Worker, WorkerOptions
 
-# The yardstick's programs bound no answer, and a search for two common words finds more than the default's 1 MiB of records.
+# The yardstick's programs bound no answer, and a search for two common words finds more than the
+# default's 1 MiB of records.
 LIMITS = WorkerLimits(message_bytes=8 << 20)
 
 
@@ -32,7 +35,9 @@ async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
         for uid in uids:
             bundle = check(make_bundle(uid, relays)).bundle
             assert bundle is not None
-            await catalog.deploy(uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000)
+            await catalog.deploy(
+                uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000
+            )
     worker = Worker(WorkerOptions(Address(path=socket), root, limits=LIMITS))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)

@@ -1,10 +1,15 @@
-"""usage: webhooks.py [--rounds N] [--seconds S] [--json FILE]. Our webhook beside an aiohttp handler that does nothing.
+"""usage: webhooks.py [--rounds N] [--seconds S] [--json FILE]. Our webhook beside an aiohttp
+handler that does nothing.
 
-Both get the same request in one run, with a token, over 64 connections that are kept. Ours checks the token and answers 202
-when the bus has the message; the bus syncs its append-only file every second, or always. No worker runs. The rounds are
-interleaved; printed are medians of the requests a second and of the processor's time for each in the web process, and in
+Both get the same request in one run, with a token, over 64 connections that are kept. Ours checks
+the token and answers 202
+when the bus has the message; the bus syncs its append-only file every second, or always. No worker
+runs. The rounds are
+interleaved; printed are medians of the requests a second and of the processor's time for each in
+the web process, and in
 brackets the ratios to the handler that does nothing.
 """
+
 import argparse
 import os
 import statistics
@@ -25,9 +30,11 @@ from bus.wire import input_key
 
 UID, ALIAS, TOKEN = "bench", "memory_write", "a-token-of-the-usual-length-0123"
 BODY = b'{"text": "record 42 of a store that remembers what was said about gardens, rivers and trains"}'
-REQUEST = (f"POST /webhooks/{UID}/{ALIAS} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
-           f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n").encode() + BODY
-ROWS = {"nothing": "", "everysec": "everysec", "always": "always"}   # row -> how the bus syncs
+REQUEST = (
+    f"POST /webhooks/{UID}/{ALIAS} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+    f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
+).encode() + BODY
+ROWS = {"nothing": "", "everysec": "everysec", "always": "always"}  # row -> how the bus syncs
 Rounds = dict[str, list[dict[str, float]]]
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -61,14 +68,19 @@ def measure(server: Server, seconds: float) -> dict[str, float]:
     counted = load.run(seconds)
     cpu_s, generator_s = server.cpu_s() - before, time.process_time() - mine
     load.close()
-    return {"rate": counted.answers / counted.seconds, "cpu_us": 1e6 * cpu_s / counted.answers,
-            "generator_us": 1e6 * generator_s / counted.answers}
+    return {
+        "rate": counted.answers / counted.seconds,
+        "cpu_us": 1e6 * cpu_s / counted.answers,
+        "generator_us": 1e6 * generator_s / counted.answers,
+    }
 
 
-def run_rounds(given: argparse.Namespace, servers: dict[str, Server], bus: BlockingConnection) -> Rounds:
+def run_rounds(
+    given: argparse.Namespace, servers: dict[str, Server], bus: BlockingConnection
+) -> Rounds:
     """By row, every round's figures."""
     rounds: Rounds = {row: [] for row in ROWS}
-    for number in range(given.rounds + 1):   # the first one warms up
+    for number in range(given.rounds + 1):  # the first one warms up
         for row, sync in ROWS.items():
             if sync:
                 bus.send(pack("CONFIG", "SET", "appendfsync", sync), 1)
@@ -85,11 +97,17 @@ def report(rounds: Rounds) -> dict[str, Any]:
     for row, figures in rounds.items():
         medians = {name: statistics.median(one[name] for one in figures) for name in figures[0]}
         pairs = list(zip(figures, rounds["nothing"], strict=True))
-        medians["rate_ratio"] = statistics.median(one["rate"] / nothing["rate"] for one, nothing in pairs)
-        medians["cpu_ratio"] = statistics.median(nothing["cpu_us"] / one["cpu_us"] for one, nothing in pairs)
-        print(f"{row:9} {medians['rate']:8,.0f} requests a second ({medians['rate_ratio']:.2f})   "
-              f"{medians['cpu_us']:5.0f} us each in the web process ({medians['cpu_ratio']:.2f})   "
-              f"{medians['generator_us']:3.0f} us in the generator")
+        medians["rate_ratio"] = statistics.median(
+            one["rate"] / nothing["rate"] for one, nothing in pairs
+        )
+        medians["cpu_ratio"] = statistics.median(
+            nothing["cpu_us"] / one["cpu_us"] for one, nothing in pairs
+        )
+        print(
+            f"{row:9} {medians['rate']:8,.0f} requests a second ({medians['rate_ratio']:.2f})   "
+            f"{medians['cpu_us']:5.0f} us each in the web process ({medians['cpu_ratio']:.2f})   "
+            f"{medians['generator_us']:3.0f} us in the generator"
+        )
         result[row] = medians
     return result
 

@@ -1,4 +1,6 @@
-"""add_1: adds 1 to the number in the text. The tutorial's example, to copy for a block of your own."""
+"""add_1: adds 1 to the number in the text. The tutorial's example, to copy for a block of your
+own."""
+
 from blocks.contract import BlockArgs, Call
 from blocks.registry import block
 from bus.message import Message

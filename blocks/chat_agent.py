@@ -1,4 +1,6 @@
-"""chat_agent: where a person (or a program for one) talks to a pipeline. It shows and says; it has nothing to compute."""
+"""chat_agent: where a person (or a program for one) talks to a pipeline. It shows and says; it has
+nothing to compute."""
+
 from typing import Literal
 
 from blocks.contract import Block, BlockArgs

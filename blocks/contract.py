@@ -10,6 +10,7 @@ A block receives what Kilroy's webhook handlers do (contracts/kilroy.md A1.3), u
     args        call.message.args      blocks read the text of the first, `call.text`
     from        call.message.sender
 """
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -27,9 +28,9 @@ from bus.message import JSON, PLAIN, Message, Part
 class Agent:
     """The agent that a block works for, as the bundle declares it."""
 
-    pipeline: str    # uid
+    pipeline: str  # uid
     alias: str
-    name: str        # publishes as
+    name: str  # publishes as
     username: str
     publishes: bool
     swarm: str = ""  # that it listens to; "" for none
@@ -54,10 +55,10 @@ class Call(Struct, gc=False):
 
     agent: Agent
     message: Message
-    now_ms: int                         # when the input entered the bus, so that a replay says the same
+    now_ms: int  # when the input entered the bus, so that a replay says the same
     limits: Limits
-    ids: Ids                            # makes ids that are the same on a replay
-    tx: Any = None                      # the store's open transaction, where the block works on one
+    ids: Ids  # makes ids that are the same on a replay
+    tx: Any = None  # the store's open transaction, where the block works on one
 
     @property
     def text(self) -> str:
@@ -69,10 +70,13 @@ class Call(Struct, gc=False):
         return self.ids.new_guid(self.agent.alias)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
-        """An answer under the agent's own name. Raises TypeError where it is no text, which who hears it relies on."""
+        """An answer under the agent's own name. Raises TypeError where it is no text, which who
+        hears it relies on."""
         if not isinstance(text, str):
-            raise TypeError(f"an answer is a text, and this is {type(text).__name__}: write call.reply(str(...)), or "
-                            "call.reply_json(...)")
+            raise TypeError(
+                f"an answer is a text, and this is {type(text).__name__}: write call.reply(str(...)), or "
+                "call.reply_json(...)"
+            )
         agent = self.agent
         part = Part(agent.username, text, self.now_ms, kind)
         return Message(agent.name, self.message.id, text, kind, self.now_ms, (part,))
@@ -88,14 +92,16 @@ class Call(Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which texts a block wants to see at all. The plan matches all selectors of a swarm together."""
+    """Which texts a block wants to see at all. The plan matches all selectors of a swarm
+    together."""
 
     pattern: Pattern
     invert: bool = False
 
 
 def as_flag(value: object) -> bool:
-    """true or false, as such or as a word, as Kilroy's bundles have them (contracts/kilroy.md A1.3). Raises ValueError."""
+    """true or false, as such or as a word, as Kilroy's bundles have them (contracts/kilroy.md
+    A1.3). Raises ValueError."""
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if isinstance(value, bool):
@@ -104,12 +110,15 @@ def as_flag(value: object) -> bool:
 
 
 class BlockArgs(BaseModel):
-    """The keys of `wf_webhook_args` that a block takes. Subclass it; an unknown key is an error at deploy.
+    """The keys of `wf_webhook_args` that a block takes. Subclass it; an unknown key is an error at
+    deploy.
 
     The docstring below a key is its line in docs/blocks.md.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=65536, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_max_length=65536, use_attribute_docstrings=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod
@@ -147,14 +156,17 @@ class BlockArgs(BaseModel):
 
 
 class Transient(Exception):
-    """To be raised by a block that cannot do its work for now: what the message did is undone, and it is run again later."""
+    """To be raised by a block that cannot do its work for now: what the message did is undone, and
+    it is run again later."""
 
     after_s: float | None = None
 
     def __init__(self, reason: str, after_s: float | None = None, *, counts: bool = True) -> None:
-        """`after_s` is when it may be worth while, up to five minutes; by default a pause that doubles each time.
+        """`after_s` is when it may be worth while, up to five minutes; by default a pause that
+        doubles each time.
 
-        It is given up after `worker.retries` times, but for those that do not count: then the block itself comes to an end.
+        It is given up after `worker.retries` times, but for those that do not count: then the block
+        itself comes to an end.
         """
         super().__init__(reason)
         self.after_s, self.counts = None if after_s is None else float(after_s), counts
@@ -165,8 +177,9 @@ Handle = Callable[[Call, Any], Message | None]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A registered block. `handle(call, args)` answers with a message, or with None to say nothing."""
+    """A registered block. `handle(call, args)` answers with a message, or with None to say
+    nothing."""
 
     name: str
     args: type[BlockArgs]
-    handle: Handle | None   # None: the block shows or sends messages itself, outside of a cascade
+    handle: Handle | None  # None: the block shows or sends messages itself, outside of a cascade

@@ -1,4 +1,6 @@
-"""knowledge_search: finds entries of named memories by what is meant, best first (docs/memories.md)."""
+"""knowledge_search: finds entries of named memories by what is meant, best first
+(docs/memories.md)."""
+
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any
@@ -7,7 +9,15 @@ import orjson
 from pydantic import BeforeValidator, Field
 
 from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NamedMemoryArgs, Tags, Template, put_off, within_message
+from blocks.memory_args import (
+    NO_MEMORY_ID,
+    TEMPLATE_READS,
+    NamedMemoryArgs,
+    Tags,
+    Template,
+    put_off,
+    within_message,
+)
 from blocks.registry import block
 from blocks.templates import OutputTemplate
 from bus.message import Message
@@ -31,7 +41,9 @@ def _names(value: Any) -> tuple[str, ...]:
     try:
         return tag_lists.parse(value)
     except BadTags as error:
-        raise ValueError('memories are an array of ids or names like ["notes", "people"], or a comma list') from error
+        raise ValueError(
+            'memories are an array of ids or names like ["notes", "people"], or a comma list'
+        ) from error
 
 
 MemoryNames = Annotated[tuple[str, ...], Field(max_length=100)]
@@ -42,7 +54,8 @@ class KnowledgeArgs(NamedMemoryArgs):
     """The store is that of the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
 
     memories: Names = ()
-    """Ids or names of the memories to look in: an array, or a comma list. With neither these nor `tags`, all of them."""
+    """Ids or names of the memories to look in: an array, or a comma list. With neither these nor
+    `tags`, all of them."""
     tags: Tags = ()
     """And memories with a tag that one of these fits; `*` is any text, `?` one character."""
     min_score: Annotated[float, Field(ge=0, le=1)] = 0
@@ -50,7 +63,8 @@ class KnowledgeArgs(NamedMemoryArgs):
     limit: Annotated[int, Field(ge=0, le=MOST)] = 10
     """How many at most."""
     output_template: Template = ""
-    """Applied to each entry, with nothing in between; the answer is then `text/plain`. `scope` is the memory's name."""
+    """Applied to each entry, with nothing in between; the answer is then `text/plain`. `scope` is
+    the memory's name."""
 
     @cached_property
     def template(self) -> OutputTemplate | None:
@@ -65,18 +79,27 @@ class KnowledgeArgs(NamedMemoryArgs):
 
 @block("knowledge_search", KnowledgeArgs)
 def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
-    """Answers with `{results, degraded, reason}`, or with the template's text; no results where nothing was asked."""
+    """Answers with `{results, degraded, reason}`, or with the template's text; no results where
+    nothing was asked."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     if len(call.text) > MOST_CHARACTERS:
-        return call.error(f"a query has at most {MOST_CHARACTERS} characters, and this has {len(call.text)}: ask for less")
+        return call.error(
+            f"a query has at most {MOST_CHARACTERS} characters, and this has {len(call.text)}: ask for less"
+        )
     is_all = not args.memories and not args.tags
     ids = None if is_all else _ids(call, args.memories)
-    wanted = SearchKnowledge(call.text, ids, None if is_all else args.tags, (), args.min_score, args.limit)
+    wanted = SearchKnowledge(
+        call.text, ids, None if is_all else args.tags, (), args.min_score, args.limit
+    )
     most = call.limits.message_bytes * (1 if args.template is None else TEMPLATE_READS)
     context = Context(call.now_ms, call.agent.name, most, call.new_guid)
     try:
-        found = search_knowledge(call.tx, wanted, context) if call.text.strip() else Knowledge((), False, "")
+        found = (
+            search_knowledge(call.tx, wanted, context)
+            if call.text.strip()
+            else Knowledge((), False, "")
+        )
     except VectorAwaited as awaited:
         raise put_off(awaited) from awaited
     if args.template is None:
@@ -87,11 +110,27 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
 def _ids(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
     """The ids of memories that are named by id or by name; several may have one name."""
     wanted = set(names)
-    return tuple(memory.id for memory in call.tx.memories.every() if memory.id in wanted or memory.name in wanted)
+    return tuple(
+        memory.id
+        for memory in call.tx.memories.every()
+        if memory.id in wanted or memory.name in wanted
+    )
 
 
 def _as_record(result: KnowledgeResult) -> Record:
     """For the template, whose tokens are a record's."""
-    created, updated = [int(datetime.fromisoformat(at).timestamp() * 1000) for at in (result.created_at, result.updated_at)]
-    return Record(result.entry_id, result.memory_name, KIND, result.content, result.source, orjson.dumps(result.tags).decode(),
-                  created, updated, score=result.score or 0.0)
+    created, updated = [
+        int(datetime.fromisoformat(at).timestamp() * 1000)
+        for at in (result.created_at, result.updated_at)
+    ]
+    return Record(
+        result.entry_id,
+        result.memory_name,
+        KIND,
+        result.content,
+        result.source,
+        orjson.dumps(result.tags).decode(),
+        created,
+        updated,
+        score=result.score or 0.0,
+    )

@@ -1,4 +1,5 @@
 """memory_append: adds the text to a record, or makes one (seed 000; `separator` is ours)."""
+
 from blocks.contract import Call
 from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
 from blocks.registry import block
@@ -9,7 +10,8 @@ from memory.record import DEFAULT_KIND
 
 
 class AppendArgs(NewRecordArgs):
-    """`guid` says which record grows; else, where `scope` or `kind` is set, the oldest that has them and the `source`."""
+    """`guid` says which record grows; else, where `scope` or `kind` is set, the oldest that has
+    them and the `source`."""
 
     guid: str = ""
     """The record that grows, where there is such a one."""
@@ -25,9 +27,16 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
         return call.error(NO_MEMORY_ID)
     if not text:
         return call.error("no content")
-    new = WriteInput(call.new_guid(), args.scope or args.memory_id, args.kind or DEFAULT_KIND, text,
-                     args.source or call.agent.name, args.tags, call.now_ms,
-                     expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s)
+    new = WriteInput(
+        call.new_guid(),
+        args.scope or args.memory_id,
+        args.kind or DEFAULT_KIND,
+        text,
+        args.source or call.agent.name,
+        args.tags,
+        call.now_ms,
+        expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s,
+    )
     keys = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
     most = call.limits.message_bytes * TEMPLATE_READS
     guid, found = append(call.tx, AppendInput(new, args.guid, keys, args.separator, most))

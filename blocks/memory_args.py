@@ -1,4 +1,6 @@
-"""What blocks on stores have in common: their arguments (seed 000, the tables "wf_webhook_args"), and how they answer."""
+"""What blocks on stores have in common: their arguments (seed 000, the tables "wf_webhook_args"),
+and how they answer."""
+
 import re
 from functools import cached_property
 from typing import Annotated, Any
@@ -35,16 +37,27 @@ def _template(value: str) -> str:
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
 MemoryId = Annotated[str, AfterValidator(_memory_id)]
-Tags = Annotated[tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)]
-Template = Annotated[str, AfterValidator(_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})]
-Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, LARGEST))]   # no store has more records
+Tags = Annotated[
+    tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)
+]
+Template = Annotated[
+    str, AfterValidator(_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})
+]
+Count = Annotated[
+    int, Field(ge=0), AfterValidator(lambda count: min(count, LARGEST))
+]  # no store has more records
 
-TEMPLATE_READS = 8   # how many messages' worth of records a template is applied to, since it may tell little of each
+# how many messages' worth of records a template is applied to, since it may tell little of each
+TEMPLATE_READS = 8
 _NO_TAGS: list[str] = []
 Seconds = Annotated[int, Field(ge=1, le=10**10)]
-NO_MEMORY_ID = 'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
-ELSEWHERE = ("the named memories of a pipeline are in instances/${pipeline_uid}/memories: what is in another store is not "
-             "found by the console, the command line and HTTP")
+NO_MEMORY_ID = (
+    'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
+)
+ELSEWHERE = (
+    "the named memories of a pipeline are in instances/${pipeline_uid}/memories: what is in another store is not "
+    "found by the console, the command line and HTTP"
+)
 
 
 def home_of(uid: str) -> str:
@@ -56,7 +69,8 @@ class MemoryArgs(BlockArgs):
     """Arguments of a block that works on a store."""
 
     memory_id: MemoryId = ""
-    """The path of the store below the memory root, like `instances/${pipeline_uid}/memories`. Needed."""
+    """The path of the store below the memory root, like `instances/${pipeline_uid}/memories`.
+    Needed."""
 
     @property
     def store(self) -> str:
@@ -76,7 +90,8 @@ class NamedMemoryArgs(MemoryArgs):
     """Arguments of a block that works on the pipeline's named memories."""
 
     def warnings(self) -> list[str]:
-        """What is not in the pipeline's own store is out of reach for everybody else who asks for its named memories."""
+        """What is not in the pipeline's own store is out of reach for everybody else who asks for
+        its named memories."""
         elsewhere = bool(self.memory_id) and not re.fullmatch(home_of("[^/]+"), self.memory_id)
         return super().warnings() + [ELSEWHERE] * elsewhere
 
@@ -132,11 +147,14 @@ class ListingArgs(MemoryArgs):
         return call.limits.message_bytes * (TEMPLATE_READS if self.output_template else 1)
 
     def answer(self, call: Call, records: list[Record], explanation: object = None) -> Message:
-        """The records as a JSON array, by the template as text, or an object with an explanation. Raises ResultTooLarge."""
+        """The records as a JSON array, by the template as text, or an object with an explanation.
+        Raises ResultTooLarge."""
         if self.template is not None:
             said = call.reply(self.template.render(records))
         elif explanation is not None:
-            said = call.reply_json({"records": [as_object(record) for record in records], "explanation": explanation})
+            said = call.reply_json(
+                {"records": [as_object(record) for record in records], "explanation": explanation}
+            )
         else:
             said = call.reply_json([as_object(record) for record in records])
         return within_message(call, said)
@@ -145,7 +163,7 @@ class ListingArgs(MemoryArgs):
 def within_message(call: Call, said: Message) -> Message:
     """The answer itself. Raises ResultTooLarge."""
     if len(said.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
-        return said   # far from the limit, however it is escaped
+        return said  # far from the limit, however it is escaped
     envelope = msgspec.json.encode({"from": said.sender, "id": said.id, "args": said.args})
     if len(envelope) > call.limits.message_bytes:
         raise too_large(call.limits.message_bytes)
@@ -153,12 +171,23 @@ def within_message(call: Call, said: Message) -> Message:
 
 
 def put_off(awaited: VectorAwaited) -> Transient:
-    """What to raise: an endpoint is not waited for inside a transaction, so the message comes back, as often as it takes."""
+    """What to raise: an endpoint is not waited for inside a transaction, so the message comes back,
+    as often as it takes."""
     return Transient(str(awaited), awaited.after_s, counts=False)
 
 
 def as_object(record: Record) -> dict[str, Any]:
     """A record in the shape of the seed's schema."""
-    guid, scope, kind, content, source, tags, created_at, updated_at, _, _ = record   # at once, for there are many
-    return {"guid": guid, "scope": scope, "kind": kind, "content": content, "source": source,
-            "tags": _NO_TAGS if tags == "[]" else kept_json(tags, guid), "created_at": created_at, "updated_at": updated_at}
+    guid, scope, kind, content, source, tags, created_at, updated_at, _, _ = (
+        record  # at once, for there are many
+    )
+    return {
+        "guid": guid,
+        "scope": scope,
+        "kind": kind,
+        "content": content,
+        "source": source,
+        "tags": _NO_TAGS if tags == "[]" else kept_json(tags, guid),
+        "created_at": created_at,
+        "updated_at": updated_at,
+    }

@@ -1,4 +1,5 @@
 """memory_delete: deletes one record by its guid, or all of a kind (seed 000; `by` is ours)."""
+
 from typing import Literal
 
 from blocks.contract import Call
@@ -9,7 +10,8 @@ from memory.operations.records_delete import DeleteInput, delete
 
 
 class DeleteArgs(MemoryArgs):
-    """A `guid` here comes first, then the text, then `kind`. `by: "kind"` deletes the kind whatever the text says."""
+    """A `guid` here comes first, then the text, then `kind`. `by: "kind"` deletes the kind whatever
+    the text says."""
 
     guid: str = ""
     """The record to delete; by default the text says which."""
@@ -21,7 +23,9 @@ class DeleteArgs(MemoryArgs):
     def warnings(self) -> list[str]:
         """`by` without what it names deletes nothing."""
         idle = self.by == "kind" and not self.kind
-        return super().warnings() + (['by is "kind", but kind is not set: nothing is ever deleted'] if idle else [])
+        return super().warnings() + (
+            ['by is "kind", but kind is not set: nothing is ever deleted'] if idle else []
+        )
 
 
 @block("memory_delete", DeleteArgs)

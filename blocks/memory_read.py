@@ -1,4 +1,5 @@
 """memory_read: lists records, oldest first (seed 000; `order`, `limit` and `offset` are ours)."""
+
 from functools import cached_property
 from typing import Literal
 
@@ -10,7 +11,9 @@ from bus.message import Message
 from memory.operations.records_read import ReadInput, read
 from memory.sqlite.filters import Given
 
-UNRANKED = "output_template has {{score}}, which is 0.0 of every record here: memory_search alone ranks"
+UNRANKED = (
+    "output_template has {{score}}, which is 0.0 of every record here: memory_search alone ranks"
+)
 
 
 class ReadArgs(ListingArgs):
@@ -32,8 +35,15 @@ class ReadArgs(ListingArgs):
 
     @cached_property
     def every(self) -> tuple[dict[str, str], Literal["asc", "desc"], int | None, int, Given | None]:
-        """What holds for every call, after how much may be read. Together, for the reason that NewRecordArgs has."""
-        return self.filters("kind", "scope", "source"), self.order, self.limit, self.offset, self.compiled_filter
+        """What holds for every call, after how much may be read. Together, for the reason that
+        NewRecordArgs has."""
+        return (
+            self.filters("kind", "scope", "source"),
+            self.order,
+            self.limit,
+            self.offset,
+            self.compiled_filter,
+        )
 
 
 @block("memory_read", ReadArgs)

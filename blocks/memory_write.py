@@ -1,4 +1,5 @@
 """memory_write: stores the text as a new record (seed 000)."""
+
 from blocks.contract import Call
 from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
 from blocks.registry import block
@@ -20,6 +21,17 @@ def memory_write(call: Call, args: WriteArgs) -> Message:
     if not text:
         return call.error("no content")
     now_ms = call.now_ms
-    guid = write(call.tx, WriteInput(call.new_guid(), scope, kind, text, source or call.agent.name, tags, now_ms,
-                                     expires_at=now_ms + ttl_ms if ttl_ms else None))
+    guid = write(
+        call.tx,
+        WriteInput(
+            call.new_guid(),
+            scope,
+            kind,
+            text,
+            source or call.agent.name,
+            tags,
+            now_ms,
+            expires_at=now_ms + ttl_ms if ttl_ms else None,
+        ),
+    )
     return call.reply(f'{{"guid":"{guid}"}}', JSON)

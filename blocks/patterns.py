@@ -1,8 +1,12 @@
-"""User patterns on RE2: linear time, whatever the pattern and the text. Many patterns are asked in one call.
+"""User patterns on RE2: linear time, whatever the pattern and the text. Many patterns are asked in
+one call.
 
-RE2's Python layer costs 4 to 6 microseconds a match. Most patterns are plain commands, like `^/write\\s+(.*)`, or plain
-beginnings, like `^/`: these are recognised here and answered by cheaper ways that mean the same (a property test).
+RE2's Python layer costs 4 to 6 microseconds a match. Most patterns are plain commands, like
+`^/write\\s+(.*)`, or plain
+beginnings, like `^/`: these are recognised here and answered by cheaper ways that mean the same (a
+property test).
 """
+
 import re
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,22 +16,31 @@ from pydantic import Field
 
 from blocks.errors import BadArgument
 
-MAX_PATTERN = 2000             # characters
-MAX_MEMORY = 4 << 20           # bytes that one compiled pattern may take
-MAX_STEPS = 5_000              # that it is compiled to: at worst each byte of a text costs a nanosecond for each of them
-SPACES = "\t\n\f\r "           # what RE2 means by \s
+MAX_PATTERN = 2000  # characters
+MAX_MEMORY = 4 << 20  # bytes that one compiled pattern may take
+# that it is compiled to: at worst each byte of a text costs a nanosecond for each of them
+MAX_STEPS = 5_000
+SPACES = "\t\n\f\r "  # what RE2 means by \s
 _COMMAND = re.compile(r"\^(/[0-9A-Za-z_]+)(\\b|\\b\\s\*\(\.\*\)|\\s\+\(\.\*\)|\\s\+\(\\S\+\))")
-_OPENING = re.compile(rf"/[0-9A-Za-z_]+[{SPACES}]?").match   # a command's word, and the space that ends it
-_TAILS = {   # of a command -> the same for Python's engine, which is linear in these and costs 1 microsecond
-    r"\b": r"(?![0-9A-Za-z_])", r"\b\s*(.*)": rf"(?![0-9A-Za-z_])[{SPACES}]*([^\n]*)",
-    r"\s+(.*)": rf"[{SPACES}]+([^\n]*)", r"\s+(\S+)": rf"[{SPACES}]+([^{SPACES}]+)"}
+_OPENING = re.compile(
+    rf"/[0-9A-Za-z_]+[{SPACES}]?"
+).match  # a command's word, and the space that ends it
+# of a command -> the same for Python's engine, which is linear in these and costs 1 microsecond
+_TAILS = {
+    r"\b": r"(?![0-9A-Za-z_])",
+    r"\b\s*(.*)": rf"(?![0-9A-Za-z_])[{SPACES}]*([^\n]*)",
+    r"\s+(.*)": rf"[{SPACES}]+([^\n]*)",
+    r"\s+(\S+)": rf"[{SPACES}]+([^{SPACES}]+)",
+}
 _PREFIX = re.compile(r"\^([/!#@0-9A-Za-z_]+)")
 _DELIMITED = re.compile(r"/(\^.*|.*\$)/[a-z]*", re.DOTALL)
 _BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MAX_MEMORY
-Source = Annotated[str, Field(json_schema_extra={"maxLength": MAX_PATTERN})]   # as arguments of blocks
+Source = Annotated[
+    str, Field(json_schema_extra={"maxLength": MAX_PATTERN})
+]  # as arguments of blocks
 Flags = Annotated[str, Field(json_schema_extra={"pattern": "^[ism]*$"})]
 
 
@@ -46,12 +59,15 @@ class BadPattern(BadArgument):
 
 
 class Pattern:
-    """One compiled pattern. `flags` are any of `i` (case), `s` (dot matches newline), `m` (^ and $ match at lines)."""
+    """One compiled pattern. `flags` are any of `i` (case), `s` (dot matches newline), `m` (^ and $
+    match at lines)."""
 
     def __init__(self, source: str, flags: str = "") -> None:
         """Raises BadPattern."""
         if len(source) > MAX_PATTERN:
-            raise BadPattern(f"a pattern has at most {MAX_PATTERN} characters; this has {len(source)}")
+            raise BadPattern(
+                f"a pattern has at most {MAX_PATTERN} characters; this has {len(source)}"
+            )
         if _BYTE.search(source):
             raise BadPattern(r"\C matches a byte of a character and is not available; use `.`")
         if set(flags) - set("ism"):
@@ -60,20 +76,29 @@ class Pattern:
         try:
             self._compiled = re2.compile(self.source.encode(), _OPTIONS)
         except (re2.error, UnicodeEncodeError) as error:
-            raise BadPattern(f"RE2 refuses the pattern {source!r}: {_said(error)}; "
-                             "look-around and back-references are not available") from error
+            raise BadPattern(
+                f"RE2 refuses the pattern {source!r}: {_said(error)}; "
+                "look-around and back-references are not available"
+            ) from error
         if (steps := self._compiled.programsize) > MAX_STEPS:
-            raise BadPattern(f"the pattern is too large: it compiles to {steps} steps, and {MAX_STEPS} are allowed; "
-                             r"+ and * cost less than counted repetitions, and \w less than \pL")
+            raise BadPattern(
+                f"the pattern is too large: it compiles to {steps} steps, and {MAX_STEPS} are allowed; "
+                r"+ and * cost less than counted repetitions, and \w less than \pL"
+            )
         command = _COMMAND.fullmatch(source) if not flags else None
         word, tail = command.groups() if command else ("", "")
-        self.openings = _openings(word, tail) if command else []   # how texts that match a command begin
-        self.certain = tail != r"\s+(\S+)"                         # whether all that begin so match
+        self.openings = (
+            _openings(word, tail) if command else []
+        )  # how texts that match a command begin
+        self.certain = tail != r"\s+(\S+)"  # whether all that begin so match
         prefix = _PREFIX.fullmatch(source) if not flags else None
         self._prefix = prefix[1] if prefix else ""
-        # What `group` holds in the first match, "" where it took no part; None without a match: capture(text, group).
+        # What `group` holds in the first match, "" where it took no part; None without a match:
+        # capture(text, group).
         self._match = re.compile(word + _TAILS.get(tail, "")).match
-        self.capture = self._command_capture if command else self._prefix_capture if prefix else self._search
+        self.capture = (
+            self._command_capture if command else self._prefix_capture if prefix else self._search
+        )
 
     @property
     def groups(self) -> int:
@@ -86,7 +111,9 @@ class Pattern:
             names = {name.decode(): number for name, number in self._compiled.groupindex.items()}
             if group not in names:
                 known = sorted(names) or "none with a name"
-                raise BadPattern(f"the pattern has no group named {group!r}; it has {known}", "group")
+                raise BadPattern(
+                    f"the pattern has no group named {group!r}; it has {known}", "group"
+                )
             return int(names[group])
         if not 0 <= int(group) <= self.groups:
             raise BadPattern(f"the pattern has no group {group}; it has {self.groups}", "group")
@@ -105,30 +132,42 @@ class Pattern:
 
 
 def _openings(word: str, tail: str) -> list[str]:
-    """How a text begins that a plain command matches: its word, and the space that follows, which some ask for."""
+    """How a text begins that a plain command matches: its word, and the space that follows, which
+    some ask for."""
     spaced = [word + space for space in SPACES]
     return spaced if tail.startswith(r"\s") else [word, *spaced]
 
 
 def _said(error: Exception) -> str:
-    return error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+    return (
+        error.args[0].decode(errors="replace")
+        if error.args and isinstance(error.args[0], bytes)
+        else str(error)
+    )
 
 
 class PatternSet:
-    """Many patterns, asked at once: commands by their word, all others in one pass of RE2 over the text."""
+    """Many patterns, asked at once: commands by their word, all others in one pass of RE2 over the
+    text."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         """The patterns are known by their places in the sequence."""
-        self._commands: dict[str, list[int]] = {}   # opening -> the places of commands
-        self._patterns, self._others = patterns, [at for at, pattern in enumerate(patterns) if not pattern.openings]
-        self._uncertain = {at for at, pattern in enumerate(patterns) if pattern.openings and not pattern.certain}
+        self._commands: dict[str, list[int]] = {}  # opening -> the places of commands
+        self._patterns, self._others = (
+            patterns,
+            [at for at, pattern in enumerate(patterns) if not pattern.openings],
+        )
+        self._uncertain = {
+            at for at, pattern in enumerate(patterns) if pattern.openings and not pattern.certain
+        }
         for at, pattern in enumerate(patterns):
             for opening in pattern.openings:
                 self._commands.setdefault(opening, []).append(at)
         self._set = self._compile() if len(self._others) > 1 else None
 
     def _compile(self) -> re2.Set | None:
-        """One automaton of all the others; None where they are too large together, which are then asked one by one."""
+        """One automaton of all the others; None where they are too large together, which are then
+        asked one by one."""
         options = re2.Options()
         options.log_errors = False
         options.max_mem = MAX_MEMORY * min(16, 2 + len(self._others))

@@ -1,4 +1,6 @@
-"""The reference of the blocks, made from the blocks. `python -m blocks.reference` writes it into docs/blocks.md."""
+"""The reference of the blocks, made from the blocks. `python -m blocks.reference` writes it into
+docs/blocks.md."""
+
 import re
 import sys
 from pathlib import Path
@@ -9,9 +11,15 @@ from blocks.registry import all_blocks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
 BEGIN, END = "<!-- from here on: python -m blocks.reference -->\n", "<!-- to here -->\n"
-TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false", "array": "list",
-         "object": "object"}
-SOURCE = re.compile(r" \(seed 000[^)]*\)")   # where a rule is from: for who reads the code
+TYPES = {
+    "string": "text",
+    "integer": "number",
+    "number": "number",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "object",
+}
+SOURCE = re.compile(r" \(seed 000[^)]*\)")  # where a rule is from: for who reads the code
 
 
 def rendered() -> str:
@@ -31,8 +39,14 @@ def section(block: Block) -> str:
     answer = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
     schema = block.args.model_json_schema()
     arguments = [_argument(block.args, name, schema) for name in block.args.model_fields]
-    table = ["", "| argument | values | default | |", "|---|---|---|---|", *arguments] if arguments else []
-    return "\n".join([f"### `{block.name}`", "", f"{about[:1].upper()}{about[1:]}{answer}", *table, ""])
+    table = (
+        ["", "| argument | values | default | |", "|---|---|---|---|", *arguments]
+        if arguments
+        else []
+    )
+    return "\n".join(
+        [f"### `{block.name}`", "", f"{about[:1].upper()}{about[1:]}{answer}", *table, ""]
+    )
 
 
 def _argument(args: type[BlockArgs], name: str, schema: dict[str, Any]) -> str:
@@ -48,9 +62,13 @@ def _values(schema: dict[str, Any], named: dict[str, Any]) -> str:
     if "$ref" in schema:
         return _values(named[schema["$ref"].removeprefix("#/$defs/")], named)
     if "const" in schema or "enum" in schema:
-        return " or ".join(_code(value) for value in schema.get("enum", [schema.get("const")]) if value != "")
+        return " or ".join(
+            _code(value) for value in schema.get("enum", [schema.get("const")]) if value != ""
+        )
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_values(one, named) for one in schema["anyOf"] if one != {"type": "null"}))
+        return " or ".join(
+            dict.fromkeys(_values(one, named) for one in schema["anyOf"] if one != {"type": "null"})
+        )
     return TYPES.get(schema.get("type", ""), "anything")
 
 

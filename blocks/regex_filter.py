@@ -1,4 +1,5 @@
 """regex_filter: lets through what matches, or with `invert` what does not, under its own name."""
+
 from functools import cached_property
 from typing import Self
 

@@ -1,4 +1,6 @@
-"""regex_match: picks a command out of what is said, and says its argument under the block's own name."""
+"""regex_match: picks a command out of what is said, and says its argument under the block's own
+name."""
+
 from functools import cached_property
 from typing import Self
 
@@ -16,9 +18,11 @@ class MatchArgs(BlockArgs):
     pattern: Source
     """An RE2 pattern, searched for anywhere in the text."""
     group: int | str | None = None
-    """The number or name of the group that is said; by default 1 where the pattern has a group, else the whole match."""
+    """The number or name of the group that is said; by default 1 where the pattern has a group,
+    else the whole match."""
     flags: Flags = ""
-    """Of `i` (letters of either case), `s` (a dot matches line ends) and `m` (`^` and `$` match at line ends)."""
+    """Of `i` (letters of either case), `s` (a dot matches line ends) and `m` (`^` and `$` match at
+    line ends)."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:

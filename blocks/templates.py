@@ -1,10 +1,20 @@
-"""`output_template`: how a record reads as text (seed 000). Tokens and a few filters, no statements: it cannot loop or grow."""
+"""`output_template`: how a record reads as text (seed 000). Tokens and a few filters, no
+statements: it cannot loop or grow."""
+
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes, pass_context
+from jinja2 import (
+    Environment,
+    StrictUndefined,
+    Template,
+    TemplateError,
+    TemplateSyntaxError,
+    nodes,
+    pass_context,
+)
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -12,22 +22,46 @@ from memory.errors import Refused, ResultTooLarge
 from memory.kept_json import kept_json
 from memory.record import Record
 
-TOKENS = frozenset({"content", "kind", "scope", "guid", "source", "tags", "created_at", "updated_at", "score"})
-FILTERS = frozenset({"upper", "lower", "title", "capitalize", "trim", "truncate", "default", "round", "tojson"})
-ALLOWED = (nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Filter, nodes.Const, nodes.Keyword)
-MAX_SOURCE = 16 * 1024    # characters of a template: parsing and compiling takes up to 10 microseconds for each
-MAX_TOGETHER = 32 * 1024   # characters of all templates of a bundle
-MAX_OUTPUT = 256 * 1024   # bytes
-MAX_VALUE = 2 * MAX_OUTPUT   # characters that a filter takes or gives; `title` works on these for 0.15 s, `tojson` doubles them
-MAX_NUMBER = 10_000       # in a template, or as an argument: `round` makes powers of ten of it, `trim` tries each character
-MAX_FILTERS = 10          # one on another, or one in another's argument; compiling takes time with their square
-MAX_RENDER_S = 0.25       # of processor time
-_UNTIL = "_until"         # what only filters see: the processor time at which rendering has to end
+TOKENS = frozenset(
+    {"content", "kind", "scope", "guid", "source", "tags", "created_at", "updated_at", "score"}
+)
+FILTERS = frozenset(
+    {"upper", "lower", "title", "capitalize", "trim", "truncate", "default", "round", "tojson"}
+)
+ALLOWED = (
+    nodes.Template,
+    nodes.Output,
+    nodes.TemplateData,
+    nodes.Name,
+    nodes.Filter,
+    nodes.Const,
+    nodes.Keyword,
+)
+MAX_SOURCE = (
+    16 * 1024
+)  # characters of a template: parsing and compiling takes up to 10 microseconds for each
+MAX_TOGETHER = 32 * 1024  # characters of all templates of a bundle
+MAX_OUTPUT = 256 * 1024  # bytes
+MAX_VALUE = (
+    2 * MAX_OUTPUT
+    # characters that a filter takes or gives; `title` works on these for 0.15 s, `tojson` doubles them
+)
+# in a template, or as an argument: `round` makes powers of ten of it, `trim` tries each character
+MAX_NUMBER = 10_000
+MAX_FILTERS = (
+    10  # one on another, or one in another's argument; compiling takes time with their square
+)
+MAX_RENDER_S = 0.25  # of processor time
+_UNTIL = "_until"  # what only filters see: the processor time at which rendering has to end
 
 
 def _bounded(name: str) -> Callable[..., Any]:
-    """The filter, within bounds of size and time. As it wants the context, nothing is computed while a template is compiled."""
-    works, computes = name not in ("default", "truncate"), name != "default"   # the one hands on, the other cuts
+    """The filter, within bounds of size and time. As it wants the context, nothing is computed
+    while a template is compiled."""
+    works, computes = (
+        name not in ("default", "truncate"),
+        name != "default",
+    )  # the one hands on, the other cuts
 
     @pass_context
     def apply(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -44,20 +78,26 @@ def _bounded(name: str) -> Callable[..., Any]:
 
 def _check_text(name: str, value: Any) -> None:
     if isinstance(value, str) and len(value) > MAX_VALUE:
-        raise ResultTooLarge(f"output_template: the filter {name} has a text of more than {MAX_VALUE} characters: truncate it "
-                             "first")
+        raise ResultTooLarge(
+            f"output_template: the filter {name} has a text of more than {MAX_VALUE} characters: truncate it "
+            "first"
+        )
 
 
 def _check_argument(name: str, argument: Any) -> None:
     size = len(argument) if isinstance(argument, str) else argument
     if isinstance(size, int) and size > MAX_NUMBER:
-        raise ResultTooLarge(f"output_template: an argument of the filter {name} is larger than {MAX_NUMBER}")
+        raise ResultTooLarge(
+            f"output_template: an argument of the filter {name} is larger than {MAX_NUMBER}"
+        )
 
 
 def _check_time(until: float) -> None:
     if time.thread_time() > until:
-        raise Refused(f"output_template takes longer than {MAX_RENDER_S:g} s: set `limit` in wf_webhook_args, or use fewer "
-                      "filters")
+        raise Refused(
+            f"output_template takes longer than {MAX_RENDER_S:g} s: set `limit` in wf_webhook_args, or use fewer "
+            "filters"
+        )
 
 
 _FILTERS = Environment()
@@ -92,8 +132,10 @@ class OutputTemplate:
                 parts.append(part)
                 size += len(part) if part.isascii() else len(part.encode())
                 if size > MAX_OUTPUT:
-                    raise ResultTooLarge(f"the text that output_template makes is longer than {MAX_OUTPUT} bytes: set `limit` "
-                                         "in wf_webhook_args, or shorten the template")
+                    raise ResultTooLarge(
+                        f"the text that output_template makes is longer than {MAX_OUTPUT} bytes: set `limit` "
+                        "in wf_webhook_args, or shorten the template"
+                    )
         except (TemplateError, TypeError, ArithmeticError, AssertionError, UnicodeError) as error:
             raise Refused(f"output_template cannot be rendered: {error}") from error
         return "".join(parts)
@@ -107,18 +149,22 @@ class OutputTemplate:
             yield from self._template.generate(record._asdict() | {"tags": tags, _UNTIL: until})
 
 
-@lru_cache(maxsize=256)   # a bundle is checked and then served, and its agents often have the same template
+@lru_cache(
+    maxsize=256
+)  # a bundle is checked and then served, and its agents often have the same template
 def _compiled(source: str) -> Template:
     """Raises BadTemplate."""
     if len(source) > MAX_SOURCE:
-        raise BadTemplate(f"output_template: {len(source)} characters; a template has at most {MAX_SOURCE}")
+        raise BadTemplate(
+            f"output_template: {len(source)} characters; a template has at most {MAX_SOURCE}"
+        )
     try:
         tree = _SANDBOX.parse(source)
     except TemplateSyntaxError as error:
         raise BadTemplate(f"output_template: {error.message} (line {error.lineno})") from error
     except RecursionError as error:
         raise BadTemplate("output_template: nested too deeply") from error
-    except ValueError as error:   # a number of thousands of digits
+    except ValueError as error:  # a number of thousands of digits
         raise BadTemplate(f"output_template: {error}") from error
     _check(tree)
     return Template.from_code(_SANDBOX, _SANDBOX.compile(tree), _SANDBOX.make_globals(None))
@@ -138,10 +184,22 @@ def _check(tree: nodes.Node) -> None:
 
 def _check_node(node: nodes.Node) -> None:
     if isinstance(node, nodes.Name) and node.name not in TOKENS:
-        raise BadTemplate(f"output_template: unknown token {{{{{node.name}}}}}; tokens are {', '.join(sorted(TOKENS))}")
+        raise BadTemplate(
+            f"output_template: unknown token {{{{{node.name}}}}}; tokens are {', '.join(sorted(TOKENS))}"
+        )
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
-        raise BadTemplate(f"output_template: unknown filter {node.name!r}; filters are {', '.join(sorted(FILTERS))}")
-    if isinstance(node, nodes.Const) and isinstance(node.value, int | float) and node.value > MAX_NUMBER:
-        raise BadTemplate(f"output_template: {node.value:.0f} is too large a number; at most {MAX_NUMBER}")
+        raise BadTemplate(
+            f"output_template: unknown filter {node.name!r}; filters are {', '.join(sorted(FILTERS))}"
+        )
+    if (
+        isinstance(node, nodes.Const)
+        and isinstance(node.value, int | float)
+        and node.value > MAX_NUMBER
+    ):
+        raise BadTemplate(
+            f"output_template: {node.value:.0f} is too large a number; at most {MAX_NUMBER}"
+        )
     if not isinstance(node, ALLOWED):
-        raise BadTemplate(f"output_template: {type(node).__name__} is not allowed; it takes tokens and filters only")
+        raise BadTemplate(
+            f"output_template: {type(node).__name__} is not allowed; it takes tokens and filters only"
+        )

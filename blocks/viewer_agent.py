@@ -1,4 +1,5 @@
 """viewer_agent: shows what passes its `agent_from`, and never says anything."""
+
 from blocks.contract import Block, BlockArgs
 from blocks.registry import register
 

@@ -1,4 +1,6 @@
-"""How much waits in a pipeline's input: asked for in the same write as what is appended, so that it costs no round trip."""
+"""How much waits in a pipeline's input: asked for in the same write as what is appended, so that it
+costs no round trip."""
+
 import asyncio
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +10,8 @@ from bus.errors import BusError, BusRefused
 from bus.resp import pack
 from bus.wire import input_key
 
-FRESH_S = 0.1   # for how long an answer of the server's is taken for true
-SAMPLES = 100   # nodes of the stream by which the server guesses its size
+FRESH_S = 0.1  # for how long an answer of the server's is taken for true
+SAMPLES = 100  # nodes of the stream by which the server guesses its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +25,50 @@ class IngressLimits:
 
 
 class Backlog:
-    """One input's. What was appended from here since the server was asked is counted too; other processes' is not."""
+    """One input's. What was appended from here since the server was asked is counted too; other
+    processes' is not."""
 
-    __slots__ = ("_asked_at", "_entries", "_latest", "_lookups", "_loop", "_most_bytes", "_most_entries", "_since", "_size",
-                 "_uid", "is_full")
+    __slots__ = (
+        "_asked_at",
+        "_entries",
+        "_latest",
+        "_lookups",
+        "_loop",
+        "_most_bytes",
+        "_most_entries",
+        "_since",
+        "_size",
+        "_uid",
+        "is_full",
+    )
 
     def __init__(self, uid: str, limits: IngressLimits) -> None:
         """Nothing is known yet, and nothing is refused for it."""
         self._uid, self._loop = uid, asyncio.get_running_loop()
         self._most_entries, self._most_bytes = limits.backlog, limits.backlog_bytes
-        self.is_full = False   # whether no more is to be appended
+        self.is_full = False  # whether no more is to be appended
         key = input_key(uid)
         self._lookups = pack("XLEN", key), pack("MEMORY", "USAGE", key, "SAMPLES", SAMPLES)
         self._entries = self._size = 0
-        self._since = [0, 0]   # how much of both was appended from here since the server was asked last
+        self._since = [
+            0,
+            0,
+        ]  # how much of both was appended from here since the server was asked last
         self._asked_at = float("-inf")
         self._latest: asyncio.Future[list[Any]] | None = None
 
     @property
     def reason(self) -> str:
         """Which bound it has reached."""
-        waits, rule = f"{self._entries} messages wait", f"bus.max_backlog allows {self._most_entries}"
+        waits, rule = (
+            f"{self._entries} messages wait",
+            f"bus.max_backlog allows {self._most_entries}",
+        )
         if self._entries < self._most_entries:
-            waits, rule = f"about {self._size} bytes wait", f"bus.max_backlog_bytes allows {self._most_bytes}"
+            waits, rule = (
+                f"about {self._size} bytes wait",
+                f"bus.max_backlog_bytes allows {self._most_bytes}",
+            )
         return f"{waits} for the worker of pipeline {self._uid}, and {rule}; come again in a second"
 
     def add(self, connection: Connection, size: int) -> None:
@@ -67,11 +90,14 @@ class Backlog:
 
     def _ask(self, connection: Connection) -> None:
         self._asked_at, self._since = self._loop.time(), [0, 0]
-        self._latest = asyncio.gather(*map(connection.send_soon, self._lookups), return_exceptions=True)
+        self._latest = asyncio.gather(
+            *map(connection.send_soon, self._lookups), return_exceptions=True
+        )
         self._latest.add_done_callback(self._take)
 
     def _take(self, latest: asyncio.Future[list[Any]]) -> None:
-        """A server that is away, or may not tell a key's size, leaves what was known. No key has no size."""
+        """A server that is away, or may not tell a key's size, leaves what was known. No key has no
+        size."""
         if latest.cancelled():
             return
         entries, size = latest.result()

@@ -1,8 +1,10 @@
-"""How long to wait before what has ended is begun again: the embedded server, a worker's session."""
+"""How long to wait before what has ended is begun again: the embedded server, a worker's
+session."""
 
 
 class Backoff:
-    """Delays that double from `first_s` to `most_s`, and begin anew after a life of `healthy_after_s`."""
+    """Delays that double from `first_s` to `most_s`, and begin anew after a life of
+    `healthy_after_s`."""
 
     def __init__(self, *, first_s: float, most_s: float, healthy_after_s: float) -> None:
         self._first_s = first_s

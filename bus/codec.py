@@ -1,4 +1,5 @@
 """Bytes to a `Message` and back, with the digest by which our own live copies are known."""
+
 from binascii import hexlify
 from zlib import crc32
 
@@ -7,11 +8,11 @@ import msgspec
 from bus.errors import MalformedMessage, MessageTooLong
 from bus.message import PLAIN, Message, to_part
 
-# The `mid` of a message, `<id>.<number>~<digest>`: the id of the input that led to it, its place among all that it led to, and
-# a digest of the envelope.
-# The digest tells our own copy from a message that carries our mid on with other words. It guards against accident, not
-# against malice (the bus is trusted, and whoever forges it only keeps its own message from being read), so a CRC-32 does,
-# at a third of a hash's cost.
+# The `mid` of a message, `<id>.<number>~<digest>`: the id of the input that led to it, its place
+# among all that it led to, and a digest of the envelope. The digest tells our own copy from a
+# message that carries our mid on with other words. It guards against accident, not against malice
+# (the bus is trusted, and whoever forges it only keeps its own message from being read), so a
+# CRC-32 does, at a third of a hash's cost.
 DIGEST_SIZE = 8
 
 
@@ -20,8 +21,13 @@ def place_of(number: int) -> bytes:
     return b".%d~" % number
 
 
-PLACES = [place_of(number) for number in range(64)]   # to format one costs as much as the rest of a mid
-COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'   # a live copy: head, mid, joint, the envelope without its "{"
+PLACES = [
+    place_of(number) for number in range(64)
+]  # to format one costs as much as the rest of a mid
+COPY_HEAD, COPY_JOINT = (
+    b'{"mid":"',
+    b'",',
+)  # a live copy: head, mid, joint, the envelope without its "{"
 LONGEST_MID = 256
 SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
 
@@ -29,7 +35,7 @@ SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "t
 class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
     sender: str | None = ""
     id: str | None = ""
-    args: tuple[msgspec.Raw, ...] = ()   # of ours, parts; the encoder takes either
+    args: tuple[msgspec.Raw, ...] = ()  # of ours, parts; the encoder takes either
 
 
 _to_json = msgspec.json.Encoder().encode
@@ -39,10 +45,12 @@ _to_envelope = msgspec.json.Decoder(_Envelope).decode
 def decode(data: bytes, max_bytes: int) -> Message:
     """The message in an envelope; raises MalformedMessage, which names the rule that is broken."""
     if len(data) > max_bytes:
-        raise MessageTooLong(f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}")
+        raise MessageTooLong(
+            f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}"
+        )
     try:
         if not data.isascii():
-            data.decode()   # parts travel on as they came, and what is no text must not
+            data.decode()  # parts travel on as they came, and what is no text must not
         envelope = _to_envelope(data)
         args = envelope.args
         if not args:
@@ -52,7 +60,14 @@ def decode(data: bytes, max_bytes: int) -> Message:
             to_part(other)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"the message is no envelope: {error}; {SHAPE}") from error
-    return Message(envelope.sender or "", envelope.id or "", part.text or "", part.type or PLAIN, part.timestamp, args)
+    return Message(
+        envelope.sender or "",
+        envelope.id or "",
+        part.text or "",
+        part.type or PLAIN,
+        part.timestamp,
+        args,
+    )
 
 
 def encode(message: Message) -> bytes:
@@ -75,8 +90,10 @@ def is_own_copy(payload: bytes) -> bool:
     end = payload.find(b'"', 8, LONGEST_MID)
     if end < 18 or payload[end - 9] != _TILDE or payload[:8] != COPY_HEAD:
         return False
-    return payload[end - 8:end] == b"%08x" % crc32(payload[end + 2:], _OPENING)
+    return payload[end - 8 : end] == b"%08x" % crc32(payload[end + 2 :], _OPENING)
 
 
 _TILDE = ord("~")
-_OPENING = crc32(b"{")   # the digest runs over the envelope, whose "{" stands before the mid in the copy
+_OPENING = crc32(
+    b"{"
+)  # the digest runs over the envelope, whose "{" stands before the mid in the copy

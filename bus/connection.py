@@ -1,8 +1,11 @@
 """One connection to the server: bytes out, replies in, in the order in which they were asked for.
 
-A general client costs about 10 microseconds a command and 20 MB of memory; this is some hundred lines over hiredis and serves
-every use that the product has. Nothing is retried here: after a lost reply only the caller knows what to look for.
+A general client costs about 10 microseconds a command and 20 MB of memory; this is some hundred
+lines over hiredis and serves
+every use that the product has. Nothing is retried here: after a lost reply only the caller knows
+what to look for.
 """
+
 import asyncio
 import ssl
 from collections import deque
@@ -18,14 +21,18 @@ from bus.futures import fail
 from bus.patience import Patience
 from bus.resp import Word, pack
 
-Push = Callable[[bytes, bytes], None]   # (channel, payload)
-Skip = Callable[[bytes], bytes]   # what of it has to be read
+Push = Callable[[bytes, bytes], None]  # (channel, payload)
+Skip = Callable[[bytes], bytes]  # what of it has to be read
 CONNECT_TIMEOUT_S = 5.0
-CLOSE_S = 0.25   # what TLS's farewell may take: a server that is silent would be waited for, half a minute for each connection
+# what TLS's farewell may take: a server that is silent would be waited for, half a minute for each
+# connection
+CLOSE_S = 0.25
 PUSHES = (b"message", b"pmessage")
 QUEUED = b"+QUEUED\r\n"
-DEMOTED = "READONLY"   # how the server refuses a write that has become another's replica
-FEED_BYTES = 8192   # hiredis moves what is left in its buffer after each reply, so the buffer is kept short
+DEMOTED = "READONLY"  # how the server refuses a write that has become another's replica
+FEED_BYTES = (
+    8192  # hiredis moves what is left in its buffer after each reply, so the buffer is kept short
+)
 
 
 class _Awaited:
@@ -48,13 +55,17 @@ class Connection(asyncio.Protocol):
         """
         self._reader = hiredis.Reader()
         self._awaited: deque[_Awaited] = deque()
-        self._tick: list[bytes] = []   # commands that leave at the end of this tick
+        self._tick: list[bytes] = []  # commands that leave at the end of this tick
         self._on_push, self._skip = on_push, skip or self._skip_queued
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._patience = Patience(lambda: self._awaited, self._give_up)
-        self._fault = BusUnavailable("the connection to the server is not open")   # or why it is no more
-        self.demoted = False   # it leads to a replica: another connection may lead to who takes writes now
+        self._fault = BusUnavailable(
+            "the connection to the server is not open"
+        )  # or why it is no more
+        self.demoted = (
+            False  # it leads to a replica: another connection may lead to who takes writes now
+        )
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,7 +85,8 @@ class Connection(asyncio.Protocol):
             self._fail(BusUnavailable(f"the server does not speak RESP: {error}"))
 
     def _skip_queued(self, data: bytes) -> bytes:
-        """`data` from where it says more than that commands of a MULTI were queued, which most of all replies do."""
+        """`data` from where it says more than that commands of a MULTI were queued, which most of
+        all replies do."""
         first = self._awaited[0] if self._awaited else None
         if first is None or not first.queued or first.left < 2:
             return data
@@ -97,7 +109,9 @@ class Connection(asyncio.Protocol):
                 continue
             try:
                 first = awaited[0]
-            except IndexError:   # unasked, before it closes the connection, as where it has too many of them
+            except (
+                IndexError
+            ):  # unasked, before it closes the connection, as where it has too many of them
                 self._fail(BusUnavailable(f"the server ends the connection: {reply}"))
                 return
             first.left -= 1
@@ -127,14 +141,18 @@ class Connection(asyncio.Protocol):
             fail(self._awaited.popleft().future, error)
 
     def send(self, payload: bytes, replies: int = 1, queued: int = 0) -> asyncio.Future[Any]:
-        """Sends packed commands; the future gets the last of their `replies`, or the first error among them.
+        """Sends packed commands; the future gets the last of their `replies`, or the first error
+        among them.
 
         `queued`: the payload is one MULTI with so many commands.
         """
         return self.send_together(payload, ((replies, queued),))[0]
 
-    def send_together(self, payload: bytes, runs: Iterable[tuple[int, int]]) -> list[asyncio.Future[Any]]:
-        """Several such runs of packed commands in one write, each (replies, queued) with a future of its own."""
+    def send_together(
+        self, payload: bytes, runs: Iterable[tuple[int, int]]
+    ) -> list[asyncio.Future[Any]]:
+        """Several such runs of packed commands in one write, each (replies, queued) with a future
+        of its own."""
         if self._tick:
             self._send_tick()
         futures = [self._expect(replies, queued) for replies, queued in runs]
@@ -143,7 +161,8 @@ class Connection(asyncio.Protocol):
         return futures
 
     def send_soon(self, command: bytes) -> asyncio.Future[Any]:
-        """Sends one packed command, in one write with all others of this tick of the event loop; the future gets its reply."""
+        """Sends one packed command, in one write with all others of this tick of the event loop;
+        the future gets its reply."""
         future = self._expect(1, 0)
         if not future.done():
             if not self._tick:
@@ -157,7 +176,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(tick))
 
     def _expect(self, replies: int, queued: int) -> asyncio.Future[Any]:
-        """The future of what is about to be sent; it has failed already where the connection is closed."""
+        """The future of what is about to be sent; it has failed already where the connection is
+        closed."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self.closed.done() or self._transport is None:
             fail(future, self._fault)
@@ -176,7 +196,8 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def close(self) -> None:
-        """Closes the socket; whoever still waits gets BusUnavailable. A server that is silent does not hold it up."""
+        """Closes the socket; whoever still waits gets BusUnavailable. A server that is silent does
+        not hold it up."""
         if self._transport is not None:
             self._transport.close()
         with suppress(TimeoutError):
@@ -188,15 +209,18 @@ class Connection(asyncio.Protocol):
 
 def _settle(awaited: _Awaited, reply: Any) -> None:
     if awaited.future.done():
-        return   # the caller has given up
+        return  # the caller has given up
     if awaited.error is not None:
         awaited.future.set_exception(BusRefused(str(awaited.error)))
     else:
         awaited.future.set_result(reply)
 
 
-async def connect(address: Address, on_push: Push | None = None, skip: Skip | None = None) -> Connection:
-    """An open, authenticated connection; raises BusUnavailable, BusRefused, or BadAddress where TLS lacks a file."""
+async def connect(
+    address: Address, on_push: Push | None = None, skip: Skip | None = None
+) -> Connection:
+    """An open, authenticated connection; raises BusUnavailable, BusRefused, or BadAddress where TLS
+    lacks a file."""
     connection = Connection(on_push, skip)
     with ExitStack() as undo:
         undo.callback(connection.abort)
@@ -205,7 +229,9 @@ async def connect(address: Address, on_push: Push | None = None, skip: Skip | No
                 await _open(connection, address)
                 await _introduce(connection, address)
         except (OSError, TimeoutError) as error:
-            raise BusUnavailable(f"no server answers at {address}: {str(error) or 'timed out'}") from error
+            raise BusUnavailable(
+                f"no server answers at {address}: {str(error) or 'timed out'}"
+            ) from error
         undo.pop_all()
     return connection
 
@@ -224,16 +250,20 @@ def _secured(address: Address) -> ssl.SSLContext:
     files = ", ".join(filter(None, (address.ca, address.certificate, address.key)))
     try:
         context = ssl.create_default_context(cafile=address.ca or None)
-        if address.certificate or address.key:   # without a phrase the library would ask for one at the terminal
+        if (
+            address.certificate or address.key
+        ):  # without a phrase the library would ask for one at the terminal
             context.load_cert_chain(address.certificate, address.key or None, password="")
     except (OSError, ValueError) as error:
-        raise BadAddress(f"bus.ca, bus.certificate or bus.key cannot be used ({files}): {error}; they must be PEM files that "
-                         "this user may read, the key without a phrase") from error
+        raise BadAddress(
+            f"bus.ca, bus.certificate or bus.key cannot be used ({files}): {error}; they must be PEM files that "
+            "this user may read, the key without a phrase"
+        ) from error
     return context
 
 
 async def _introduce(connection: Connection, address: Address) -> None:
-    if address.username or address.password:   # a user may have no password
+    if address.username or address.password:  # a user may have no password
         user = (address.username,) if address.username else ()
         await connection.call("AUTH", *user, address.password)
     if address.database:

@@ -1,10 +1,11 @@
 """What is appended to a pipeline's input: the one place where an entry is packed."""
+
 from msgspec import Struct
 
 from bus.resp import bulk
 from bus.wire import input_key
 
-LONGEST_ID = 256   # characters of a producer's own id
+LONGEST_ID = 256  # characters of a producer's own id
 
 
 def may_be_id(ident: str) -> bool:
@@ -13,21 +14,22 @@ def may_be_id(ident: str) -> bool:
 
 
 class NewEntry(Struct, frozen=True):
-    """On its way in: a message, said on `swarm` or handed to the one `agent` of that alias, or a call of the operation `op`."""
+    """On its way in: a message, said on `swarm` or handed to the one `agent` of that alias, or a
+    call of the operation `op`."""
 
     uid: str
-    data: bytes            # the envelope; the input of `op`
+    data: bytes  # the envelope; the input of `op`
     swarm: str = ""
     agent: str = ""
     producer_id: str = ""  # the producer's own id: the same one again has no second effect
-    reply: str = ""        # the channel that awaits the end of the cascade
-    heard: bool = False    # it was published on the channel already, by who said it
-    hop: str = ""          # how many messages led to it
-    began: str = ""        # said in public: the pipeline and id of the input with which it began
-    again: str = ""        # the id of the dead letter that is to run again
-    op: str = ""           # the name of the operation
-    store: str = ""        # beside `op`: the memory_id of the store, by default the pipeline's first
-    actor: str = ""        # beside `op`: who calls
+    reply: str = ""  # the channel that awaits the end of the cascade
+    heard: bool = False  # it was published on the channel already, by who said it
+    hop: str = ""  # how many messages led to it
+    began: str = ""  # said in public: the pipeline and id of the input with which it began
+    again: str = ""  # the id of the dead letter that is to run again
+    op: str = ""  # the name of the operation
+    store: str = ""  # beside `op`: the memory_id of the store, by default the pipeline's first
+    actor: str = ""  # beside `op`: who calls
 
     def pack(self) -> bytes:
         """The command that appends it."""
@@ -48,7 +50,14 @@ class NewEntry(Struct, frozen=True):
         if self.again:
             words += b"$5\r\nagain\r\n", bulk(self.again)
         if self.op:
-            words += b"$2\r\nop\r\n", bulk(self.op), b"$5\r\nstore\r\n", bulk(self.store), b"$5\r\nactor\r\n", bulk(self.actor)
+            words += (
+                b"$2\r\nop\r\n",
+                bulk(self.op),
+                b"$5\r\nstore\r\n",
+                bulk(self.store),
+                b"$5\r\nactor\r\n",
+                bulk(self.actor),
+            )
         if self.heard:
             words.append(b"$5\r\nheard\r\n$1\r\n1\r\n")
         return b"*%d\r\n" % (len(words) + self.heard) + b"".join(words)

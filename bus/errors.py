@@ -4,12 +4,14 @@ BusError
 ├── MalformedMessage   bytes that are not an envelope: never retried
 │   └── MessageTooLong longer than a message may be
 ├── BadAddress         a bus url that cannot be understood, or a file for TLS that cannot be used
-├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look what happened
+├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look
+what happened
 ├── Fenced             another worker has taken this one for dead: nothing of what it sends arrives
 ├── BusBusy            too much waits already: nothing was done, try again later
 ├── NoOwner            no worker serves the pipeline now: nothing was done
 ├── CallFailed         a call was given up by the pipeline's owner
-├── BusRefused         the server answered with an error; `code` is its first word (NOGROUP, OOM, NOAUTH, ...)
+├── BusRefused         the server answered with an error; `code` is its first word (NOGROUP, OOM,
+NOAUTH, ...)
 └── NoAnswer           a request that nobody answered in time
 """
 
@@ -60,7 +62,8 @@ class BusRefused(BusError):
 
 
 class NoAnswer(BusError, TimeoutError):
-    """Nobody answered a request in time; `ident` is the entry that was appended, `paused` why its worker waits, if it does."""
+    """Nobody answered a request in time; `ident` is the entry that was appended, `paused` why its
+    worker waits, if it does."""
 
     def __init__(self, text: str, ident: str = "", paused: str = "") -> None:
         """`text` says who should have answered."""

@@ -1,8 +1,11 @@
-"""Commands that leave only while their worker is not fenced: one MULTI at a time, each watching the fence.
+"""Commands that leave only while their worker is not fenced: one MULTI at a time, each watching the
+fence.
 
-An EXEC ends its WATCH, so the next one leaves in the same write, and what comes meanwhile waits for its answer and then leaves
+An EXEC ends its WATCH, so the next one leaves in the same write, and what comes meanwhile waits for
+its answer and then leaves
 together: no round trip is added, and many groups share one.
 """
+
 import asyncio
 from collections import deque
 from collections.abc import Sequence
@@ -13,7 +16,7 @@ from bus.errors import BusError, Fenced
 from bus.futures import fail
 from bus.resp import EXEC, MULTI, pack
 
-MOST_BYTES = 256 << 10   # of what waits leave in one MULTI, or one piece that is larger
+MOST_BYTES = 256 << 10  # of what waits leave in one MULTI, or one piece that is larger
 
 
 class _Piece(NamedTuple):
@@ -37,7 +40,7 @@ class FencedWriter:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Piece] = deque()
         self._under_way: list[_Piece] = []
-        self._busy = False   # until the answer to the last MULTI and to the watch after it are here
+        self._busy = False  # until the answer to the last MULTI and to the watch after it are here
         self._fault: BusError | None = None
 
     async def open(self) -> None:
@@ -48,7 +51,8 @@ class FencedWriter:
     def send(self, commands: Sequence[bytes], count: int) -> asyncio.Future[list[Any]]:
         """Sends `count` packed commands, cut anywhere, all or none; the future gets their replies.
 
-        It gets Fenced where another worker took over: none was done. A refusal of one command stands among the replies.
+        It gets Fenced where another worker took over: none was done. A refusal of one command
+        stands among the replies.
         """
         future: asyncio.Future[list[Any]] = self._loop.create_future()
         if self._fault is not None:
@@ -78,13 +82,15 @@ class FencedWriter:
         """The answer to EXEC: nothing, where the fence was touched."""
         error = done.exception()
         if error is None and done.result() is None:
-            error = self._fault = Fenced("another worker took over; what this one wanted to send has not left")
+            error = self._fault = Fenced(
+                "another worker took over; what this one wanted to send has not left"
+            )
         at = 0
         for piece in self._under_way:
             if error is not None:
                 fail(piece.future, error)
             elif not piece.future.done():
-                piece.future.set_result(done.result()[at:at + piece.replies])
+                piece.future.set_result(done.result()[at : at + piece.replies])
             at += piece.replies
         self._under_way = []
 

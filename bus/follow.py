@@ -1,4 +1,6 @@
-"""Following swarms' logs live: one reading of each log, however many listen, without a gap when the server was away."""
+"""Following swarms' logs live: one reading of each log, however many listen, without a gap when the
+server was away."""
+
 import asyncio
 import logging
 from collections.abc import Callable
@@ -18,23 +20,26 @@ from bus.wire import swarm_key
 log = logging.getLogger(__name__)
 Deliver = Callable[[list[Said]], None]
 BLOCK_MS = 1000
-COUNT = 500      # messages of one log in one reading
-PAUSE_S = 0.5    # before the server is tried again
+COUNT = 500  # messages of one log in one reading
+PAUSE_S = 0.5  # before the server is tried again
 
 
 class Follower:
     """Reads the logs that somebody follows. Use it as an asynchronous context."""
 
     def __init__(self, address: Address) -> None:
-        """Two connections, opened when they are needed: one waits at the server, the other calls it back."""
+        """Two connections, opened when they are needed: one waits at the server, the other calls it
+        back."""
         self._blocking, self._control = Line(address), Line(address)
         self._listeners: dict[str, list[Deliver]] = {}
-        self._positions: dict[str, bytes | str] = {}   # log -> the last entry that was delivered
-        self._odd: set[str] = set()   # logs of another type, for which the server would refuse the reading of all
+        self._positions: dict[str, bytes | str] = {}  # log -> the last entry that was delivered
+        self._odd: set[str] = (
+            set()
+        )  # logs of another type, for which the server would refuse the reading of all
         self._told: set[Odd] = set()
         self._changed = asyncio.Event()
         self._connection: Connection | None = None
-        self._reads: BlockingReads   # on that connection
+        self._reads: BlockingReads  # on that connection
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -51,7 +56,8 @@ class Follower:
         await self._stack.aclose()
 
     async def follow(self, uid: str, swarm: str, deliver: Deliver) -> Callable[[], None]:
-        """From now on `deliver` gets what is said there, in order; call what is returned to end it. Raises BusError."""
+        """From now on `deliver` gets what is said there, in order; call what is returned to end it.
+        Raises BusError."""
         key = swarm_key(uid, swarm)
         if key not in self._positions:
             newest: Any = await self._control.call("XREVRANGE", key, "+", "-", "COUNT", 1)
@@ -79,14 +85,17 @@ class Follower:
                 await self._read()
             except BusError as error:
                 if isinstance(error, BusRefused) and error.code == "WRONGTYPE":
-                    self._odd |= self._listeners.keys()   # any of them; the next reading finds out
+                    self._odd |= self._listeners.keys()  # any of them; the next reading finds out
                 log.warning("following_paused", extra={"reason": str(error), "pause_s": PAUSE_S})
                 await asyncio.sleep(PAUSE_S)
 
     async def _read(self) -> None:
         connection = await self._blocking.open()
         if connection is not self._connection:
-            self._reads, self._connection = BlockingReads(connection, await self._control.open()), connection
+            self._reads, self._connection = (
+                BlockingReads(connection, await self._control.open()),
+                connection,
+            )
         if self._odd:
             await self._look_for_odd()
         asked = {key: self._positions[key] for key in self._listeners if key not in self._odd}
@@ -94,14 +103,18 @@ class Follower:
             await asyncio.sleep(PAUSE_S)
             return
         reply = await self._reads.read(
-            pack("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *asked, *asked.values()))
+            pack("XREAD", "COUNT", COUNT, "BLOCK", BLOCK_MS, "STREAMS", *asked, *asked.values())
+        )
         for name, entries in reply or ():
             key = name.decode()
-            if self._positions.get(key) == asked[key]:   # else the last one has left meanwhile, and maybe another has come
+            if (
+                self._positions.get(key) == asked[key]
+            ):  # else the last one has left meanwhile, and maybe another has come
                 self._deliver(key, entries)
 
     async def _look_for_odd(self) -> None:
-        """Somebody may have put another value at a log. Nothing can be read there until it is gone; the others go on."""
+        """Somebody may have put another value at a log. Nothing can be read there until it is gone;
+        the others go on."""
         wanted = dict.fromkeys(self._odd & self._listeners.keys(), "stream")
         found = await odd_keys(await self._control.open(), wanted)
         self._odd = {odd.key for odd in found}

@@ -1,4 +1,6 @@
-"""Of what type each key is. Where somebody has put another value at one, the server refuses every command for it."""
+"""Of what type each key is. Where somebody has put another value at one, the server refuses every
+command for it."""
+
 import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,8 +9,12 @@ from bus.connection import Connection
 from bus.resp import pack
 from bus.wire import LISTENERS, REMAKE, ROLL, input_key, owner_key, stores_key, timers_key
 
-NOTHING = "none"   # it is made when it is needed
-SHARED: Mapping[str, str] = {ROLL: "zset", LISTENERS: "zset", REMAKE: "hash"}   # without which no pipeline is served
+NOTHING = "none"  # it is made when it is needed
+SHARED: Mapping[str, str] = {
+    ROLL: "zset",
+    LISTENERS: "zset",
+    REMAKE: "hash",
+}  # without which no pipeline is served
 
 
 class Odd(NamedTuple):
@@ -41,5 +47,8 @@ def all_keys(uid: str) -> dict[str, str]:
 async def odd_keys(connection: Connection, wanted: Mapping[str, str]) -> list[Odd]:
     """Those of these keys that are of another type. Raises BusUnavailable and BusRefused."""
     kinds = await asyncio.gather(*[connection.send(pack("TYPE", key)) for key in wanted])
-    return [Odd(key, kind.decode(), wanted[key]) for key, kind in zip(wanted, kinds, strict=True)
-            if kind.decode() not in (NOTHING, wanted[key])]
+    return [
+        Odd(key, kind.decode(), wanted[key])
+        for key, kind in zip(wanted, kinds, strict=True)
+        if kind.decode() not in (NOTHING, wanted[key])
+    ]

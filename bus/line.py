@@ -1,4 +1,5 @@
 """A connection that comes back: opened when it is first needed, and again when it was lost."""
+
 import asyncio
 from collections.abc import Callable
 from typing import Any, Self
@@ -9,16 +10,23 @@ from bus.resp import Word
 
 
 class Line:
-    """For processes that outlive the server. What was under way when it broke fails and is never repeated here.
+    """For processes that outlive the server. What was under way when it broke fails and is never
+    repeated here.
 
-    Use it as an asynchronous context. Everybody who needs it while it is being opened waits for the same attempt.
+    Use it as an asynchronous context. Everybody who needs it while it is being opened waits for the
+    same attempt.
     """
 
-    def __init__(self, address: Address, on_push: Push | None = None, on_loss: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        on_push: Push | None = None,
+        on_loss: Callable[[], None] | None = None,
+    ) -> None:
         """`on_push` as `Connection` takes it; `on_loss` is called when a connection has broken."""
         self._address, self._on_push, self._on_loss = address, on_push, on_loss
         self._opening: asyncio.Task[Connection] | None = None
-        self._connection: Connection | None = None   # the last one that was opened
+        self._connection: Connection | None = None  # the last one that was opened
 
     async def __aenter__(self) -> Self:
         """Nothing is opened yet."""
@@ -34,9 +42,14 @@ class Line:
 
     @property
     def ready(self) -> Connection | None:
-        """The open connection; None while there is none, or it leads to what is only a replica by now."""
+        """The open connection; None while there is none, or it leads to what is only a replica by
+        now."""
         connection = self._connection
-        return None if connection is None or connection.demoted or connection.closed.done() else connection
+        return (
+            None
+            if connection is None or connection.demoted or connection.closed.done()
+            else connection
+        )
 
     async def open(self) -> Connection:
         """An open connection. Raises BusUnavailable or BusRefused."""

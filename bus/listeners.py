@@ -1,8 +1,11 @@
-"""Who listens to which public swarm: one sorted set, in which a swarm's pipelines stand together, by uid.
+"""Who listens to which public swarm: one sorted set, in which a swarm's pipelines stand together,
+by uid.
 
-A pipeline that only speaks there, or whose people look at it, stands behind those that listen: nothing is sent to it, but it
+A pipeline that only speaks there, or whose people look at it, stands behind those that listen:
+nothing is sent to it, but it
 may be the one whose owner writes to the log what strangers publish.
 """
+
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Self
 from zlib import crc32
@@ -13,12 +16,15 @@ from bus.resp import pack
 from bus.script import NOW
 from bus.wire import LISTENERS, PUBLIC, swarm_key
 
-LISTENS, ONLY_SPEAKS = "0", "1"   # in this order
-BEFORE, BEHIND = "\n", "\v"      # what stands between a member's parts, and the next character
+LISTENS, ONLY_SPEAKS = "0", "1"  # in this order
+BEFORE, BEHIND = "\n", "\v"  # what stands between a member's parts, and the next character
 
-# KEYS: the set, the log. ARGV: from where to where the swarm's members stand, the log's length, the envelope, its digest, how a
-# mid begins, and members: one of them has to be the first. The entry's id is what the server would give it: the mid has it.
-_LOG = NOW + """
+# KEYS: the set, the log. ARGV: from where to where the swarm's members stand, the log's length, the
+# envelope, its digest, how a mid begins, and members: one of them has to be the first. The entry's
+# id is what the server would give it: the mid has it.
+_LOG = (
+    NOW
+    + """
 local first = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], ARGV[2], 'LIMIT', 0, 1)[1]
 for i = 7, #ARGV do
   if ARGV[i] == first then
@@ -31,6 +37,7 @@ for i = 7, #ARGV do
   end
 end
 """
+)
 
 
 class Member(NamedTuple):
@@ -42,7 +49,8 @@ class Member(NamedTuple):
 
     @property
     def word(self) -> str:
-        """As it stands in the set; what sorts by it sorts by swarm, then those that listen first, then by uid."""
+        """As it stands in the set; what sorts by it sorts by swarm, then those that listen first,
+        then by uid."""
         return BEFORE.join((self.swarm, LISTENS if self.listens else ONLY_SPEAKS, self.uid))
 
     @classmethod
@@ -58,8 +66,11 @@ async def all_members(line: Line | Connection) -> list[Member]:
 
 
 async def listeners_of(connection: Connection, swarm: str) -> list[str]:
-    """The uids of the pipelines that listen to a swarm, in order. Raises BusUnavailable or BusRefused."""
-    words: list[bytes] = await connection.call("ZRANGEBYLEX", LISTENERS, *_span(f"{swarm}{BEFORE}{LISTENS}"))
+    """The uids of the pipelines that listen to a swarm, in order. Raises BusUnavailable or
+    BusRefused."""
+    words: list[bytes] = await connection.call(
+        "ZRANGEBYLEX", LISTENERS, *_span(f"{swarm}{BEFORE}{LISTENS}")
+    )
     return [Member.of(word).uid for word in words]
 
 
@@ -74,12 +85,24 @@ def strike(members: Collection[Member]) -> bytes:
 
 
 def log_if_first(swarm: str, data: bytes, members: Sequence[Member], log_length: int) -> bytes:
-    """The command that writes an envelope, which a stranger published, to a swarm's log; of all who ask one does it.
+    """The command that writes an envelope, which a stranger published, to a swarm's log; of all who
+    ask one does it.
 
     It is the one that has the swarm's first pipeline among its own `members`.
     """
-    return pack("EVAL", _LOG, 2, LISTENERS, swarm_key(PUBLIC, swarm), *_span(swarm), log_length, data,
-                b"%08x" % crc32(data), f"{PUBLIC}/", *[member.word for member in members])
+    return pack(
+        "EVAL",
+        _LOG,
+        2,
+        LISTENERS,
+        swarm_key(PUBLIC, swarm),
+        *_span(swarm),
+        log_length,
+        data,
+        b"%08x" % crc32(data),
+        f"{PUBLIC}/",
+        *[member.word for member in members],
+    )
 
 
 def _span(beginning: str) -> tuple[str, str]:

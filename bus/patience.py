@@ -1,21 +1,26 @@
-"""Patience with a server that is there and says nothing: a network that is cut in two breaks no connection."""
+"""Patience with a server that is there and says nothing: a network that is cut in two breaks no
+connection."""
+
 import asyncio
 from collections.abc import Callable
 
-LOOK_S = 2.5       # longer than any read waits at the server
-SILENT_LOOKS = 3   # a single one may be late, as after this process was stopped and continued
+LOOK_S = 2.5  # longer than any read waits at the server
+SILENT_LOOKS = 3  # a single one may be late, as after this process was stopped and continued
 
 
 class Patience:
     """Gives up after 5 to 7.5 s in which something was awaited and nothing was heard."""
 
-    def __init__(self, waits: Callable[[], object], give_up: Callable[[float], None], look_s: float = LOOK_S) -> None:
-        """`waits` tells whether anything is awaited; `give_up` gets the seconds of silence, once."""
+    def __init__(
+        self, waits: Callable[[], object], give_up: Callable[[float], None], look_s: float = LOOK_S
+    ) -> None:
+        """`waits` tells whether anything is awaited; `give_up` gets the seconds of silence,
+        once."""
         self._waits, self._give_up, self._look_s = waits, give_up, look_s
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._silent = 0
-        self.heard = False   # set by whoever hears something
+        self.heard = False  # set by whoever hears something
 
     def begin(self) -> None:
         """Something is awaited from now on."""

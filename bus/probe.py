@@ -1,4 +1,6 @@
-"""Whether the server takes writes. It is tried: one that is full, or only a replica, answers reads all the same."""
+"""Whether the server takes writes. It is tried: one that is full, or only a replica, answers reads
+all the same."""
+
 import os
 import time
 

@@ -1,7 +1,10 @@
-"""Public swarms: what is said on one goes by a name that no private swarm has, which tells its hops too.
+"""Public swarms: what is said on one goes by a name that no private swarm has, which tells its hops
+too.
 
-A private swarm's name has no braces. `{3}news` is the public swarm `news`, and a message that three others led to.
+A private swarm's name has no braces. `{3}news` is the public swarm `news`, and a message that three
+others led to.
 """
+
 from bus.wire import PUBLIC, swarm_key
 
 OPEN, CLOSE = "{", "}"

@@ -1,4 +1,6 @@
-"""Asking the owner of a pipeline to make its vectors anew: a hash from uid to a token, until the owner has begun."""
+"""Asking the owner of a pipeline to make its vectors anew: a hash from uid to a token, until the
+owner has begun."""
+
 import secrets
 
 from bus.connection import Connection

@@ -1,18 +1,23 @@
 """An input that gives ids from the future begins anew, as soon as nothing is left in it.
 
-Whoever adds an entry may give it an id of their own, say in microseconds. From then on the server gives later ones alone, by
-which records would be dated for ever; and after the last possible id it takes no entry at all. Nor does its owner read any more
+Whoever adds an entry may give it an id of their own, say in microseconds. From then on the server
+gives later ones alone, by
+which records would be dated for ever; and after the last possible id it takes no entry at all. Nor
+does its owner read any more
 what comes before such an id, where somebody has moved the group there.
 """
+
 from bus.connection import Connection
 from bus.resp import pack
 from bus.script import NOW, run_script
 from bus.wire import GROUP, input_key
 
-FAR_MS = 86_400_000   # ahead: more than clocks differ, and nothing for which a message would be lost
+FAR_MS = 86_400_000  # ahead: more than clocks differ, and nothing for which a message would be lost
 
 # KEYS: the input. ARGV: FAR_MS, the group. Returns whether it began anew.
-_RENEW = NOW + """
+_RENEW = (
+    NOW
+    + """
 if redis.call('XLEN', KEYS[1]) > 0 or redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 local function is_ahead(told, name)
   for i = 1, #told, 2 do
@@ -28,11 +33,12 @@ redis.call('DEL', KEYS[1])
 redis.call('XGROUP', 'CREATE', KEYS[1], ARGV[2], '0', 'MKSTREAM')
 return 1
 """
+)
 
 
 def is_far_ahead(ident: bytes, now_ms: int) -> bool:
     """Whether an entry's id is from the future."""
-    return int(ident[:ident.find(b"-")]) > now_ms + FAR_MS
+    return int(ident[: ident.find(b"-")]) > now_ms + FAR_MS
 
 
 def renewal(uid: str) -> bytes:

@@ -1,4 +1,6 @@
-"""Request and reply: a message whose speaker awaits the end of what it leads to, or a call of an operation."""
+"""Request and reply: a message whose speaker awaits the end of what it leads to, or a call of an
+operation."""
+
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
@@ -21,8 +23,8 @@ from bus.line import Line
 from bus.resp import pack
 from bus.wire import ask_channel, reply_channel
 
-FRESH_S = 0.25   # for how long a pipeline that had an owner is taken to have one
-LOOK_S = 0.5      # for why nobody answered
+FRESH_S = 0.25  # for how long a pipeline that had an owner is taken to have one
+LOOK_S = 0.5  # for why nobody answered
 Report = dict[str, Any]
 
 
@@ -30,13 +32,14 @@ class Requester:
     """Speaks to pipelines and awaits their owners' reports. Use it as an asynchronous context."""
 
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
-        """Two connections, opened when they are needed: one to speak, one on which the answers come."""
+        """Two connections, opened when they are needed: one to speak, one on which the answers
+        come."""
         self.ingress, self._database = Ingress(address, limits), address.database
         self._hearing = Line(address, self._hear, self._lost)
         self._token, self._numbers = secrets.token_hex(8), count()
-        self._heard_by: Connection | None = None   # which hears all our reply channels
+        self._heard_by: Connection | None = None  # which hears all our reply channels
         self._waiting: dict[bytes, asyncio.Future[Report]] = {}
-        self._owned: dict[str, float] = {}   # pipeline -> when it had an owner
+        self._owned: dict[str, float] = {}  # pipeline -> when it had an owner
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -52,8 +55,10 @@ class Requester:
     async def say(self, entry: NewEntry, timeout_s: float) -> Report:
         """Appends an entry and returns the owner's report once the cascade has settled.
 
-        {"id", "settled": true, "results": [envelopes], "silent": [aliases], "errors": [texts]}; of a call {"answer"} in place
-        of the results. Raises NoAnswer; the message is in the input all the same, and runs when its owner does. Otherwise
+        {"id", "settled": true, "results": [envelopes], "silent": [aliases], "errors": [texts]}; of
+        a call {"answer"} in place
+        of the results. Raises NoAnswer; the message is in the input all the same, and runs when its
+        owner does. Otherwise
         raises what `Ingress.append` does.
         """
         ident = ""
@@ -64,15 +69,25 @@ class Requester:
                     return await report
             except TimeoutError as error:
                 paused = await self._pause_of(entry.uid)
-                when = "the pipeline goes on, which is paused" if paused else "a worker serves the pipeline: is one running?"
-                raise NoAnswer(f"pipeline {entry.uid} did not report message {ident} within {timeout_s:g} s; it is kept in the "
-                               f"input and runs when {when}", ident, paused) from error
+                when = (
+                    "the pipeline goes on, which is paused"
+                    if paused
+                    else "a worker serves the pipeline: is one running?"
+                )
+                raise NoAnswer(
+                    f"pipeline {entry.uid} did not report message {ident} within {timeout_s:g} s; it is kept in the "
+                    f"input and runs when {when}",
+                    ident,
+                    paused,
+                ) from error
 
     async def call(self, call: NewCall, timeout_s: float) -> Report:
         """The owner's answer to a call: {"output": ...} or {"error": {"code", "detail"}}.
 
-        Raises NoOwner where nobody serves the pipeline and BusBusy where too much waits: nothing was done. Raises NoAnswer:
-        what changes something is kept in the input, and runs when its owner does. Raises CallFailed where it was given up,
+        Raises NoOwner where nobody serves the pipeline and BusBusy where too much waits: nothing
+        was done. Raises NoAnswer:
+        what changes something is kept in the input, and runs when its owner does. Raises CallFailed
+        where it was given up,
         and otherwise what `Ingress.append` does.
         """
         try:
@@ -81,7 +96,11 @@ class Requester:
         except TimeoutError as error:
             paused = await self._pause_of(call.uid)
             why = f"; it is paused: {paused}" if paused else ""
-            raise NoAnswer(f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s{why}", "", paused) from error
+            raise NoAnswer(
+                f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s{why}",
+                "",
+                paused,
+            ) from error
         answer = report.get("answer")
         if not isinstance(answer, dict):
             raise CallFailed(f"{call.op}: {(report.get('errors') or ['it was given up'])[0]}")
@@ -104,7 +123,9 @@ class Requester:
 
     async def _ask(self, call: NewCall, timeout_s: float) -> Report:
         async with self._reply(call.uid) as (channel, report):
-            if not await self.ingress.publish(ask_channel(call.uid), call.as_question(channel, timeout_s, self._database)):
+            if not await self.ingress.publish(
+                ask_channel(call.uid), call.as_question(channel, timeout_s, self._database)
+            ):
                 raise _no_owner(call.uid)
             return await report
 
@@ -142,5 +163,7 @@ class Requester:
 
 
 def _no_owner(uid: str) -> NoOwner:
-    return NoOwner(f"no worker serves pipeline {uid} now, and nothing was done; `memrelay status` tells, `memrelay worker` "
-                   "starts one")
+    return NoOwner(
+        f"no worker serves pipeline {uid} now, and nothing was done; `memrelay status` tells, `memrelay worker` "
+        "starts one"
+    )

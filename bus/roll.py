@@ -1,4 +1,6 @@
-"""The roll of workers: what each said of itself in the last seconds. They call in through their leases (bus/lease.py)."""
+"""The roll of workers: what each said of itself in the last seconds. They call in through their
+leases (bus/lease.py)."""
+
 import asyncio
 import time
 from collections.abc import Iterable
@@ -10,8 +12,8 @@ from bus.connection import Connection
 from bus.line import Line
 from bus.wire import ROLL, roll_key
 
-BEAT_S = 2.0       # between two calls of a worker
-SILENT_MS = 10_000   # after which it is left out
+BEAT_S = 2.0  # between two calls of a worker
+SILENT_MS = 10_000  # after which it is left out
 LOOK_AGAIN_S = 0.05
 
 
@@ -22,28 +24,40 @@ async def time_of_bus(line: Line | Connection) -> int:
 
 
 async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
-    """What the workers that live have said last, by name, each with its `lease`, and the seconds since (`silent_s`).
+    """What the workers that live have said last, by name, each with its `lease`, and the seconds
+    since (`silent_s`).
 
     Raises BusUnavailable or BusRefused.
     """
     now_ms = await time_of_bus(line)
-    heard: list[bytes] = await line.call("ZRANGEBYSCORE", ROLL, now_ms - SILENT_MS, "+inf", "WITHSCORES")
+    heard: list[bytes] = await line.call(
+        "ZRANGEBYSCORE", ROLL, now_ms - SILENT_MS, "+inf", "WITHSCORES"
+    )
     if not heard:
         return []
     names = [name.decode() for name in heard[::2]]
     told = await line.call("MGET", *map(roll_key, names))
-    reports = [orjson.loads(words) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
-               for name, at_ms, words in zip(names, heard[1::2], told, strict=True) if words]
+    reports = [
+        orjson.loads(words) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
+        for name, at_ms, words in zip(names, heard[1::2], told, strict=True)
+        if words
+    ]
     return sorted(reports, key=lambda report: str(report["name"]))
 
 
 def pauses_of(workers: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Of what the workers said, by pipeline: why it is owned and does not run."""
-    return {uid: str(told["paused"]) for worker in workers for uid, told in worker["pipelines"].items() if told.get("paused")}
+    return {
+        uid: str(told["paused"])
+        for worker in workers
+        for uid, told in worker["pipelines"].items()
+        if told.get("paused")
+    }
 
 
 async def await_served(line: Line, uid: str, bundle_hash: str, within_s: float) -> bool:
-    """Waits until a worker says that it serves a pipeline with this bundle. False at once where no worker lives.
+    """Waits until a worker says that it serves a pipeline with this bundle. False at once where no
+    worker lives.
 
     Raises BusUnavailable or BusRefused.
     """

@@ -1,4 +1,5 @@
 """Scripts that the server runs, in Lua: each looks and changes at once."""
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from bus.resp import Word
 NOW = "local now = redis.call('TIME')\nnow = now[1] * 1000 + math.floor(now[2] / 1000)\n"
 
 
-async def run_script(connection: Connection, script: str, keys: Sequence[str], *arguments: Word) -> Any:
+async def run_script(
+    connection: Connection, script: str, keys: Sequence[str], *arguments: Word
+) -> Any:
     """What a script returns. Raises BusRefused or BusUnavailable."""
     return await connection.call("EVAL", script, len(keys), *keys, *arguments)

@@ -1,7 +1,10 @@
-"""No id is given a second time: by an input that has lost its last entries, at a server whose clock is behind.
+"""No id is given a second time: by an input that has lost its last entries, at a server whose clock
+is behind.
 
-A message that came under the id of one that is done would be taken for it. So a fail-over to a replica that lacked some.
+A message that came under the id of one that is done would be taken for it. So a fail-over to a
+replica that lacked some.
 """
+
 from bus.connection import Connection
 from bus.script import run_script
 from bus.wire import input_key
@@ -15,5 +18,6 @@ return 0
 
 
 async def surpass(connection: Connection, uid: str, ident: str) -> bool:
-    """Later ids are above this one; whether they would not have been. Raises BusRefused or BusUnavailable."""
+    """Later ids are above this one; whether they would not have been. Raises BusRefused or
+    BusUnavailable."""
     return bool(await run_script(connection, _SURPASS, (input_key(uid),), ident))

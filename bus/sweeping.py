@@ -1,4 +1,6 @@
-"""Takes entries out of streams for good: out of the stream, and out of the file in which the server keeps it."""
+"""Takes entries out of streams for good: out of the stream, and out of the file in which the server
+keeps it."""
+
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,15 +9,18 @@ from bus.connection import Connection
 from bus.errors import BusRefused
 from bus.wire import input_key, swarm_key
 
-PAGE = 100          # entries that are looked at together
-LOOK_S = 0.05       # between two looks whether the file is written
+PAGE = 100  # entries that are looked at together
+LOOK_S = 0.05  # between two looks whether the file is written
 IN_PROGRESS = "in progress"
-NOT_AN_INPUT = b"op"   # a call has been answered, or is yet to be
+NOT_AN_INPUT = b"op"  # a call has been answered, or is yet to be
 Holds = Callable[[bytes], bool]
 
 
-async def sweep(control: Connection, uids: Iterable[str], public: Iterable[str], before_ms: int, holds: Holds) -> int:
-    """Deletes messages that hold something: from these pipelines' logs, those of the public swarms, and unread input that came
+async def sweep(
+    control: Connection, uids: Iterable[str], public: Iterable[str], before_ms: int, holds: Holds
+) -> int:
+    """Deletes messages that hold something: from these pipelines' logs, those of the public swarms,
+    and unread input that came
     up to that moment. How many there were. Raises BusUnavailable and BusRefused.
     """
     count = 0
@@ -33,7 +38,9 @@ async def _logs(control: Connection, uid: str) -> list[bytes]:
     cursor: Any = b"0"
     found: list[bytes] = []
     while True:
-        cursor, keys = await control.call("SCAN", cursor, "MATCH", swarm_key(uid, "*"), "COUNT", 1000, "TYPE", "stream")
+        cursor, keys = await control.call(
+            "SCAN", cursor, "MATCH", swarm_key(uid, "*"), "COUNT", 1000, "TYPE", "stream"
+        )
         found += keys
         if cursor == b"0":
             return found
@@ -60,7 +67,8 @@ def _is_unwanted(words: list[bytes], holds: Holds) -> bool:
 
 
 async def rewrite_file(control: Connection) -> str:
-    """Has the server write its append-only file anew, and waits for it. What is left there, and why; "" for nothing.
+    """Has the server write its append-only file anew, and waits for it. What is left there, and
+    why; "" for nothing.
 
     Raises BusUnavailable and BusRefused.
     """
@@ -74,7 +82,7 @@ async def rewrite_file(control: Connection) -> str:
         except BusRefused as error:
             if IN_PROGRESS not in str(error):
                 return f"the server refuses BGREWRITEAOF ({error}): its file has the messages until it is written anew"
-            await asyncio.sleep(LOOK_S)   # one that began before: it may have what was deleted since
+            await asyncio.sleep(LOOK_S)  # one that began before: it may have what was deleted since
     while True:
         await asyncio.sleep(LOOK_S)
         now = await _persistence(control)
@@ -96,5 +104,11 @@ async def _kept_in_dumps(control: Connection) -> str:
         told = await control.call("CONFIG", "GET", "aof-use-rdb-preamble")
     except BusRefused:
         return "the server does not say whether it writes dumps, which keep deleted entries of a stream for a while"
-    return "" if b"no" in told else ("the server writes dumps (aof-use-rdb-preamble yes), which keep deleted entries of "
-                                     "streams until all entries beside them are deleted too")
+    return (
+        ""
+        if b"no" in told
+        else (
+            "the server writes dumps (aof-use-rdb-preamble yes), which keep deleted entries of "
+            "streams until all entries beside them are deleted too"
+        )
+    )

@@ -1,1 +1,2 @@
-"""The front door: the command line, its settings and its logs, and the place where the parts are put together."""
+"""The front door: the command line, its settings and its logs, and the place where the parts are
+put together."""

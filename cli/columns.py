@@ -1,14 +1,18 @@
-"""How wide a text is on a terminal: letters of Chinese, Japanese and Korean and emoji take two columns, marks on them none."""
+"""How wide a text is on a terminal: letters of Chinese, Japanese and Korean and emoji take two
+columns, marks on them none."""
+
 from unicodedata import category, east_asian_width
 
 from cli.escaping import escaped
 
-NO_COLUMN = ("Mn", "Me", "Cf")   # marks that stand over the letter before, and joiners
+NO_COLUMN = ("Mn", "Me", "Cf")  # marks that stand over the letter before, and joiners
 
 
 def columns(text: str) -> int:
     """How many columns it takes once it is printed, as `print_line` escapes it."""
-    return len(text) if text.isascii() and text.isprintable() else sum(map(_columns_of, escaped(text)))
+    return (
+        len(text) if text.isascii() and text.isprintable() else sum(map(_columns_of, escaped(text)))
+    )
 
 
 def padded(text: str, width: int) -> str:

@@ -1,4 +1,5 @@
 """The composition root: concrete classes from settings."""
+
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +22,16 @@ from worker.errors import first_of
 from worker.ownership import NotTheOwner
 
 Result = TypeVar("Result")
-FAULTS = (BusError, EmbeddedServerError, MemoryFault, NotTheOwner, SettingsError, OSError, UnicodeEncodeError)
-MOST_NAMED = 10   # pipelines, to choose from
+FAULTS = (
+    BusError,
+    EmbeddedServerError,
+    MemoryFault,
+    NotTheOwner,
+    SettingsError,
+    OSError,
+    UnicodeEncodeError,
+)
+MOST_NAMED = 10  # pipelines, to choose from
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +57,13 @@ def fail(message: str) -> NoReturn:
 
 
 def settled(command: Callable[[Settings], Result], log_format: LogFormat | None = None) -> Result:
-    """Runs a command with the settings; faults that a user can cause end it with a sentence and exit code 1."""
+    """Runs a command with the settings; faults that a user can cause end it with a sentence and
+    exit code 1."""
     try:
         settings = load_settings()
-        configure_logging(settings.log.level, log_format or settings.log.format, may_colour=may_colour())
+        configure_logging(
+            settings.log.level, log_format or settings.log.format, may_colour=may_colour()
+        )
         return command(settings)
     except FAULTS as fault:
         fail(_sentence(fault))
@@ -66,10 +78,16 @@ def _sentence(fault: BaseException) -> str:
     """What went wrong; the system's own errors name the file first."""
     if isinstance(fault, OSError) and fault.filename:
         return f"{fault.filename}: {fault.strerror}{_remedy(fault)}"
-    if isinstance(fault, UnicodeEncodeError):   # the system takes any bytes as a word or the name of a file; SQLite does not
-        return f"what is given must be text in UTF-8, names of files too; this is not: {fault.object}"
+    if isinstance(
+        fault, UnicodeEncodeError
+    ):  # the system takes any bytes as a word or the name of a file; SQLite does not
+        return (
+            f"what is given must be text in UTF-8, names of files too; this is not: {fault.object}"
+        )
     if isinstance(fault, BusRefused):
-        return f"the bus has refused it: {fault}; `memrelay doctor` says what is wrong with the server"
+        return (
+            f"the bus has refused it: {fault}; `memrelay doctor` says what is wrong with the server"
+        )
     return str(fault)
 
 
@@ -79,7 +97,9 @@ def _remedy(fault: OSError) -> str:
     return f"; {ROOM}" if lacks_room(fault) else ""
 
 
-def run(command: Callable[[Settings], Coroutine[Any, Any, Result]], log_format: LogFormat | None = None) -> Result:
+def run(
+    command: Callable[[Settings], Coroutine[Any, Any, Result]], log_format: LogFormat | None = None
+) -> Result:
     """The same for a command that needs an event loop."""
     return settled(lambda settings: uvloop.run(command(settings)), log_format)
 
@@ -88,7 +108,12 @@ def bus_address(settings: Settings) -> Address:
     """The configured server, or our own that runs. Raises NoBus."""
     if settings.bus.url:
         bus = settings.bus
-        return replace(parse(bus.url), ca=str(bus.ca or ""), certificate=str(bus.certificate or ""), key=str(bus.key or ""))
+        return replace(
+            parse(bus.url),
+            ca=str(bus.ca or ""),
+            certificate=str(bus.certificate or ""),
+            key=str(bus.key or ""),
+        )
     socket = socket_of(settings.bus.data)
     if socket is None:
         raise NoBus(settings.bus.data)
@@ -97,34 +122,46 @@ def bus_address(settings: Settings) -> Address:
 
 def bus_name(settings: Settings) -> str:
     """The bus as a person would type it, without a password."""
-    return settings.bus.url.rpartition("@")[2] or str(socket_of(settings.bus.data) or settings.bus.data)
+    return settings.bus.url.rpartition("@")[2] or str(
+        socket_of(settings.bus.data) or settings.bus.data
+    )
 
 
 def stored_catalog(settings: Settings) -> Catalog:
-    """The catalogue, for what works on things that are there. Ends the command where nothing was ever stored.
+    """The catalogue, for what works on things that are there. Ends the command where nothing was
+    ever stored.
 
     To open it would make the memory root, and one whose name is mistyped would be an empty one.
     """
     if not is_begun(settings.memory.root):
-        fail(f"nothing is stored in {settings.memory.root}; memory.root names another folder, and `memrelay deploy FILE` "
-             "begins in this one")
+        fail(
+            f"nothing is stored in {settings.memory.root}; memory.root names another folder, and `memrelay deploy FILE` "
+            "begins in this one"
+        )
     return Catalog(settings.memory.root)
 
 
 def _some(names: list[str]) -> str:
     """As many as one reads, and how many more there are."""
     more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more, which `memrelay ls` lists" if more > 0 else "")
+    return ", ".join(names[:MOST_NAMED]) + (
+        f" and {more} more, which `memrelay ls` lists" if more > 0 else ""
+    )
 
 
 async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
-    """The deployed pipeline; ends the command where there is none, or where several have that name."""
+    """The deployed pipeline; ends the command where there is none, or where several have that
+    name."""
     found = await catalog.find(uid_or_name)
     if found is None:
         everything = await catalog.active()
         same = [one.uid for one in everything if one.name == uid_or_name]
         if same:
-            fail(f"{len(same)} pipelines are named {uid_or_name!r}; say which by uid: {_some(same)}")
+            fail(
+                f"{len(same)} pipelines are named {uid_or_name!r}; say which by uid: {_some(same)}"
+            )
         names = _some([f"{one.name} ({one.uid})" for one in everything]) or "none is deployed"
-        fail(f"no pipeline {uid_or_name[:100]!r}; there are: {names}. Deploy one with `memrelay deploy FILE`")
+        fail(
+            f"no pipeline {uid_or_name[:100]!r}; there are: {names}. Deploy one with `memrelay deploy FILE`"
+        )
     return found

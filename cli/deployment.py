@@ -1,4 +1,5 @@
 """Deploying a bundle: every fault at once, then the catalogue, then word to the workers."""
+
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,8 @@ from web.deployments import Deployments
 
 
 def read_bundle(file: Path, uid: str | None) -> Checked:
-    """The checked bundle of a file; faults and warnings go to stderr, and faults end the command with code 1."""
+    """The checked bundle of a file; faults and warnings go to stderr, and faults end the command
+    with code 1."""
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -30,15 +32,23 @@ def read_bundle(file: Path, uid: str | None) -> Checked:
 
 
 async def deploy(settings: Settings, checked: Checked) -> Deployed:
-    """Makes a bundle the active one of its pipeline. Workers that hear of it serve it at once, others when they start."""
+    """Makes a bundle the active one of its pipeline. Workers that hear of it serve it at once,
+    others when they start."""
     async with deployments(settings) as service:
         return (await service.deploy(checked.accepted())).after
 
 
 async def tell(service: Deployments, deployed: Deployed) -> None:
     """Prints what is in service now, as soon as a worker serves it, or after some seconds."""
-    print_json({"pipeline_uid": deployed.uid, "name": deployed.name, "hash": deployed.hash, "version": deployed.version,
-                "served": await service.is_served(deployed)})
+    print_json(
+        {
+            "pipeline_uid": deployed.uid,
+            "name": deployed.name,
+            "hash": deployed.hash,
+            "version": deployed.version,
+            "served": await service.is_served(deployed),
+        }
+    )
 
 
 @asynccontextmanager

@@ -3,8 +3,10 @@
     with open_store("notes.db") as store:
         store.records.create("tea")
 
-No worker serves the file meanwhile: who opens it takes the lock of its memory root, or where it lies in none one of its own.
+No worker serves the file meanwhile: who opens it takes the lock of its memory root, or where it
+lies in none one of its own.
 """
+
 import fcntl
 import os
 import secrets
@@ -33,15 +35,17 @@ from worker.ownership import alone
 
 ACTOR = "python"
 RESULT_BYTES = 1 << 30
-REAP_S = 0.5               # that an opening may take to delete what is over
-ROOT_HAS = ("system.db", "owner.lock")   # what tells a memory root
+REAP_S = 0.5  # that an opening may take to delete what is over
+ROOT_HAS = ("system.db", "owner.lock")  # what tells a memory root
 
 
 class EmbeddedStore:
-    """An open store file, of one process, whose threads take turns; it has an attribute for each noun of the operations."""
+    """An open store file, of one process, whose threads take turns; it has an attribute for each
+    noun of the operations."""
 
     def __init__(self, store: Store, actor: str, *, is_alone: bool) -> None:
-        """`actor` is the source of what is written, where none is named. `is_alone`: it is no pipeline's, which a worker
+        """`actor` is the source of what is written, where none is named. `is_alone`: it is no
+        pipeline's, which a worker
         serves at other times, and who then goes on with what was erased.
         """
         self._store, self._actor, self._is_alone = store, actor, is_alone
@@ -54,7 +58,8 @@ class EmbeddedStore:
             self._process = 0
 
     def go_on(self) -> None:
-        """Ends an erasure that was interrupted; what keeps it from that may have passed when the file is opened again."""
+        """Ends an erasure that was interrupted; what keeps it from that may have passed when the
+        file is opened again."""
         if self._is_alone and self._store.erasures.is_open():
             with suppress(StoreBusy), translated(str(self._store.path)):
                 self._finish()
@@ -65,9 +70,11 @@ class EmbeddedStore:
         with self._turn:
             if not self._process:
                 raise Refused(f"{self._store.path} is closed; use it inside `with open_store(...)`")
-            if self._process != os.getpid():   # SQLite's files do not stand a fork
-                raise Refused(f"{self._store.path} was opened in the process {self._process}; use it there, or open it anew "
-                              "once it is closed there")
+            if self._process != os.getpid():  # SQLite's files do not stand a fork
+                raise Refused(
+                    f"{self._store.path} was opened in the process {self._process}; use it there, or open it anew "
+                    "once it is closed there"
+                )
             yield
 
     @cached_property
@@ -92,7 +99,8 @@ class EmbeddedStore:
 
     def _bind(self, operation: Operation) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
-            """Calls the operation, in a transaction of its own where it changes something. Raises Refused and StoreBusy."""
+            """Calls the operation, in a transaction of its own where it changes something. Raises
+            Refused and StoreBusy."""
             values = bound_input(operation, given, named)
             try:
                 asked = operation.adapter.validate_python(values)
@@ -114,7 +122,8 @@ class EmbeddedStore:
         return output
 
     def _finish(self) -> None:
-        """What was erased is in no page any more; there is no bus, and nobody else, that quotes it."""
+        """What was erased is in no page any more; there is no bus, and nobody else, that quotes
+        it."""
         last = self._store.erasures.every(1)[0]
         with self._store.transaction() as tx:
             tx.erasures.forget(LARGEST, (0, 0, 0))
@@ -124,22 +133,29 @@ class EmbeddedStore:
 
     def _context(self, operation: Operation) -> Context:
         now_ms = time.time_ns() // 1_000_000
-        return Context(now_ms, self._actor, RESULT_BYTES,
-                       lambda: derive_guid(self._token, f"{now_ms}-{next(self._numbers)}", operation.name, 1))
+        return Context(
+            now_ms,
+            self._actor,
+            RESULT_BYTES,
+            lambda: derive_guid(self._token, f"{now_ms}-{next(self._numbers)}", operation.name, 1),
+        )
 
 
 @contextmanager
 def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
     """The store in that file, which is made where there is none.
 
-    Raises Refused for an actor that is no name, NotTheOwner where a worker serves its memory root, StoreBusy where another
+    Raises Refused for an actor that is no name, NotTheOwner where a worker serves its memory root,
+    StoreBusy where another
     program has it open, and StoreBroken.
     """
     if not isinstance(actor, str) or not actor.isprintable() or len(actor) > LONGEST_NAME:
-        raise Refused(f"open_store: `actor` must be a text of at most {LONGEST_NAME} characters that can be shown")
+        raise Refused(
+            f"open_store: `actor` must be a text of at most {LONGEST_NAME} characters that can be shown"
+        )
     path = Path(path).absolute()
     if (root := _root_of(path)) is None:
-        path = path.resolve()   # a link is the file that it leads to, and has no lock of its own
+        path = path.resolve()  # a link is the file that it leads to, and has no lock of its own
         root = _root_of(path)
     if root is None:
         refuse_others(path)
@@ -160,7 +176,10 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
 
 def _root_of(path: Path) -> Path | None:
     """The memory root in which a file lies."""
-    return next((folder for folder in path.parents if any((folder / name).exists() for name in ROOT_HAS)), None)
+    return next(
+        (folder for folder in path.parents if any((folder / name).exists() for name in ROOT_HAS)),
+        None,
+    )
 
 
 def _reap(store: Store) -> None:

@@ -1,13 +1,18 @@
 """Text that does nothing to a terminal but appear on it."""
+
 import re
 
-# Controls of a terminal (C0, DEL and C1), and what reorders or hides text; not the joiners of emoji and of Persian.
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-                    "\ud800-\udfff\U000e0000-\U000e007f]")
+# Controls of a terminal (C0, DEL and C1), and what reorders or hides text; not the joiners of emoji
+# and of Persian.
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def escaped(text: str) -> str:
-    """The text with what could act on a terminal as \\u001b; inside of JSON this changes nothing that it says."""
+    """The text with what could act on a terminal as \\u001b; inside of JSON this changes nothing
+    that it says."""
     return UNSAFE.sub(_escape, text)
 
 

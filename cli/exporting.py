@@ -1,4 +1,6 @@
-"""Writes what a pipeline remembers, from copies of its stores: each as it was at one moment, and nobody waits meanwhile."""
+"""Writes what a pipeline remembers, from copies of its stores: each as it was at one moment, and
+nobody waits meanwhile."""
+
 import os
 import sys
 import time
@@ -20,15 +22,22 @@ from memory.sqlite.copy import FOR_EXPORT, copied
 from memory.sqlite.exports import exported
 
 
-async def export_records(settings: Settings, pipeline: str, store: str, output: Path | None) -> None:
-    """To stdout, or to a file, which is there when it is whole and on disk; a pipe or a device is written into.
+async def export_records(
+    settings: Settings, pipeline: str, store: str, output: Path | None
+) -> None:
+    """To stdout, or to a file, which is there when it is whole and on disk; a pipe or a device is
+    written into.
 
     Ends the command where there is no such store.
     """
     (found,) = await pipelines_with_stores(settings, [pipeline])
     if store and store not in found.stores:
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
-    names = [name for name in ([store] if store else found.stores) if path_of(settings.memory.root, name).exists()]
+    names = [
+        name
+        for name in ([store] if store else found.stores)
+        if path_of(settings.memory.root, name).exists()
+    ]
     stores = _stores(settings.memory.root, found.uid, names)
     if output is None:
         _print(_header(found), stores)
@@ -51,8 +60,10 @@ def _header(found: BackedUpPipeline) -> Header:
 
 
 def _tell(output: Path, end: End) -> None:
-    print_line(f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
-               f"{end.memories} named memories")
+    print_line(
+        f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
+        f"{end.memories} named memories"
+    )
 
 
 def _stores(root: Path, uid: str, names: Iterable[str]) -> Iterator[tuple[str, Iterable[Line]]]:

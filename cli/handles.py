@@ -1,4 +1,6 @@
-"""File handles: each listener takes one, each open store three, and a shell's usual limit is 1,024."""
+"""File handles: each listener takes one, each open store three, and a shell's usual limit is
+1,024."""
+
 import resource
 from contextlib import suppress
 
@@ -10,5 +12,5 @@ def raise_handle_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):   # macOS allows less than its hard limit says
+        with suppress(ValueError, OSError):  # macOS allows less than its hard limit says
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

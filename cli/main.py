@@ -1,4 +1,6 @@
-"""`memrelay`: the command line. Only the command that is called is loaded, so that help and completion are quick."""
+"""`memrelay`: the command line. Only the command that is called is loaded, so that help and
+completion are quick."""
+
 import importlib
 import io
 import keyword
@@ -51,14 +53,19 @@ COMMANDS = {
     "completion": "Print what makes a shell complete commands and pipelines.",
 }
 # Plain help: rich's boxes would cost a tenth of a second each time.
-PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+}
 
 
 class Commands(TyperGroup):
     """Knows each command by name and summary, and loads the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """typer's call, also for completion: (name, command, its arguments); a name that is none gets a suggestion."""
+        """typer's call, also for completion: (name, command, its arguments); a name that is none
+        gets a suggestion."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, None if known is None or name is None else _load(name), rest
 
@@ -69,24 +76,39 @@ def main() -> None:
     end_orderly()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")   # what a terminal's encoding lacks is no reason to end
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # what a terminal's encoding lacks is no reason to end
     completion_init()
     try:
         make_app()(prog_name=NAME)
-    except OSError as error:   # what no command tells: help that cannot be written, as where a disk is full
+    except (
+        OSError
+    ) as error:  # what no command tells: help that cannot be written, as where a disk is full
         sys.exit(f"{NAME}: {error.filename or 'stdout'}: {error.strerror}")
 
 
 def _open_closed_streams() -> None:
-    """What a caller has closed leads nowhere, so that no file or socket of ours takes its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):   # the lowest number that is free is given first
+    """What a caller has closed leads nowhere, so that no file or socket of ours takes its
+    number."""
+    for name, mode in (
+        ("stdin", "r"),
+        ("stdout", "w"),
+        ("stderr", "w"),
+    ):  # the lowest number that is free is given first
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))   # noqa: SIM115  # open for as long as the process
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open for as long as the process
 
 
 def make_app() -> typer.Typer:
     """The application; its commands have a name and a summary until they are called."""
-    app = typer.Typer(name=NAME, cls=Commands, help="Memory for agents, on a message bus.", no_args_is_help=True, **PLAIN)
+    app = typer.Typer(
+        name=NAME,
+        cls=Commands,
+        help="Memory for agents, on a message bus.",
+        no_args_is_help=True,
+        **PLAIN,
+    )
     app.callback()(_options)
     for name, summary in COMMANDS.items():
         app.command(name, short_help=summary)(_not_called)
@@ -95,17 +117,26 @@ def make_app() -> typer.Typer:
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"{NAME} {importlib.import_module('importlib.metadata').version(NAME)}")   # it is slow to load
+        typer.echo(
+            f"{NAME} {importlib.import_module('importlib.metadata').version(NAME)}"
+        )  # it is slow to load
         raise typer.Exit
 
 
-def _options(_version: Annotated[bool, typer.Option("--version", callback=_tell_version, is_eager=True,
-                                                    help="Print the version and exit.")] = False) -> None:
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Of the program itself."""
 
 
 def _load(name: str) -> Any:
-    """The command, from what has its name in the file of its name: a function, or a list of them for a group."""
+    """The command, from what has its name in the file of its name: a function, or a list of them
+    for a group."""
     word = f"{name}_" if keyword.iskeyword(name) else name
     found = getattr(importlib.import_module(f"cli.commands.{word}"), word)
     if not isinstance(found, list):
@@ -113,7 +144,7 @@ def _load(name: str) -> Any:
         app.command(name, cls=Quoting)(found)
         return get_command(app)
     group = typer.Typer(name=name, help=COMMANDS[name], no_args_is_help=True, **PLAIN)
-    group.callback()(_not_called)   # a group, even of one command
+    group.callback()(_not_called)  # a group, even of one command
     for function in found:
         group.command(function.__name__, cls=Quoting)(function)
     return get_command(group)

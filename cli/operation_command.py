@@ -1,4 +1,6 @@
-"""A command from an operation's declaration: what it needs are arguments, what it may take are options."""
+"""A command from an operation's declaration: what it needs are arguments, what it may take are
+options."""
+
 import sys
 from collections.abc import Callable
 from inspect import Parameter, signature
@@ -24,13 +26,29 @@ from pipelines.shape import tell
 ACTOR = "cli"
 # By what JSON Schema calls them; all else is text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
-TAGS = "tags"   # and `memory_tags`, `entry_tags`
+TAGS = "tags"  # and `memory_tags`, `entry_tags`
 METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
-Store = Annotated[str, typer.Option(metavar="MEMORY_ID", help="One of the bundle's stores; by default its first.",
-                                    show_default=False)]
-Key = Annotated[str | None, typer.Option(metavar="ID", callback=own_id, show_default=False,
-                                         help="Your own id: the same again has no second effect.")]
-Within = Annotated[float, typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the answer.")]
+Store = Annotated[
+    str,
+    typer.Option(
+        metavar="MEMORY_ID",
+        help="One of the bundle's stores; by default its first.",
+        show_default=False,
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        callback=own_id,
+        show_default=False,
+        help="Your own id: the same again has no second effect.",
+    ),
+]
+Within = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the answer."),
+]
 
 
 def command_for(operation: Operation) -> Callable[..., None]:
@@ -38,17 +56,34 @@ def command_for(operation: Operation) -> Callable[..., None]:
     schema = operation.adapter.json_schema()
     required = schema.get("required", [])
 
-    def command(pipeline: str, store: str, idempotency_key: str | None = None, wait: float = 30.0, as_json: bool = False,
-                **given: Any) -> None:
-        data = checked(operation, {name: value for name, value in given.items() if value is not None})
-        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, idempotency_key or "")
+    def command(
+        pipeline: str,
+        store: str,
+        idempotency_key: str | None = None,
+        wait: float = 30.0,
+        as_json: bool = False,
+        **given: Any,
+    ) -> None:
+        data = checked(
+            operation, {name: value for name, value in given.items() if value is not None}
+        )
+        call = NewCall(
+            "", operation.name, data, operation.mutates, store, ACTOR, idempotency_key or ""
+        )
         run(lambda settings: _perform(settings, pipeline, call, wait, as_json=as_json))
 
-    fields = sorted(schema["properties"].items(), key=lambda field: (field[0] not in required, field[0] != "query"))
-    parameters = [_parameter("pipeline", Pipeline),
-                  *[_field(name, told, is_required=name in required) for name, told in fields],
-                  _parameter("store", Store, ""), *[_parameter("idempotency_key", Key, None)] * operation.mutates,
-                  _parameter("wait", Within, 30.0), _parameter("as_json", JsonAnyway, False)]
+    fields = sorted(
+        schema["properties"].items(),
+        key=lambda field: (field[0] not in required, field[0] != "query"),
+    )
+    parameters = [
+        _parameter("pipeline", Pipeline),
+        *[_field(name, told, is_required=name in required) for name, told in fields],
+        _parameter("store", Store, ""),
+        *[_parameter("idempotency_key", Key, None)] * operation.mutates,
+        _parameter("wait", Within, 30.0),
+        _parameter("as_json", JsonAnyway, False),
+    ]
     command.__name__, command.__doc__ = operation.verb, operation.summary
     command.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
     vars(command)["__signature__"] = signature(command).replace(parameters=parameters)
@@ -58,16 +93,25 @@ def command_for(operation: Operation) -> Callable[..., None]:
 def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
     """An argument, or an option that says nothing where it is not given."""
     kind = TYPES.get(json_type(told), str)
-    if is_required or name == "query":   # what is looked for needs no flag, where one may also look for nothing
-        argument = typer.Argument(metavar=name.upper(), help=told["description"], show_default=False)
+    if (
+        is_required or name == "query"
+    ):  # what is looked for needs no flag, where one may also look for nothing
+        argument = typer.Argument(
+            metavar=name.upper(), help=told["description"], show_default=False
+        )
         return _parameter(name, Annotated[kind, argument], *[None] * (not is_required))
-    text = told["description"] + (" With commas between, or several times." if name.endswith(TAGS) else
-                                  " Several times for several." * (kind == list[str]))
+    text = told["description"] + (
+        " With commas between, or several times."
+        if name.endswith(TAGS)
+        else " Several times for several." * (kind == list[str])
+    )
     flag = f"--{name.replace('_', '-')}"
     if kind is bool:
         option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
     else:
-        option = typer.Option(flag, metavar=METAVARS.get(json_type(told), "TEXT"), help=text, show_default=False)
+        option = typer.Option(
+            flag, metavar=METAVARS.get(json_type(told), "TEXT"), help=text, show_default=False
+        )
     return _parameter(name, Annotated[kind | None, option], None)
 
 
@@ -78,8 +122,11 @@ def _parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Pa
 def checked(operation: Operation, given: dict[str, Any]) -> bytes:
     """The input as JSON; ends the command with all that is wrong."""
     report, properties = Report(), operation.adapter.json_schema()["properties"]
-    given = {name: _read(name, value, json_type(properties[name]), report)
-             for name, value in given.items() if value != []}   # which is how an option is that was not given
+    given = {
+        name: _read(name, value, json_type(properties[name]), report)
+        for name, value in given.items()
+        if value != []
+    }  # which is how an option is that was not given
     try:
         asked = orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
         if not report.errors:
@@ -92,7 +139,8 @@ def checked(operation: Operation, given: dict[str, Any]) -> bytes:
 
 
 def _read(name: str, value: Any, kind: str, report: Report) -> Any:
-    """What a person types for a field: an object as JSON, and each of the tags as the blocks take them."""
+    """What a person types for a field: an object as JSON, and each of the tags as the blocks take
+    them."""
     if kind == "object":
         return parse_object(value, (name,), report)
     if not name.endswith(TAGS):
@@ -104,9 +152,13 @@ def _read(name: str, value: Any, kind: str, report: Report) -> Any:
         return []
 
 
-async def _perform(settings: Settings, pipeline: str, call: NewCall, wait_s: float, *, as_json: bool) -> None:
+async def _perform(
+    settings: Settings, pipeline: str, call: NewCall, wait_s: float, *, as_json: bool
+) -> None:
     output = await output_of(settings, pipeline, call, wait_s)
-    print_json({"done": True} if output is None else output, indent=sys.stdout.isatty() and not as_json)
+    print_json(
+        {"done": True} if output is None else output, indent=sys.stdout.isatty() and not as_json
+    )
 
 
 async def output_of(settings: Settings, pipeline: str, call: NewCall, wait_s: float) -> Any:

@@ -1,4 +1,6 @@
-"""What goes to stdout: lines of text or of JSON, which do nothing to a terminal but appear on it."""
+"""What goes to stdout: lines of text or of JSON, which do nothing to a terminal but appear on
+it."""
+
 import os
 import select
 import sys
@@ -10,11 +12,12 @@ import typer
 
 from cli.escaping import escaped
 
-SPACES = bytes.maketrans(b"\t\r\n", b"   ")   # in what is JSON these stand between values alone
+SPACES = bytes.maketrans(b"\t\r\n", b"   ")  # in what is JSON these stand between values alone
 
 
 def print_line(text: str, *, before: str = "") -> None:
-    """A line, escaped but for what is to stand `before`. Where nobody reads any more, the command ends without a word."""
+    """A line, escaped but for what is to stand `before`. Where nobody reads any more, the command
+    ends without a word."""
     _print(before + escaped(text))
 
 
@@ -47,7 +50,7 @@ def _print(line: str | bytes) -> None:
         typer.echo(line)
     except BrokenPipeError:
         end_unread()
-    except OSError as error:   # which the system does not name
+    except OSError as error:  # which the system does not name
         raise OSError(error.errno, error.strerror, "stdout") from error
 
 
@@ -58,20 +61,25 @@ def end_unread() -> NoReturn:
 
 
 def report(say: Callable[[], None]) -> None:
-    """Says how far a command is. What it still has to do is done, and what it ends with is its own, whoever reads that, and
+    """Says how far a command is. What it still has to do is done, and what it ends with is its own,
+    whoever reads that, and
     where it cannot be written.
     """
     try:
         say()
     except typer.Exit:
-        pass   # nobody reads
+        pass  # nobody reads
     except OSError as error:
         _forget_stdout()
-        typer.echo(f"memrelay: {error.filename}: {error.strerror}; the rest is done all the same, and told no more", err=True)
+        typer.echo(
+            f"memrelay: {error.filename}: {error.strerror}; the rest is done all the same, and told no more",
+            err=True,
+        )
 
 
 def greet(say: Callable[[], None]) -> None:
-    """What a server says of itself when it is ready: it goes on where that cannot be written, as to a full disk."""
+    """What a server says of itself when it is ready: it goes on where that cannot be written, as to
+    a full disk."""
     try:
         say()
     except (OSError, typer.Exit):

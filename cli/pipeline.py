@@ -1,4 +1,6 @@
-"""A deployed pipeline as a person speaks to it: its swarms, the agents that take messages, its commands."""
+"""A deployed pipeline as a person speaks to it: its swarms, the agents that take messages, its
+commands."""
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -16,21 +18,25 @@ class Spoken:
     uid: str
     name: str
     swarms: tuple[str, ...]
-    aliases: tuple[str, ...]      # of the agents that take what is handed to them
-    blocks: frozenset[str]        # the names under which blocks answer
-    commands: dict[str, str]      # "/write" -> what it does
-    home_of: Callable[[str], str]   # whose a swarm is, in the key of its log
+    aliases: tuple[str, ...]  # of the agents that take what is handed to them
+    blocks: frozenset[str]  # the names under which blocks answer
+    commands: dict[str, str]  # "/write" -> what it does
+    home_of: Callable[[str], str]  # whose a swarm is, in the key of its log
 
     def check_swarm(self, swarm: str) -> None:
         """Ends the command where the pipeline has no such swarm."""
         if swarm not in self.swarms:
-            fail(f"pipeline {self.name} has no swarm {swarm!r}; say which with --swarm: {_listed(self.swarms)}")
+            fail(
+                f"pipeline {self.name} has no swarm {swarm!r}; say which with --swarm: {_listed(self.swarms)}"
+            )
 
     def check_agent(self, alias: str) -> None:
         """Ends the command where no such agent takes messages."""
         if alias not in self.aliases:
-            fail(f"pipeline {self.name} has no agent {alias!r} that takes messages; "
-                 f"say which by its alias with --agent: {_listed(self.aliases)}")
+            fail(
+                f"pipeline {self.name} has no agent {alias!r} that takes messages; "
+                f"say which by its alias with --agent: {_listed(self.aliases)}"
+            )
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -44,20 +50,30 @@ async def look_up(settings: Settings, uid_or_name: str) -> Spoken:
         source = await catalog.source(deployed.hash)
     checked = check(source or b"")
     if checked.bundle is None:
-        fail(f"the bundle of {deployed.name} ({deployed.uid}) is none for this version: {checked.faults[0].rule}; "
-             "correct what `memrelay export` prints, and `memrelay deploy` it")
+        fail(
+            f"the bundle of {deployed.name} ({deployed.uid}) is none for this version: {checked.faults[0].rule}; "
+            "correct what `memrelay export` prints, and `memrelay deploy` it"
+        )
     return _spoken(checked.bundle)
 
 
 def _spoken(bundle: CheckedBundle) -> Spoken:
     taking = [agent.agent.alias for agent in bundle.agents if agent.takes_messages]
     blocks = [agent.agent.name for agent in bundle.agents if agent.calls]
-    return Spoken(bundle.uid, bundle.name, bundle.swarms, tuple(taking), frozenset(blocks), dict(commands_of(bundle)),
-                  bundle.home_of)
+    return Spoken(
+        bundle.uid,
+        bundle.name,
+        bundle.swarms,
+        tuple(taking),
+        frozenset(blocks),
+        dict(commands_of(bundle)),
+        bundle.home_of,
+    )
 
 
 async def uid_of(catalog: Catalog, uid_or_name: str) -> str:
-    """The uid of a pipeline in service, or of one that was and is named by it. Ends the command where there is none."""
+    """The uid of a pipeline in service, or of one that was and is named by it. Ends the command
+    where there is none."""
     if await catalog.find(uid_or_name) is None and await catalog.versions(uid_or_name):
         return uid_or_name
     return (await pipeline_named(catalog, uid_or_name)).uid

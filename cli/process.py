@@ -1,7 +1,10 @@
-"""A process that serves: the embedded bus, a worker, the web server, or all of them, until a signal ends them in order.
+"""A process that serves: the embedded bus, a worker, the web server, or all of them, until a signal
+ends them in order.
 
-What it serves it is handed, so that each process loads its own part alone: a web server would take 15 MB of a worker's 70.
+What it serves it is handed, so that each process loads its own part alone: a web server would take
+15 MB of a worker's 70.
 """
+
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -17,9 +20,9 @@ from cli.settings import Settings
 from cli.signals import told_to_end
 from worker.footprint import settle_down
 
-BUS_COMES_WITHIN_S = 30.0   # when all processes of a Procfile start at once
-SERVER_GRACE_S = 1.5        # what our server may take; killed, it loses nothing that it acknowledged
-LEAVE_WITHIN_S = 4.0        # what those who use the bus may take to end; process managers kill after 5
+BUS_COMES_WITHIN_S = 30.0  # when all processes of a Procfile start at once
+SERVER_GRACE_S = 1.5  # what our server may take; killed, it loses nothing that it acknowledged
+LEAVE_WITHIN_S = 4.0  # what those who use the bus may take to end; process managers kill after 5
 LOOK_S = 0.05
 
 
@@ -39,10 +42,13 @@ Make = Callable[[Settings, Address], Service]
 Prepare = Callable[[Settings, Sequence[Service]], Awaitable[None]]
 
 
-def serve(*make: Make, with_bus: bool = False, prepare: Prepare | None = None, as_json: bool = False) -> None:
+def serve(
+    *make: Make, with_bus: bool = False, prepare: Prepare | None = None, as_json: bool = False
+) -> None:
     """Serves until SIGTERM or SIGINT, and ends the services in the order in which they are given.
 
-    `with_bus` starts the embedded server, unless another is configured. `prepare` runs as soon as everything is ready.
+    `with_bus` starts the embedded server, unless another is configured. `prepare` runs as soon as
+    everything is ready.
     `as_json` is how the log is written.
     """
     log_format: LogFormat | None = "json" if as_json else None
@@ -56,15 +62,20 @@ def serve(*make: Make, with_bus: bool = False, prepare: Prepare | None = None, a
 
 
 def _start_server(settings: Settings) -> EmbeddedServer | None:
-    """Our own server, from the main thread, before anything else runs; None where another is configured."""
+    """Our own server, from the main thread, before anything else runs; None where another is
+    configured."""
     if settings.bus.url:
         return None
-    server = EmbeddedServer(settings.bus.data, str(settings.bus.server) if settings.bus.server else None)
+    server = EmbeddedServer(
+        settings.bus.data, str(settings.bus.server) if settings.bus.server else None
+    )
     server.start()
     return server
 
 
-async def _serve(settings: Settings, server: EmbeddedServer | None, make: Sequence[Make], prepare: Prepare | None) -> None:
+async def _serve(
+    settings: Settings, server: EmbeddedServer | None, make: Sequence[Make], prepare: Prepare | None
+) -> None:
     told_to_stop = told_to_end()
     address = await _bus(settings, told_to_stop)
     services = [make_one(settings, address) for make_one in make]
@@ -104,7 +115,8 @@ async def _bus(settings: Settings, told_to_stop: asyncio.Event) -> Address:
 
 
 async def _let_others_leave(address: Address) -> None:
-    """The bus ends last: who uses it is told to end by the same signal, and still has something to send."""
+    """The bus ends last: who uses it is told to end by the same signal, and still has something to
+    send."""
     try:
         async with asyncio.timeout(LEAVE_WITHIN_S):
             connection = await connect(address)

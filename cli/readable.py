@@ -1,4 +1,5 @@
 """What a person reads instead of JSON: records, answers and texts as lines."""
+
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,8 +8,8 @@ import orjson
 
 from cli.columns import columns, padded
 
-MOST_CHARACTERS = 2_000   # of one text; --json prints all of it
-SHORT = 13                # characters of a guid: the millisecond; its end is alike in all that one agent writes
+MOST_CHARACTERS = 2_000  # of one text; --json prints all of it
+SHORT = 13  # characters of a guid: the millisecond; its end is alike in all that one agent writes
 UNDER = "  "
 
 
@@ -25,14 +26,18 @@ def value_lines(value: Any) -> list[str]:
             return [f"Nothing found: {nothing['detail']}."] if nothing else _record_lines(records)
         case dict() if is_record(value):
             return _record_lines([value])
-        case dict() if (sentence := _sentence(value)):
+        case dict() if sentence := _sentence(value):
             return text_lines(sentence)
     return text_lines(orjson.dumps(value).decode())
 
 
 def is_record(value: Any) -> bool:
     """Whether it has what every record has."""
-    return isinstance(value, dict) and isinstance(value.get("guid"), str) and isinstance(value.get("content"), str)
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("guid"), str)
+        and isinstance(value.get("content"), str)
+    )
 
 
 def _sentence(value: dict[str, Any]) -> str:
@@ -60,7 +65,9 @@ def _record_lines(records: Sequence[dict[str, Any]]) -> list[str]:
     lines = []
     for record, kind in zip(records, kinds, strict=True):
         first, *more = text_lines(record["content"])
-        lines.append(f"{moment(record.get('created_at'))}  {padded(kind, width)}  {short(record['guid'])}  {first}")
+        lines.append(
+            f"{moment(record.get('created_at'))}  {padded(kind, width)}  {short(record['guid'])}  {first}"
+        )
         lines += [" " * (16 + width + SHORT + 7) + line for line in more]
     return lines
 

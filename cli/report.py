@@ -1,4 +1,6 @@
-"""The report of a cascade, printed: the results as JSON lines, or as a person reads them; what went wrong to stderr."""
+"""The report of a cascade, printed: the results as JSON lines, or as a person reads them; what went
+wrong to stderr."""
+
 from typing import Any
 
 import orjson
@@ -17,7 +19,8 @@ def print_results(report: dict[str, Any], *, whole: bool = False) -> bool:
 
 
 def print_readably(report: dict[str, Any]) -> bool:
-    """The results as lines of text, with who says them where several do, and whether the message went through."""
+    """The results as lines of text, with who says them where several do, and whether the message
+    went through."""
     results = values_of(report)
     for speaker, value in results:
         if len(results) > 1:
@@ -33,7 +36,8 @@ def values_of(report: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _payload(part: dict[str, Any]) -> Any:
-    """What a result says: JSON as it is, text, and what only says that it is JSON, as a JSON string."""
+    """What a result says: JSON as it is, text, and what only says that it is JSON, as a JSON
+    string."""
     try:
         return as_it_came(part["text"].encode()) if part.get("type") == JSON else part["text"]
     except orjson.JSONDecodeError:

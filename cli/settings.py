@@ -1,6 +1,8 @@
-"""The settings: read from config.yaml and the environment, checked once, handed on as frozen values.
+"""The settings: read from config.yaml and the environment, checked once, handed on as frozen
+values.
 
-This is the only file of the product that reads the environment. Its one error is SettingsError, which holds every
+This is the only file of the product that reads the environment. Its one error is SettingsError,
+which holds every
 fault at once: where it is (a file or a variable), which setting it concerns, and the remedy.
 """
 
@@ -11,7 +13,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_core import ErrorDetails
 
 from bus import address
@@ -26,8 +36,11 @@ PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
 CHECKOUT_FILE = Path(__file__).resolve().parent.parent / "config.yaml"
 
-# What Kubernetes and Docker give each program beside a service that is called memrelay, or memrelay-something.
-SERVICE_LINK = re.compile(r"MEMRELAY_(\w+_)?(SERVICE_(HOST|PORT)\w*=|PORT_\d+_[A-Z]+\w*=|PORT=[a-z]+://).*", re.DOTALL)
+# What Kubernetes and Docker give each program beside a service that is called memrelay, or
+# memrelay-something.
+SERVICE_LINK = re.compile(
+    r"MEMRELAY_(\w+_)?(SERVICE_(HOST|PORT)\w*=|PORT_\d+_[A-Z]+\w*=|PORT=[a-z]+://).*", re.DOTALL
+)
 
 EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]
 
@@ -41,7 +54,8 @@ class SettingsError(Exception):
 
 
 def _path(value: object, info: ValidationInfo) -> Path:
-    """An absolute path; a relative one starts at the context's `folder`, else at the current one."""
+    """An absolute path; a relative one starts at the context's `folder`, else at the current
+    one."""
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError("must be a path")
     return path_below(info.context["folder"] if info.context else Path.cwd(), value)
@@ -56,29 +70,42 @@ def _bus_url(url: str) -> str:
         if url:
             address.parse(url)
     except ValueError as error:  # never repeats the url, which may hold a password
-        raise ValueError("must be empty, unix:///path or redis://[user:password@]host:port/db") from error
+        raise ValueError(
+            "must be empty, unix:///path or redis://[user:password@]host:port/db"
+        ) from error
     return url
 
 
 def _endpoint_url(url: str) -> str:
     if url and not _is_endpoint(url):
-        raise ValueError("must be empty, or what stands before /embeddings, like https://api.example.com/v1, without a key")
+        raise ValueError(
+            "must be empty, or what stands before /embeddings, like https://api.example.com/v1, without a key"
+        )
     return url
 
 
 def _is_endpoint(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        port = parts.port   # which raises where it is none
+        port = parts.port  # which raises where it is none
     except ValueError:
         return False
     told = url.isascii() and url.isprintable() and " " not in url
-    return (told and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and parts.username is None
-            and not parts.query and not parts.fragment)
+    return (
+        told
+        and parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and port != 0
+        and parts.username is None
+        and not parts.query
+        and not parts.fragment
+    )
 
 
 def _reference(reference: str) -> str:
-    if reference and not reference.startswith(("env:", "file:")):  # never repeats it: it may be the secret itself
+    if reference and not reference.startswith(
+        ("env:", "file:")
+    ):  # never repeats it: it may be the secret itself
         raise ValueError("must be empty, env:NAME or file:PATH: the key itself stands there")
     return reference
 
@@ -88,12 +115,17 @@ OptionalPath = Annotated[Path | None, PlainValidator(_path_or_none)]
 EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_bus_url), Field(repr=False)]
-MOST = 2**31 - 1   # as ms it fits into what the server and SQLite count with: beyond it a worker would not get its lease
+MOST = (
+    2**31 - 1
+    # as ms it fits into what the server and SQLite count with: beyond it a worker would not get its
+    # lease
+)
 Count = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class _Section(BaseModel):
-    # Strict, so that YAML's yes, 1.0 and "1" are no numbers; what the environment holds is read as text all the same.
+    # Strict, so that YAML's yes, 1.0 and "1" are no numbers; what the environment holds is read as
+    # text all the same.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
 
 
@@ -171,7 +203,9 @@ class Settings(BaseModel):
     log: LogSettings = Field(default_factory=LogSettings)
 
 
-_SECTIONS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
+_SECTIONS: dict[str, Any] = {
+    name: field.annotation for name, field in Settings.model_fields.items()
+}
 _VARIABLES = {
     f"{PREFIX}{section}__{key}".upper(): (section, key)
     for section, model in _SECTIONS.items()
@@ -180,9 +214,11 @@ _VARIABLES = {
 
 
 def default_config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that MEMRELAY_CONFIG names, else config.yaml in the current folder, else the checkout's own.
+    """The file that MEMRELAY_CONFIG names, else config.yaml in the current folder, else the
+    checkout's own.
 
-    None where there is no checkout either, as of a wheel that was installed: then every setting has its default.
+    None where there is no checkout either, as of a wheel that was installed: then every setting has
+    its default.
     """
     if named := environ.get(CONFIG_VARIABLE):
         return Path(named)
@@ -190,25 +226,34 @@ def default_config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def may_colour(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a terminal is to be given colours: not where NO_COLOR is set (no-color.org), nor where it knows none."""
+    """Whether a terminal is to be given colours: not where NO_COLOR is set (no-color.org), nor
+    where it knows none."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def read_secret(reference: str, environ: Mapping[str, str] = os.environ) -> str:
-    """What `env:NAME` or `file:PATH` stands for; a file's last line break is none of it. Raises LookupError."""
+    """What `env:NAME` or `file:PATH` stands for; a file's last line break is none of it. Raises
+    LookupError."""
     kind, _, name = reference.partition(":")
     if kind == "env" and name in environ:
         return environ[name]
     if kind == "file":
         try:
             return Path(name).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, ValueError, RuntimeError) as error:   # no such file, no text, no such home folder
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # no such file, no text, no such home folder
             raise LookupError(f"{reference} cannot be read") from error
     raise LookupError(f"{reference} is not set")
 
 
-def load_settings(config_file: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of the file (None: the default one), overridden by the environment; raises SettingsError."""
+def load_settings(
+    config_file: Path | None = None, environ: Mapping[str, str] = os.environ
+) -> Settings:
+    """The settings of the file (None: the default one), overridden by the environment; raises
+    SettingsError."""
     faults: list[str] = []
     from_file = _from_file(config_file or default_config_file(environ), faults)
     from_environment = _from_environment(environ, faults)
@@ -228,17 +273,30 @@ def _from_file(file: Path | None, faults: list[str]) -> Settings | None:
     try:
         content = read_yaml(file)
     except (OSError, NotYaml) as error:
-        told = f"cannot be read: {error.strerror}; name another in {CONFIG_VARIABLE}" if isinstance(error, OSError) else error
+        told = (
+            f"cannot be read: {error.strerror}; name another in {CONFIG_VARIABLE}"
+            if isinstance(error, OSError)
+            else error
+        )
         faults.append(f"{file}: {told}")
         return None
     if not isinstance(content, dict | None):
-        faults.append(f"{file}: must hold sections ({', '.join(_SECTIONS)}), each with its settings")
+        faults.append(
+            f"{file}: must hold sections ({', '.join(_SECTIONS)}), each with its settings"
+        )
         return None
-    given = {section: {} if settings is None else settings for section, settings in (content or {}).items()}
+    given = {
+        section: {} if settings is None else settings
+        for section, settings in (content or {}).items()
+    }
     try:
-        return Settings.model_validate(_every_section() | given, context={"folder": file.absolute().parent})
+        return Settings.model_validate(
+            _every_section() | given, context={"folder": file.absolute().parent}
+        )
     except ValidationError as error:
-        faults.extend(f"{file}: {'.'.join(map(str, fault['loc']))}: {_why(fault)}" for fault in error.errors())
+        faults.extend(
+            f"{file}: {'.'.join(map(str, fault['loc']))}: {_why(fault)}" for fault in error.errors()
+        )
         return None
 
 
@@ -249,12 +307,21 @@ def _from_environment(environ: Mapping[str, str], faults: list[str]) -> Settings
         if name in _VARIABLES:
             section, key = _VARIABLES[name]
             given[section][key] = environ[name]
-        elif name.startswith(PREFIX) and name != CONFIG_VARIABLE and not SERVICE_LINK.fullmatch(f"{name}={environ[name]}"):
-            faults.append(f"{name}: no such setting{_did_you_mean(name, [*_VARIABLES, CONFIG_VARIABLE])}")
+        elif (
+            name.startswith(PREFIX)
+            and name != CONFIG_VARIABLE
+            and not SERVICE_LINK.fullmatch(f"{name}={environ[name]}")
+        ):
+            faults.append(
+                f"{name}: no such setting{_did_you_mean(name, [*_VARIABLES, CONFIG_VARIABLE])}"
+            )
     try:
         return Settings.model_validate_strings(given, context={"folder": Path.cwd()})
     except ValidationError as error:
-        faults.extend(f"{PREFIX}{'__'.join(map(str, fault['loc'])).upper()}: {_why(fault)}" for fault in error.errors())
+        faults.extend(
+            f"{PREFIX}{'__'.join(map(str, fault['loc'])).upper()}: {_why(fault)}"
+            for fault in error.errors()
+        )
         return None
 
 

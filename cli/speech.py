@@ -1,4 +1,6 @@
-"""What is said from the command line: as an envelope that the bus takes, and on to where its end is awaited."""
+"""What is said from the command line: as an envelope that the bus takes, and on to where its end is
+awaited."""
+
 import time
 from typing import Any
 
@@ -17,7 +19,9 @@ def envelope_of(text: str, user: str, most_bytes: int) -> bytes:
     except UnicodeEncodeError as error:
         raise MalformedMessage("what is said must be text in UTF-8") from error
     if len(data) > most_bytes:
-        raise MalformedMessage(f"the message has {len(data)} bytes; bus.max_message_bytes allows {most_bytes}: say it in parts")
+        raise MalformedMessage(
+            f"the message has {len(data)} bytes; bus.max_message_bytes allows {most_bytes}: say it in parts"
+        )
     return data
 
 
@@ -26,5 +30,9 @@ async def ask(requester: Requester, entry: NewEntry, wait_s: float) -> dict[str,
     try:
         return await requester.say(entry, wait_s)
     except NoAnswer as error:
-        more = f": {error.paused}" if error.paused else " `memrelay status` tells, `memrelay worker` starts one"
+        more = (
+            f": {error.paused}"
+            if error.paused
+            else " `memrelay status` tells, `memrelay worker` starts one"
+        )
         raise NoAnswer(f"{error}{more}", error.ident, error.paused) from error

@@ -1,4 +1,6 @@
-"""Files that commands write: there when they are whole and on disk, and what was there before stays until then."""
+"""Files that commands write: there when they are whole and on disk, and what was there before stays
+until then."""
+
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -12,8 +14,11 @@ from memory.on_disk import sync_folder
 Result = TypeVar("Result")
 
 
-def write_whole(output: Path, write: Callable[[IO[bytes]], Result], *, private: bool = False) -> Result:
-    """What `write` answers, which is given the file; a pipe or a device is written into. Ends the command without a folder.
+def write_whole(
+    output: Path, write: Callable[[IO[bytes]], Result], *, private: bool = False
+) -> Result:
+    """What `write` answers, which is given the file; a pipe or a device is written into. Ends the
+    command without a folder.
 
     `private`: for this user's eyes alone. Raises OSError, which names the file.
     """

@@ -1,4 +1,6 @@
-"""A file in YAML, in which no key stands twice at one place: readers of YAML take the last of them without a word."""
+"""A file in YAML, in which no key stands twice at one place: readers of YAML take the last of them
+without a word."""
+
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,12 @@ class _Loader(yaml.SafeLoader):
         marks: dict[str, yaml.Mark] = {}
         for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
             if (mark := marks.setdefault(key.value, key.start_mark)) is not key.start_mark:
-                raise _Repeated(None, None, f"{key.value} stands in line {mark.line + 1} already; put both into one",
-                                key.start_mark)
+                raise _Repeated(
+                    None,
+                    None,
+                    f"{key.value} stands in line {mark.line + 1} already; put both into one",
+                    key.start_mark,
+                )
         return super().construct_mapping(node, deep)
 
 

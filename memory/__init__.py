@@ -1,1 +1,2 @@
-"""What is remembered and how it is found: records, search, the operations on them and the engines that keep them."""
+"""What is remembered and how it is found: records, search, the operations on them and the engines
+that keep them."""

@@ -1,4 +1,6 @@
-"""Backups: copies of stores and of the control plane in a folder, taken while they are used and verified before they count."""
+"""Backups: copies of stores and of the control plane in a folder, taken while they are used and
+verified before they count."""
+
 import hashlib
 import os
 import shutil
@@ -28,7 +30,7 @@ class BackedUpPipeline(Struct, frozen=True):
 
     uid: str
     name: str
-    hash: str         # of its bundle
+    hash: str  # of its bundle
     version: int
     stores: list[str]
 
@@ -36,10 +38,10 @@ class BackedUpPipeline(Struct, frozen=True):
 class BackedUpFile(Struct, frozen=True):
     """One file, at its place below the folder as below a memory root."""
 
-    memory_id: str    # "" for system.db
+    memory_id: str  # "" for system.db
     bytes: int
     sha256: str
-    commit: str       # its last, as the bus is told
+    commit: str  # its last, as the bus is told
     records: int
 
     @property
@@ -51,26 +53,32 @@ class BackedUpFile(Struct, frozen=True):
 class Manifest(Struct, frozen=True):
     """What a backup holds."""
 
-    made_at: int      # Unix ms
-    memrelay: str     # the version that made it
+    made_at: int  # Unix ms
+    memrelay: str  # the version that made it
     pipelines: list[BackedUpPipeline]
     files: list[BackedUpFile]
-    left_out: dict[str, str]   # memory_id -> why the store is not in it
+    left_out: dict[str, str]  # memory_id -> why the store is not in it
     format: int = FORMAT
 
 
 def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) -> Manifest:
-    """Copies these stores and the control plane to `folder`, which is there when all of it is on disk, or not at all.
+    """Copies these stores and the control plane to `folder`, which is there when all of it is on
+    disk, or not at all.
 
-    `about` has the rest of the manifest. A store that is damaged or gone is left out, and named. Raises BadBackup where the
+    `about` has the rest of the manifest. A store that is damaged or gone is left out, and named.
+    Raises BadBackup where the
     folder is there already, and OSError.
     """
     if os.path.lexists(folder):
         raise BadBackup(f"{folder} is there already; name a folder that is not")
     if root.resolve() in folder.resolve().parents:
-        raise BadBackup(f"{folder} is in the memory root, where a copy counts as a store; name a folder outside of it")
+        raise BadBackup(
+            f"{folder} is in the memory root, where a copy counts as a store; name a folder outside of it"
+        )
     make_folder(folder.absolute().parent)
-    draft = Path(tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name}.unfinished-"))
+    draft = Path(
+        tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name}.unfinished-")
+    )
     try:
         files, left_out = [_back_up_system(root, draft)], {}
         for memory_id in stores:
@@ -101,7 +109,7 @@ def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
         if found.faults:
             raise BadBackup(f"{source} is damaged: {found.faults[0]}; `memrelay scrub` tells more")
     except MemoryFault:
-        for left in target.parent.glob(f"{target.name}*"):   # its journal, too
+        for left in target.parent.glob(f"{target.name}*"):  # its journal, too
             left.unlink()
         raise
     return BackedUpFile(memory_id, *measure(target), found.mark, found.records)
@@ -132,11 +140,17 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = msgspec.json.decode(_plain(folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
-        raise BadBackup(f"{folder} is no backup: {error}; name a folder that `memrelay backup` made") from error
+        raise BadBackup(
+            f"{folder} is no backup: {error}; name a folder that `memrelay backup` made"
+        ) from error
     if manifest.format != FORMAT:
-        raise BadBackup(f"{folder} was made by a newer Memrelay ({manifest.memrelay}); restore it with that one")
+        raise BadBackup(
+            f"{folder} was made by a newer Memrelay ({manifest.memrelay}); restore it with that one"
+        )
     if not manifest.files:
-        raise BadBackup(f"{folder} is no backup: {MANIFEST} names no file; name a folder that `memrelay backup` made")
+        raise BadBackup(
+            f"{folder} is no backup: {MANIFEST} names no file; name a folder that `memrelay backup` made"
+        )
     return manifest
 
 
@@ -154,11 +168,14 @@ def verify(folder: Path, file: BackedUpFile) -> None:
     except OSError as error:
         raise BadBackup(f"{folder / file.path} cannot be read: {error.strerror}") from error
     if not same:
-        raise BadBackup(f"{folder / file.path} is not what was backed up: its SHA-256 is another; take another backup")
+        raise BadBackup(
+            f"{folder / file.path} is not what was backed up: its SHA-256 is another; take another backup"
+        )
 
 
 def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Path | None:
-    """Restores one verified file. Returns the name under which what it replaced is kept. Raises NotReplaced and BadBackup."""
+    """Restores one verified file. Returns the name under which what it replaced is kept. Raises
+    NotReplaced and BadBackup."""
     path = root / file.path
     make_folder(path.parent)
     with drafted(path, "restored") as draft:
@@ -168,18 +185,21 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
         may_replace(path, force)
         found = inspect(draft)
         if found.faults:
-            raise BadBackup(f"{folder / file.path} is damaged: {found.faults[0]}; take another backup")
+            raise BadBackup(
+                f"{folder / file.path} is damaged: {found.faults[0]}; take another backup"
+            )
         sync_folder(draft)
         return replace(path, draft)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """For this user's eyes alone, as stores are made. Raises OSError, of the disk that is full where one is."""
+    """For this user's eyes alone, as stores are made. Raises OSError, of the disk that is full
+    where one is."""
     target.touch(mode=0o600)
     try:
         shutil.copyfile(source, target)
     except OSError as error:
-        if lacks_room(error):   # which is told of the source
+        if lacks_room(error):  # which is told of the source
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
@@ -194,15 +214,17 @@ def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
         _take_place(draft, path, aside)
         return None
     if not force:
-        raise NotReplaced(f"{path} is there; with --force it is replaced, and kept under another name, or name the pipelines "
-                          "whose stores are to be restored")
+        raise NotReplaced(
+            f"{path} is there; with --force it is replaced, and kept under another name, or name the pipelines "
+            "whose stores are to be restored"
+        )
     try:
         _copy(path, aside)
         sync_folder(aside)
         copy_over(draft, path)
     except StoreDamaged:
         _take_place(draft, path, aside)
-    except (MemoryFault, OSError):   # nothing was replaced
+    except (MemoryFault, OSError):  # nothing was replaced
         aside.unlink(missing_ok=True)
         raise
     return aside

@@ -1,4 +1,6 @@
-"""The control plane: deployed bundles, and beside them dead letters and keys. Low rate, opened by every process of a host."""
+"""The control plane: deployed bundles, and beside them dead letters and keys. Low rate, opened by
+every process of a host."""
+
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -19,27 +21,31 @@ class Deployed(NamedTuple):
     name: str
     hash: str
     version: int
-    deployed_at: int   # Unix ms
+    deployed_at: int  # Unix ms
 
 
 class Swapped(NamedTuple):
     """What a deploy changed; the same on both sides where the bundle was active already."""
 
-    before: Deployed | None   # None where the pipeline was not in service
+    before: Deployed | None  # None where the pipeline was not in service
     after: Deployed
 
 
 def is_begun(root: Path) -> bool:
-    """Whether anything was ever stored in a memory root; to open its catalogue begins one. Raises OSError."""
+    """Whether anything was ever stored in a memory root; to open its catalogue begins one. Raises
+    OSError."""
     try:
-        (root / NAME).stat()   # Path.exists says from Python 3.14 on that what may not be looked at is not there
+        (
+            root / NAME
+        ).stat()  # Path.exists says from Python 3.14 on that what may not be looked at is not there
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
 
 
 class Catalog:
-    """Reads and writes system.db; raises StoreBusy while another program keeps it locked. Use it as an asynchronous context."""
+    """Reads and writes system.db; raises StoreBusy while another program keeps it locked. Use it as
+    an asynchronous context."""
 
     def __init__(self, root: Path) -> None:
         """`root` is the memory root."""
@@ -48,7 +54,8 @@ class Catalog:
         self.keys, self.sessions = Keys(self._file), Sessions(self._file)
 
     async def __aenter__(self) -> Self:
-        """Opens the file, or makes it. Raises StoreBroken, and StoreBusy where it is locked or there is no room."""
+        """Opens the file, or makes it. Raises StoreBroken, and StoreBusy where it is locked or
+        there is no room."""
         await self._file.__aenter__()
         return self
 
@@ -56,9 +63,18 @@ class Catalog:
         """Closes the file."""
         await self._file.__aexit__()
 
-    async def deploy(self, uid: str, name: str, bundle_hash: str, source: bytes, now_ms: int, *,
-                     expected: Expected = ANYTHING) -> Swapped:
-        """Keeps a bundle by its hash and makes it the next version of its pipeline; the active one again changes nothing.
+    async def deploy(
+        self,
+        uid: str,
+        name: str,
+        bundle_hash: str,
+        source: bytes,
+        now_ms: int,
+        *,
+        expected: Expected = ANYTHING,
+    ) -> Swapped:
+        """Keeps a bundle by its hash and makes it the next version of its pipeline; the active one
+        again changes nothing.
 
         Compared and swapped in one transaction: raises NotAsExpected, and then nothing is changed.
         """
@@ -72,7 +88,8 @@ class Catalog:
         return Swapped(before, Deployed._make(after))
 
     async def remove(self, uid: str, expected: Expected = ANYTHING) -> bool:
-        """Takes a pipeline out of service and says whether there was one; its store, input and versions stay.
+        """Takes a pipeline out of service and says whether there was one; its store, input and
+        versions stay.
 
         Raises NotAsExpected where another bundle is in service.
         """
@@ -97,7 +114,10 @@ class Catalog:
         """The pipeline of that uid, else of that name where only one has it."""
         everything = await self.active()
         named = [one for one in everything if one.name == uid_or_name]
-        return next((one for one in everything if one.uid == uid_or_name), named[0] if len(named) == 1 else None)
+        return next(
+            (one for one in everything if one.uid == uid_or_name),
+            named[0] if len(named) == 1 else None,
+        )
 
     async def source(self, bundle_hash: str) -> bytes | None:
         """A bundle's JSON."""
@@ -105,7 +125,8 @@ class Catalog:
             return await bundles.source(database, bundle_hash)
 
     async def versions(self, uid: str) -> list[Deployed]:
-        """Every version that a pipeline ever had, the newest first; of one that was taken out of service too."""
+        """Every version that a pipeline ever had, the newest first; of one that was taken out of
+        service too."""
         with self._file.reading() as database:
             return [Deployed._make(row) for row in await bundles.versions(database, uid)]
 

@@ -1,4 +1,6 @@
-"""The `data` of a record: a JSON object, kept as text. What would not come back as it was given is refused."""
+"""The `data` of a record: a JSON object, kept as text. What would not come back as it was given is
+refused."""
+
 import math
 from typing import Annotated, Any
 
@@ -7,10 +9,10 @@ from pydantic import AfterValidator, WithJsonSchema
 
 from memory.faults import Faults, Place
 
-MOST_BYTES = 1 << 16   # as JSON
-MOST_DEPTH = 16        # of objects and lists in each other
-SMALLEST, LARGEST = -(2**63), 2**63 - 1   # of an integer, as SQLite keeps it
-NUL = "\0"   # ends a key for SQLite's JSON functions, which would take it for another
+MOST_BYTES = 1 << 16  # as JSON
+MOST_DEPTH = 16  # of objects and lists in each other
+SMALLEST, LARGEST = -(2**63), 2**63 - 1  # of an integer, as SQLite keeps it
+NUL = "\0"  # ends a key for SQLite's JSON functions, which would take it for another
 TOO_LONG = "an integer has 64 bits; keep a longer one as text"
 
 
@@ -56,7 +58,9 @@ def _check(value: Any, place: Place, faults: Faults) -> None:
         case dict() | list():
             rule = f"is nested more than {MOST_DEPTH} deep" if len(place) >= MOST_DEPTH else ""
         case _:
-            rule = "must be what JSON knows: an object, a list, a text, a number, true, false or null"
+            rule = (
+                "must be what JSON knows: an object, a list, a text, a number, true, false or null"
+            )
     if rule:
         faults.add(place, rule, None)
     elif isinstance(value, dict | list):
@@ -65,7 +69,9 @@ def _check(value: Any, place: Place, faults: Faults) -> None:
 
 def _check_inside(value: dict[str, Any] | list[Any], place: Place, faults: Faults) -> None:
     for step, held in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(value, dict) and (not isinstance(step, str) or text_fault(step) or NUL in step):
+        if isinstance(value, dict) and (
+            not isinstance(step, str) or text_fault(step) or NUL in step
+        ):
             faults.add(place, "its keys must be texts of Unicode, without the character NUL", None)
         else:
             _check(held, (*place, step), faults)
@@ -73,7 +79,13 @@ def _check_inside(value: dict[str, Any] | list[Any], place: Place, faults: Fault
 
 def _check_size(data: dict[str, Any], faults: Faults) -> None:
     if len(orjson.dumps(data)) > MOST_BYTES:
-        faults.add((), f"has more than {MOST_BYTES} bytes as JSON; put what is long into the content", None)
+        faults.add(
+            (), f"has more than {MOST_BYTES} bytes as JSON; put what is long into the content", None
+        )
 
 
-Data = Annotated[dict[str, Any], AfterValidator(checked), WithJsonSchema({"type": "object", "additionalProperties": True})]
+Data = Annotated[
+    dict[str, Any],
+    AfterValidator(checked),
+    WithJsonSchema({"type": "object", "additionalProperties": True}),
+]

@@ -1,35 +1,37 @@
 """Dead letters: the messages that were given up, as they came."""
+
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from memory.sqlite.system import letters
 from memory.system_file import SystemFile
 
-TOGETHER = 20   # that are looked at at once
+TOGETHER = 20  # that are looked at at once
 
 
 class DeadLetter(NamedTuple):
-    """A message that was given up, as it came, with the reason. Together they are all that it takes to run it again."""
+    """A message that was given up, as it came, with the reason. Together they are all that it takes
+    to run it again."""
 
     pipeline: str
-    id: str              # of the input: its first entry's, or a continuation's
+    id: str  # of the input: its first entry's, or a continuation's
     swarm: str
     data: bytes
-    error: str           # why, the last time
-    bundle: str          # the hash of the version under which it failed last
-    buried_at: int       # when, Unix ms
-    agent: str = ""      # the alias of the one agent that it is for
+    error: str  # why, the last time
+    bundle: str  # the hash of the version under which it failed last
+    buried_at: int  # when, Unix ms
+    agent: str = ""  # the alias of the one agent that it is for
     producer_id: str = ""
-    hop: str = ""        # as it came, which may be no number
+    hop: str = ""  # as it came, which may be no number
     heard: bool = False  # it was published on the channel already, by who said it
-    attempts: int = 1    # how often it was tried
-    entry: str = ""      # the entry of the input that brought it last
+    attempts: int = 1  # how often it was tried
+    entry: str = ""  # the entry of the input that brought it last
 
 
 class Listed(NamedTuple):
     """A dead letter in a list, without what was said, which may be long."""
 
-    place: int       # after which a next page begins; it stays the same as long as the letter is there
+    place: int  # after which a next page begins; it stays the same as long as the letter is there
     pipeline: str
     id: str
     swarm: str
@@ -37,8 +39,8 @@ class Listed(NamedTuple):
     error: str
     bundle: str
     attempts: int
-    buried_at: int   # Unix ms
-    size: int        # bytes of what was said
+    buried_at: int  # Unix ms
+    size: int  # bytes of what was said
 
 
 class DeadLetters:
@@ -49,7 +51,8 @@ class DeadLetters:
         self._file = file
 
     async def bury(self, buried: Sequence[DeadLetter]) -> None:
-        """Keeps dead letters, all or none. One that is there stays as it is if the same entry brings it again; brought by
+        """Keeps dead letters, all or none. One that is there stays as it is if the same entry
+        brings it again; brought by
         another, it has the newest reason and the attempts of both."""
         async with self._file.changing() as database:
             await letters.bury(database, buried)
@@ -60,20 +63,23 @@ class DeadLetters:
             rows = await letters.find(database, uid, ident)
         return next(map(DeadLetter._make, rows), None)
 
-    async def page(self, uids: Sequence[str] | None = None, *, after: int = 0, limit: int) -> list[Listed]:
-        """The letters of these pipelines, or of all, in the order in which they first came; those after a place."""
+    async def page(
+        self, uids: Sequence[str] | None = None, *, after: int = 0, limit: int
+    ) -> list[Listed]:
+        """The letters of these pipelines, or of all, in the order in which they first came; those
+        after a place."""
         with self._file.reading() as database:
             return list(map(Listed._make, await letters.page(database, uids, after, limit)))
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Which of these are letters of a pipeline."""
         with self._file.reading() as database:
-            return {ident for ident, in await letters.among(database, uid, idents)}
+            return {ident for (ident,) in await letters.among(database, uid, idents)}
 
     async def remove(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Forgets letters of a pipeline, and says which of them there were."""
         async with self._file.changing() as database:
-            return {ident for ident, in await letters.remove(database, uid, idents)}
+            return {ident for (ident,) in await letters.remove(database, uid, idents)}
 
     async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
         """Forgets those of these pipelines that hold something. How many there were."""
@@ -81,17 +87,23 @@ class DeadLetters:
         for uid in uids:
             after, unwanted = 0, list[str]()
             while rows := await self._texts(uid, after):
-                unwanted += [ident for _, ident, data, error in rows if holds(data) or holds(error.encode())]
+                unwanted += [
+                    ident for _, ident, data, error in rows if holds(data) or holds(error.encode())
+                ]
                 after = rows[-1][0]
             count += len(await self.remove(uid, unwanted)) if unwanted else 0
         return count
 
     async def _texts(self, uid: str, after: int) -> list[tuple[int, str, bytes, str]]:
         with self._file.reading() as database:
-            return [(n, ident, data, error) for n, ident, data, error in await letters.texts(database, uid, after, TOGETHER)]
+            return [
+                (n, ident, data, error)
+                for n, ident, data, error in await letters.texts(database, uid, after, TOGETHER)
+            ]
 
     async def rewrite(self) -> None:
-        """Rewrites the control plane's file, so that nothing of what was deleted is in it. Raises StoreBusy."""
+        """Rewrites the control plane's file, so that nothing of what was deleted is in it. Raises
+        StoreBusy."""
         await self._file.rewrite()
 
     async def count(self) -> dict[str, int]:

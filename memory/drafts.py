@@ -1,16 +1,19 @@
-"""Drafts: what is to take a file's place is made beside it first, under a name that nothing else has."""
+"""Drafts: what is to take a file's place is made beside it first, under a name that nothing else
+has."""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, get_args
 
 Way = Literal["restored", "salvaged"]
-LOGS = ("-wal", "-shm")   # what SQLite keeps beside a file
+LOGS = ("-wal", "-shm")  # what SQLite keeps beside a file
 
 
 @contextmanager
 def drafted(path: Path, way: Way) -> Iterator[Path]:
-    """A name beside `path` for what is to take its place. Nothing is left at it, or beside it, neither of one that was
+    """A name beside `path` for what is to take its place. Nothing is left at it, or beside it,
+    neither of one that was
     interrupted before, whose log SQLite would take for the new one's, nor afterwards.
     """
     draft = _draft_of(path, way)
@@ -22,7 +25,8 @@ def drafted(path: Path, way: Way) -> Iterator[Path]:
 
 
 def clear_drafts(path: Path) -> None:
-    """Removes what a program has left beside `path` that was killed. For those that keep any other from drafting meanwhile."""
+    """Removes what a program has left beside `path` that was killed. For those that keep any other
+    from drafting meanwhile."""
     for way in get_args(Way):
         _remove(_draft_of(path, way))
 

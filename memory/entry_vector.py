@@ -1,4 +1,5 @@
 """The vector of an entry's text: made before the transaction that needs it, or done without."""
+
 from memory.embedding.questions import Question
 from memory.errors import EmbeddingFault
 from memory.sqlite.store import Transaction
@@ -6,9 +7,14 @@ from memory.sqlite.vectors import Made, VectorSet
 
 
 def known_vector(tx: Transaction, text: str) -> Question | None:
-    """The vector, if it was made before, by the embedder of this store's vectors. None where that found nothing in the text."""
+    """The vector, if it was made before, by the embedder of this store's vectors. None where that
+    found nothing in the text."""
     fingerprint = _fingerprint(tx)
-    return _telling(tx.meaning.questions.known(text, fingerprint) if tx.meaning is not None and fingerprint else None)
+    return _telling(
+        tx.meaning.questions.known(text, fingerprint)
+        if tx.meaning is not None and fingerprint
+        else None
+    )
 
 
 def asked_vector(tx: Transaction, text: str) -> Question | None:
@@ -27,7 +33,9 @@ def asked_vector(tx: Transaction, text: str) -> Question | None:
 
 def keep_vector(tx: Transaction, row: int, text: str, question: Question) -> None:
     """Keeps it for the record that was made of the text just now."""
-    tx.vectors.put_new(_serving(tx, question), Made(row, text, question.vector.astype("<f2").tobytes()))
+    tx.vectors.put_new(
+        _serving(tx, question), Made(row, text, question.vector.astype("<f2").tobytes())
+    )
 
 
 def _telling(question: Question | None) -> Question | None:
@@ -46,7 +54,8 @@ def _serving(tx: Transaction, question: Question) -> VectorSet:
 
 
 def _fingerprint(tx: Transaction) -> str:
-    """Of the store's vectors; where it has none yet, of the embedder that would make them, if it is loaded."""
+    """Of the store's vectors; where it has none yet, of the embedder that would make them, if it is
+    loaded."""
     one = tx.vectors.serving()
     if one is not None:
         return one.fingerprint

@@ -1,9 +1,12 @@
 """What is to be erased, as messages hold it: which of them quote a record that is gone.
 
-A message does where its JSON has, in any string, the guid of an erased record, a text that was asked for, or the whole text of
-one of its states. A text shorter than SHORT characters must be all that a string says, but for a command before it: "ok" stands
+A message does where its JSON has, in any string, the guid of an erased record, a text that was
+asked for, or the whole text of
+one of its states. A text shorter than SHORT characters must be all that a string says, but for a
+command before it: "ok" stands
 in many a message that has nothing to do with the record.
 """
+
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -14,16 +17,22 @@ import orjson
 SHORT = 12
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 COMMAND = re.compile(r"/\S+\s+")
-MOST_DEEP = 32   # JSON within JSON
+MOST_DEEP = 32  # JSON within JSON
 
 
 class Erased:
     """Looks into messages; the cost is theirs, however much was erased."""
 
     def __init__(self, wanted: Iterable[tuple[str, str]]) -> None:
-        """(sort, text): sort is `guid`, `text` for what was asked for, or `content` for a state's whole text."""
-        self._guids, self._other_guids, self._asked, self._short = set[str](), list[str](), list[str](), set[str]()
-        self._long: dict[str, list[str]] = {}   # by their beginnings
+        """(sort, text): sort is `guid`, `text` for what was asked for, or `content` for a state's
+        whole text."""
+        self._guids, self._other_guids, self._asked, self._short = (
+            set[str](),
+            list[str](),
+            list[str](),
+            set[str](),
+        )
+        self._long: dict[str, list[str]] = {}  # by their beginnings
         for sort, text in wanted:
             if sort == "guid":
                 self._guids.add(text) if GUID.fullmatch(text) else self._other_guids.append(text)
@@ -74,8 +83,13 @@ class Erased:
         if any(one in text for one in (*self._asked, *self._other_guids)):
             return True
         said = text.strip()
-        if self._short and (said in self._short or COMMAND.sub("", said, count=1).strip() in self._short):
+        if self._short and (
+            said in self._short or COMMAND.sub("", said, count=1).strip() in self._short
+        ):
             return True
         known = self._long
         return bool(known) and any(
-            text.startswith(one, at) for at in range(len(text) - SHORT + 1) for one in known.get(text[at:at + SHORT], ()))
+            text.startswith(one, at)
+            for at in range(len(text) - SHORT + 1)
+            for one in known.get(text[at : at + SHORT], ())
+        )

@@ -7,7 +7,8 @@ MemoryFault
 │   ├── ResultTooLarge
 │   ├── NotThere        no record has that guid
 │   └── VersionDiffers  the record has changed since the caller looked
-├── StoreFenced         another worker took the store over: nothing was changed, and this one may not go on
+├── StoreFenced         another worker took the store over: nothing was changed, and this one may
+not go on
 ├── StoreBusy           locked or out of space for now: the same again later may succeed
 ├── NotReplaced         a store is there that was not found to be damaged; nothing was changed
 ├── BadBackup           a folder that is no whole backup
@@ -19,8 +20,10 @@ MemoryFault
 │   ├── EmbeddingLater  not for now: the same again later may succeed
 │   └── TextRefused     not of these texts
 ├── VectorAwaited       a vector is being made elsewhere: the same again shortly
-└── NotAsExpected       another bundle is in service than the change was meant for; nothing was changed
+└── NotAsExpected       another bundle is in service than the change was meant for; nothing was
+changed
 """
+
 from typing import ClassVar
 
 
@@ -31,7 +34,7 @@ class MemoryFault(Exception):
 class Refused(MemoryFault, ValueError):
     """The input breaks a rule. Raised before anything is changed, so the transaction may go on."""
 
-    code: ClassVar[str] = "refused"   # by which a face tells the kinds apart
+    code: ClassVar[str] = "refused"  # by which a face tells the kinds apart
 
 
 class BadMemoryId(Refused):
@@ -107,7 +110,8 @@ class EmbeddingLater(EmbeddingFault):
 
 
 class VectorAwaited(MemoryFault):
-    """The vector of a question is being made: the same again, after so many seconds, will find it."""
+    """The vector of a question is being made: the same again, after so many seconds, will find
+    it."""
 
     def __init__(self, after_s: float) -> None:
         """`after_s` is when it may be there."""
@@ -124,12 +128,16 @@ class NotAsExpected(MemoryFault):
 
     def __init__(self, uid: str, active: str) -> None:
         """`active` is the hash of the bundle in service, "" where there is none."""
-        super().__init__(f"pipeline {uid} is not in service" if not active else f"pipeline {uid} is in service with the "
-                         f"bundle {active}, not the one that this was meant to replace; look at it and decide anew")
+        super().__init__(
+            f"pipeline {uid} is not in service"
+            if not active
+            else f"pipeline {uid} is in service with the "
+            f"bundle {active}, not the one that this was meant to replace; look at it and decide anew"
+        )
         self.uid, self.active = uid, active
 
 
 class StoreDamaged(StoreBroken):
     """The store lost what it had. It is left as it is until it is restored or salvaged."""
 
-    noted = False   # whether a note beside the file says so
+    noted = False  # whether a note beside the file says so

@@ -1,23 +1,26 @@
-"""What a change of a pipeline is made on top of: compared with what is in service inside the transaction that changes it."""
+"""What a change of a pipeline is made on top of: compared with what is in service inside the
+transaction that changes it."""
+
 from typing import NamedTuple
 
 
 class Expected(NamedTuple):
     """The bundles over which the change may be made, by hash."""
 
-    hashes: frozenset[str] | None = None   # None: whichever
-    absent: bool = True                    # also where the pipeline is not in service
+    hashes: frozenset[str] | None = None  # None: whichever
+    absent: bool = True  # also where the pipeline is not in service
 
     def allows(self, active: str | None) -> bool:
-        """Whether the change may be made over this bundle; None where the pipeline is not in service."""
+        """Whether the change may be made over this bundle; None where the pipeline is not in
+        service."""
         if active is None:
             return self.absent
         return self.hashes is None or active in self.hashes
 
 
 ANYTHING = Expected()
-NOTHING = Expected(frozenset())       # a new pipeline
-SOMETHING = Expected(absent=False)    # one that is in service
+NOTHING = Expected(frozenset())  # a new pipeline
+SOMETHING = Expected(absent=False)  # one that is in service
 
 
 def over(*hashes: str) -> Expected:

@@ -1,7 +1,10 @@
-"""The lines of an export: records, their earlier states and named memories, each a JSON object that says which it is.
+"""The lines of an export: records, their earlier states and named memories, each a JSON object that
+says which it is.
 
-What carries the pipeline's uid, ids of named memories and scopes, has `${pipeline_uid}` in its place, and so fits another one.
+What carries the pipeline's uid, ids of named memories and scopes, has `${pipeline_uid}` in its
+place, and so fits another one.
 """
+
 from typing import Annotated, Any
 
 import msgspec
@@ -18,16 +21,19 @@ from memory.sqlite.versions import What
 from memory.times import LAST_MS
 
 UID = "${pipeline_uid}"
-LONGEST = 1 << 30   # characters of a line; a store's row has 10^9 bytes at most
+LONGEST = 1 << 30  # characters of a line; a store's row has 10^9 bytes at most
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
-Number = Annotated[int, Meta(ge=1, le=2**62)]    # with room for changes
-Time = Annotated[int, Meta(ge=0, le=LAST_MS)]    # Unix ms: what no face could tell would be in the way of every list
+Number = Annotated[int, Meta(ge=1, le=2**62)]  # with room for changes
+Time = Annotated[
+    int, Meta(ge=0, le=LAST_MS)
+]  # Unix ms: what no face could tell would be in the way of every list
 Guid = Annotated[str, Meta(min_length=1, max_length=128)]
 MemoryIdent = Annotated[str, Meta(pattern=f"^mem_.+_{HEX.pattern}$")]
 
 
 class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A record as it is or was, its columns as they are stored. `tags` and `data` are JSON, times Unix ms."""
+    """A record as it is or was, its columns as they are stored. `tags` and `data` are JSON, times
+    Unix ms."""
 
     guid: Guid
     number: Number
@@ -45,7 +51,11 @@ class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     encrypted: Int = 0
     thread: str | None = None
     seq: Int | None = None
-    content: str | None = None   # None in an earlier state with which the next one begins, or in which the record was not there
+    content: str | None = (
+        # None in an earlier state with which the next one begins, or in which the record was not
+        # there
+        None
+    )
 
 
 class Ended(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -55,7 +65,7 @@ class Ended(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     changed_at: Time
     actor: str
     reason: str = ""
-    length: Int | None = None   # of its content, characters; None where the record was not there
+    length: Int | None = None  # of its content, characters; None where the record was not there
 
 
 class Confirmations(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,16 +88,18 @@ class ExportedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     @property
     def memory(self) -> Memory:
         """As its table has it."""
-        return Memory(self.id, self.name, self.description, self.tags, self.created_at, self.updated_at)
+        return Memory(
+            self.id, self.name, self.description, self.tags, self.created_at, self.updated_at
+        )
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One of these."""
 
     record: Exported | None = None
-    confirmed: Confirmations | None = None   # beside a record
+    confirmed: Confirmations | None = None  # beside a record
     version: Exported | None = None
-    ended: Ended | None = None               # beside a version
+    ended: Ended | None = None  # beside a version
     memory: ExportedMemory | None = None
 
     @property
@@ -119,10 +131,11 @@ def _renamed(line: Line, before: str, after: str) -> Line:
 
 
 def of_other(name: str, before: str, after: str) -> str:
-    """The id of a named memory, or the `memory_id` of a store, with another uid; any other name as it is."""
+    """The id of a named memory, or the `memory_id` of a store, with another uid; any other name as
+    it is."""
     own = f"mem_{before}_"
     if name.startswith(own) and HEX.fullmatch(name, len(own)):
-        return f"mem_{after}_{name[len(own):]}"
+        return f"mem_{after}_{name[len(own) :]}"
     folder = f"instances/{before}/"
     return f"instances/{after}/{name.removeprefix(folder)}" if name.startswith(folder) else name
 
@@ -138,10 +151,14 @@ def read_line(text: str) -> Line:
         if line.memory is not None:
             _to_tags(line.memory.tags or "[]")
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise Refused(f"this is no line of an export: {error}; it begins with {text[:80]!r}") from error
+        raise Refused(
+            f"this is no line of an export: {error}; it begins with {text[:80]!r}"
+        ) from error
     if [line.record, line.version, line.memory].count(None) != 2 or not _is_whole(line):
-        raise Refused(f"a line of an export has a whole `record`, `version` or `memory`, and one of them; this begins with "
-                      f"{text[:80]!r}")
+        raise Refused(
+            f"a line of an export has a whole `record`, `version` or `memory`, and one of them; this begins with "
+            f"{text[:80]!r}"
+        )
     return line
 
 
@@ -150,14 +167,19 @@ def _as_stored(one: Exported) -> Exported:
     try:
         data = as_text(checked(_to_data(one.data or "{}")))
     except ValidationError as error:
-        raise Refused(f"`data` of record {one.guid!r} {error.errors(include_url=False)[0]['msg']}") from error
+        raise Refused(
+            f"`data` of record {one.guid!r} {error.errors(include_url=False)[0]['msg']}"
+        ) from error
     return replace(one, tags=orjson.dumps(_to_tags(one.tags)).decode(), data=data)
 
 
 def _is_whole(line: Line) -> bool:
     if line.version is None:
-        return line.ended is None and (line.record is None or line.record.content is not None) and (
-            line.confirmed is None or line.record is not None)
+        return (
+            line.ended is None
+            and (line.record is None or line.record.content is not None)
+            and (line.confirmed is None or line.record is not None)
+        )
     if line.ended is None or line.confirmed is not None:
         return False
     content, length = line.version.content, line.ended.length

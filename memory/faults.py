@@ -1,9 +1,11 @@
-"""Everything that is wrong with a value, by place, as pydantic tells it: faces make their JSON pointers of that."""
+"""Everything that is wrong with a value, by place, as pydantic tells it: faces make their JSON
+pointers of that."""
+
 from typing import Any
 
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-MOST = 20   # told at once
+MOST = 20  # told at once
 Place = tuple[str | int, ...]
 
 
@@ -21,7 +23,8 @@ class Faults:
             self._found.append(InitErrorDetails(type=kind, loc=place, input=value))
 
     def raise_any(self, title: str) -> None:
-        """Raises ValidationError where anything was found; inside a validator its places are put behind the field's own."""
+        """Raises ValidationError where anything was found; inside a validator its places are put
+        behind the field's own."""
         if self._found:
             raise ValidationError.from_exception_data(title, self._found)
 

@@ -1,41 +1,74 @@
-"""What readers take for the same letters and unicode61 does not: made plain here, in what is indexed and in what is asked.
+"""What readers take for the same letters and unicode61 does not: made plain here, in what is
+indexed and in what is asked.
 
-unicode61 folds capitals and the accents of Latin letters. It leaves `ß`, `ł` and `đ`, ligatures, raised digits and the accents
-of other scripts as they are, and it takes a soft hyphen, or a vowel that is written as a mark (Hindi, Arabic, Hebrew, Burmese),
-for the end of a word. Where such vowels tell words apart, as in Hindi, all letters become characters of private use here: those
+unicode61 folds capitals and the accents of Latin letters. It leaves `ß`, `ł` and `đ`, ligatures,
+raised digits and the accents
+of other scripts as they are, and it takes a soft hyphen, or a vowel that is written as a mark
+(Hindi, Arabic, Hebrew, Burmese),
+for the end of a word. Where such vowels tell words apart, as in Hindi, all letters become
+characters of private use here: those
 it takes for letters, and what it has made of the text as it was is found by nobody.
 """
+
 import re
 import unicodedata
 from functools import cache
 
 from memory.normal_form import normal
 
-_PLAIN = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "\u0131": "i", "ħ": "h", "ŧ": "t",
-          "ŋ": "n", "\u0451": "\u0435"}   # the last is Cyrillic
-_PLAIN |= {"ẞ": "SS"} | {letter.upper(): plain.upper() for letter, plain in _PLAIN.items() if letter not in "ß\u0131"}
-_PLAIN |= dict(zip("\u0623\u0625\u0622\u0671\u0649\u06cc\u06d2\u06a9\u0629\u06c0\u06c1",   # Arabic and Persian as Lucene's
-                   "\u0627\u0627\u0627\u0627\u064a\u064a\u064a\u0643\u0647\u0647\u0647", strict=True))
-_PLAIN |= {"\u0640": ""}   # what makes an Arabic word longer
+_PLAIN = {
+    "ß": "ss",
+    "æ": "ae",
+    "œ": "oe",
+    "ø": "o",
+    "ł": "l",
+    "đ": "d",
+    "ð": "d",
+    "þ": "th",
+    "\u0131": "i",
+    "ħ": "h",
+    "ŧ": "t",
+    "ŋ": "n",
+    "\u0451": "\u0435",
+}  # the last is Cyrillic
+_PLAIN |= {"ẞ": "SS"} | {
+    letter.upper(): plain.upper() for letter, plain in _PLAIN.items() if letter not in "ß\u0131"
+}
+_PLAIN |= dict(
+    zip(
+        # Arabic and Persian as Lucene's
+        "\u0623\u0625\u0622\u0671\u0649\u06cc\u06d2\u06a9\u0629\u06c0\u06c1",
+        "\u0627\u0627\u0627\u0627\u064a\u064a\u064a\u0643\u0647\u0647\u0647",
+        strict=True,
+    )
+)
+_PLAIN |= {"\u0640": ""}  # what makes an Arabic word longer
 
 # Where all the others are, or may be: of most of these characters some are plain already.
-_SOME = ("\u00aa\u00ad\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u0132\u0133\u0370-\u03ff\u0591-\u0dff\u0e50-\u0e59\u0ed0-\u0ed9"
-         "\u0f00-\u109f\u1700-\u1cff\u1f00-\u1fff\u200c-\u200f\u202a-\u202e\u2060-\u209c\u2103\u2109\u2160-\u217f\u3371-\u33df\ua800-\uabff"
-         "\ufb00-\ufdf9\ufe00-\ufe0f\ufe70-\ufefc\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff")
+_SOME = (
+    "\u00aa\u00ad\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u0132\u0133\u0370-\u03ff\u0591-\u0dff\u0e50-\u0e59\u0ed0-\u0ed9"
+    "\u0f00-\u109f\u1700-\u1cff\u1f00-\u1fff\u200c-\u200f\u202a-\u202e\u2060-\u209c\u2103\u2109\u2160-\u217f\u3371-\u33df\ua800-\uabff"
+    "\ufb00-\ufdf9\ufe00-\ufe0f\ufe70-\ufefc\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff"
+)
 _CHARACTERS, _MARKS = f"{_SOME}{''.join(_PLAIN)}", "\u0300-\u036f"
-_MAY_BE_UNLIKE = re.compile(f"[{_CHARACTERS}{_MARKS}]")   # a class alone is looked for four times as fast
+_MAY_BE_UNLIKE = re.compile(
+    f"[{_CHARACTERS}{_MARKS}]"
+)  # a class alone is looked for four times as fast
 _UNLIKE = re.compile(f"[{_CHARACTERS}]|(?<=[\u0400-\u04ff])[{_MARKS}]")
 # The scripts of India, Tibet, Burma, Cambodia and their kin.
-_WITH_MARKS = re.compile("[\u0780-\u07bf\u0900-\u0dff\u0f00-\u109f\u1700-\u17ff\u1900-\u1aaf\u1b00-\u1c7f\u1cd0-\u1cff"
-                         "\ua800-\ua95f\ua980-\uaadf\uabc0-\uabff]")
-_PRIVATE = 0x100000   # where their letters and marks stand, and their own number beyond that
-HIDDEN = "\U00100780-\U0010abff"   # all of these; none is a surrogate once it is shown
+_WITH_MARKS = re.compile(
+    "[\u0780-\u07bf\u0900-\u0dff\u0f00-\u109f\u1700-\u17ff\u1900-\u1aaf\u1b00-\u1c7f\u1cd0-\u1cff"
+    "\ua800-\ua95f\ua980-\uaadf\uabc0-\uabff]"
+)
+_PRIVATE = 0x100000  # where their letters and marks stand, and their own number beyond that
+HIDDEN = "\U00100780-\U0010abff"  # all of these; none is a surrogate once it is shown
 _HIDDEN = re.compile(f"[{HIDDEN}]")
-_DOT = 7   # the class of dots below letters, which many leave out
+_DOT = 7  # the class of dots below letters, which many leave out
 
 
 def folded(text: str) -> str:
-    """The text in plain letters. What has others is found at 5 ns a character, and made plain at 200 for each of them."""
+    """The text in plain letters. What has others is found at 5 ns a character, and made plain at
+    200 for each of them."""
     if text.isascii() or _MAY_BE_UNLIKE.search(text) is None or _UNLIKE.search(text) is None:
         return text
     return _UNLIKE.sub(_plain, normal("NFC", text))
@@ -53,13 +86,15 @@ def hidden(letters: str) -> str:
 
 def shown(plain: str) -> str:
     """What was folded, as people read it."""
-    return plain if plain.isascii() else _HIDDEN.sub(lambda char: chr(ord(char[0]) - _PRIVATE), plain)
+    return (
+        plain if plain.isascii() else _HIDDEN.sub(lambda char: chr(ord(char[0]) - _PRIVATE), plain)
+    )
 
 
 def _plain(match: re.Match[str]) -> str:
-    plain, after = _plain_of(match[0]), match.string[match.end():match.end() + 1]
+    plain, after = _plain_of(match[0]), match.string[match.end() : match.end() + 1]
     if len(plain) > 1 and match[0].isupper() and not after.isupper():
-        return plain[0] + plain[1:].lower()   # `Aero` for `Ærø`: else a word would begin within
+        return plain[0] + plain[1:].lower()  # `Aero` for `Ærø`: else a word would begin within
     return plain
 
 
@@ -78,6 +113,6 @@ def _plain_of(char: str) -> str:
     if "\u0370" <= char <= "\u03ff" or "\u1f00" <= char <= "\u1fff":
         return unicodedata.normalize("NFD", char)[0]
     if "\u1c90" <= char <= "\u1cbf":
-        return char.lower()   # Georgian capitals, which are younger than unicode61's table
+        return char.lower()  # Georgian capitals, which are younger than unicode61's table
     like = unicodedata.normalize("NFKC", char)
     return char if like == char else "" if " " in like else folded(like)

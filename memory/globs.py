@@ -1,11 +1,14 @@
-"""Tag globs (seed 004, "Tag Filtering"): `*` is any text, `?` one character, and everything else itself, case and all."""
+"""Tag globs (seed 004, "Tag Filtering"): `*` is any text, `?` one character, and everything else
+itself, case and all."""
+
 from collections.abc import Iterable, Sequence
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the whole text fits. Takes the product of the lengths at most, whatever the pattern is."""
+    """Whether the whole text fits. Takes the product of the lengths at most, whatever the pattern
+    is."""
     at = place = 0
-    star, resumed = -1, 0   # the last `*`, and how far of the text it has taken
+    star, resumed = -1, 0  # the last `*`, and how far of the text it has taken
     while place < len(text):
         if at < len(pattern) and pattern[at] == "*":
             star, resumed = at, place

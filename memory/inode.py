@@ -1,4 +1,6 @@
-"""Which file is at a path: a program that has it open goes on with what it opened, whatever is put there."""
+"""Which file is at a path: a program that has it open goes on with what it opened, whatever is put
+there."""
+
 import os
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""JSON that a record keeps, its tags and its `data`, as it is read: what a disk has changed is told of that record."""
+"""JSON that a record keeps, its tags and its `data`, as it is read: what a disk has changed is told
+of that record."""
+
 from typing import Any
 
 import orjson
@@ -12,8 +14,10 @@ def kept_json(text: str, guid: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise RecordDamaged(f"record {guid} is damaged: {error} in its tags or `data`, {text[:40]!r}; records.update gives it "
-                            "others, `memrelay scrub` looks for more of it") from error
+        raise RecordDamaged(
+            f"record {guid} is damaged: {error} in its tags or `data`, {text[:40]!r}; records.update gives it "
+            "others, `memrelay scrub` looks for more of it"
+        ) from error
 
 
 def kept_data(record: Record, further: Further) -> dict[str, Any]:

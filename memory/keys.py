@@ -1,4 +1,6 @@
-"""Keys: who may do what over HTTP, and in which pipelines. A key is shown once; what is kept is the hash of its secret."""
+"""Keys: who may do what over HTTP, and in which pipelines. A key is shown once; what is kept is the
+hash of its secret."""
+
 import re
 import secrets
 from collections.abc import Iterable
@@ -9,9 +11,11 @@ from memory.operation import Access
 from memory.sqlite.system import keys
 from memory.system_file import SystemFile
 
-ALL = "*"   # every pipeline
+ALL = "*"  # every pipeline
 SCOPES: tuple[str, ...] = ("deploy", "publish", *get_args(Access))
-FORM = re.compile(r"mr_([0-9a-f]{12})_([0-9a-f]{64})")   # what a key looks like: its id and its secret
+FORM = re.compile(
+    r"mr_([0-9a-f]{12})_([0-9a-f]{64})"
+)  # what a key looks like: its id and its secret
 
 
 class Key(NamedTuple):
@@ -19,12 +23,12 @@ class Key(NamedTuple):
 
     id: str
     name: str
-    digest: bytes                # of its secret
-    scopes: frozenset[str]       # of SCOPES
-    pipelines: frozenset[str]    # uids, or ALL alone
+    digest: bytes  # of its secret
+    scopes: frozenset[str]  # of SCOPES
+    pipelines: frozenset[str]  # uids, or ALL alone
     created_at: int
-    expires_at: int | None       # None: never
-    revoked_at: int | None       # None: it was not
+    expires_at: int | None  # None: never
+    revoked_at: int | None  # None: it was not
 
     def fault(self, now_ms: int) -> str:
         """Why it opens nothing any more; "" while it is in force."""
@@ -34,7 +38,8 @@ class Key(NamedTuple):
 
 
 def digest_of(secret: str) -> bytes:
-    """What is kept of a secret. It has 256 random bits, so that there is nothing to guess, and no slow hash is needed."""
+    """What is kept of a secret. It has 256 random bits, so that there is nothing to guess, and no
+    slow hash is needed."""
     return sha256(secret.encode()).digest()
 
 
@@ -45,12 +50,27 @@ class Keys:
         """`file` is open."""
         self._file = file
 
-    async def create(self, name: str, scopes: Iterable[str], pipelines: Iterable[str], expires_at: int | None,
-                     *, now_ms: int) -> tuple[Key, str]:
+    async def create(
+        self,
+        name: str,
+        scopes: Iterable[str],
+        pipelines: Iterable[str],
+        expires_at: int | None,
+        *,
+        now_ms: int,
+    ) -> tuple[Key, str]:
         """A new key, and what its holder sends: `mr_<id>_<secret>`, which nobody can see again."""
         secret = secrets.token_hex(32)
-        key = Key(secrets.token_hex(6), name, digest_of(secret), frozenset(scopes), frozenset(pipelines), now_ms, expires_at,
-                  None)
+        key = Key(
+            secrets.token_hex(6),
+            name,
+            digest_of(secret),
+            frozenset(scopes),
+            frozenset(pipelines),
+            now_ms,
+            expires_at,
+            None,
+        )
         lists = " ".join(sorted(key.scopes)), " ".join(sorted(key.pipelines))
         async with self._file.changing() as database:
             await keys.add(database, (*key[:3], *lists, *key[5:]))
@@ -67,7 +87,17 @@ class Keys:
             return await keys.revoke(database, ident, now_ms)
 
 
-def _key(ident: str, name: str, digest: bytes, scopes: str, pipelines: str, *times: int | None) -> Key:
+def _key(
+    ident: str, name: str, digest: bytes, scopes: str, pipelines: str, *times: int | None
+) -> Key:
     created_at, expires_at, revoked_at = times
-    return Key(ident, name, bytes(digest), frozenset(scopes.split()), frozenset(pipelines.split()), created_at or 0, expires_at,
-               revoked_at)
+    return Key(
+        ident,
+        name,
+        bytes(digest),
+        frozenset(scopes.split()),
+        frozenset(pipelines.split()),
+        created_at or 0,
+        expires_at,
+        revoked_at,
+    )

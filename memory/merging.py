@@ -1,4 +1,6 @@
-"""What is merged of a store's indexes beside its batches: each step is a short transaction of its own, under the fence."""
+"""What is merged of a store's indexes beside its batches: each step is a short transaction of its
+own, under the fence."""
+
 from memory.sqlite.store import Store
 
 

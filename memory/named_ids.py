@@ -1,13 +1,18 @@
-"""Ids of named memories and their entries (seed 004): they carry their pipeline, so that who has one finds the owner.
+"""Ids of named memories and their entries (seed 004): they carry their pipeline, so that who has
+one finds the owner.
 
     mem_<uid>_<32 hex digits>     me_<uid>_<32 hex digits>
 
-An entry's hex digits are the guid of its record. A store that is no pipeline's says `local` for the uid.
+An entry's hex digits are the guid of its record. A store that is no pipeline's says `local` for the
+uid.
 """
+
 import re
 from typing import Literal
 
-ID = re.compile(r"(mem|me)_([A-Za-z0-9_-]{1,64})_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})")
+ID = re.compile(
+    r"(mem|me)_([A-Za-z0-9_-]{1,64})_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})"
+)
 HEX = re.compile("[0-9a-f]{32}")
 LOCAL = "local"
 Sort = Literal["mem", "me"]

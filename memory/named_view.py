@@ -1,4 +1,6 @@
-"""Named memories and their entries as the operations tell them, and what is taken of them (seed 004, "Key Concepts")."""
+"""Named memories and their entries as the operations tell them, and what is taken of them (seed
+004, "Key Concepts")."""
+
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from zlib import crc32
@@ -15,16 +17,18 @@ from memory.sqlite.entries import Confirmed
 from memory.sqlite.memories import Memory
 from memory.times import Moment, as_time
 
-KIND = "entry"   # of the records that entries are
+KIND = "entry"  # of the records that entries are
 Ident = Annotated[str, Field(min_length=1, max_length=128)]
-MaybeIdent = Annotated[str, Field(max_length=128)]   # "" where none is named
+MaybeIdent = Annotated[str, Field(max_length=128)]  # "" where none is named
 MemoryName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
 Description = Annotated[str, Field(max_length=4096)]
 Tag = MemoryName
 TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Globs = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Fact = Annotated[str, StringConstraints(min_length=1, max_length=MOST_CHARACTERS, pattern=r"\S")]
-Source = Literal["manual", "agent", "extraction", "orchestration"]   # the last by later versions of SOAT than seed 004
+Source = Literal[
+    "manual", "agent", "extraction", "orchestration"
+]  # the last by later versions of SOAT than seed 004
 Action = Literal["created", "updated", "skipped"]
 
 
@@ -70,7 +74,8 @@ class WrittenEntry(EntryView):
     """An entry, and what a write made of it."""
 
     action: Action
-    """Whether it was created, another one has grown (updated), or it was there already (skipped)."""
+    """Whether it was created, another one has grown (updated), or it was there already
+    (skipped)."""
     score: float
     """How alike the entry that was most like it was, from 0 to 1."""
     why: str
@@ -79,9 +84,16 @@ class WrittenEntry(EntryView):
 
 def memory_view(memory: Memory, memory_id: str) -> MemoryView:
     """As it is told; `memory_id` is its store's."""
-    return MemoryView(memory.id, uid_of_store(memory_id), memory.name, memory.description,
-                      None if memory.tags is None else tuple(orjson.loads(memory.tags)), as_time(memory.created_at),
-                      as_time(memory.updated_at), version_of_memory(memory))
+    return MemoryView(
+        memory.id,
+        uid_of_store(memory_id),
+        memory.name,
+        memory.description,
+        None if memory.tags is None else tuple(orjson.loads(memory.tags)),
+        as_time(memory.created_at),
+        as_time(memory.updated_at),
+        version_of_memory(memory),
+    )
 
 
 def version_of_memory(memory: Memory) -> str:
@@ -89,11 +101,20 @@ def version_of_memory(memory: Memory) -> str:
     return f"{memory.updated_at:x}-{crc32(orjson.dumps(list(memory))):x}"
 
 
-def entry_fields(record: Record, further: Further, memory_id: str, confirmed: Confirmed) -> dict[str, Any]:
+def entry_fields(
+    record: Record, further: Further, memory_id: str, confirmed: Confirmed
+) -> dict[str, Any]:
     """What `EntryView` has; `memory_id` is the store's."""
-    return {"id": make_id("me", memory_id, record.guid), "memory_id": record.scope, "content": record.content,
-            "source": record.source, "tags": tuple(kept_json(record.tags, record.guid)),
-            "metadata": kept_data(record, further), "confirmations": confirmed.times,
-            "last_confirmed_at": None if confirmed.last is None else as_time(confirmed.last),
-            "created_at": as_time(record.created_at), "updated_at": as_time(record.updated_at),
-            "version": version_of(record, further)}
+    return {
+        "id": make_id("me", memory_id, record.guid),
+        "memory_id": record.scope,
+        "content": record.content,
+        "source": record.source,
+        "tags": tuple(kept_json(record.tags, record.guid)),
+        "metadata": kept_data(record, further),
+        "confirmations": confirmed.times,
+        "last_confirmed_at": None if confirmed.last is None else as_time(confirmed.last),
+        "created_at": as_time(record.created_at),
+        "updated_at": as_time(record.updated_at),
+        "version": version_of(record, further),
+    }

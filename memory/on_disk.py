@@ -1,4 +1,5 @@
 """Files and folders that are there as a whole or not at all, and still are after a power cut."""
+
 import os
 import tempfile
 from collections.abc import Iterator
@@ -8,14 +9,15 @@ from pathlib import Path
 
 @contextmanager
 def made_whole(path: Path) -> Iterator[Path]:
-    """Another name for a file that is made: it is at `path` when it is done. A crash leaves no half of one there, and what is
+    """Another name for a file that is made: it is at `path` when it is done. A crash leaves no half
+    of one there, and what is
     there already is not overwritten.
     """
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     os.close(descriptor)
     try:
         yield Path(draft)
-        with suppress(FileExistsError):   # another process was first
+        with suppress(FileExistsError):  # another process was first
             os.link(draft, path)
     finally:
         os.unlink(draft)
@@ -23,7 +25,8 @@ def made_whole(path: Path) -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Private, with all folders above it, and on disk: what is acknowledged must be found after a power cut."""
+    """Private, with all folders above it, and on disk: what is acknowledged must be found after a
+    power cut."""
     if folder.is_dir():
         return
     make_folder(folder.parent)

@@ -1,9 +1,13 @@
-"""Operations: everything that memory can do, declared once, so that each face finds it and none makes its own.
+"""Operations: everything that memory can do, declared once, so that each face finds it and none
+makes its own.
 
-An operation is a plain function `(tx, input, context) -> output` that runs in a database thread, inside the store's
-transaction. Input and output are frozen dataclasses; what they hold is read from the function's annotations, so it is said
+An operation is a plain function `(tx, input, context) -> output` that runs in a database thread,
+inside the store's
+transaction. Input and output are frozen dataclasses; what they hold is read from the function's
+annotations, so it is said
 once. A text below a field is its line in the documents.
 """
+
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -26,27 +30,33 @@ Bound = TypeVar("Bound")
 class Context:
     """What the owner of a store gives to an operation, and no caller may."""
 
-    now_ms: int           # when the call entered the bus, so that a replay says the same
-    actor: str            # who asks, as the face knows them
-    result_bytes: int     # how long an answer may be, about
-    new_guid: Callable[[], str]   # the same ids on a replay
-    language: str = DEFAULT_LANGUAGE   # of the store
+    now_ms: int  # when the call entered the bus, so that a replay says the same
+    actor: str  # who asks, as the face knows them
+    result_bytes: int  # how long an answer may be, about
+    new_guid: Callable[[], str]  # the same ids on a replay
+    language: str = DEFAULT_LANGUAGE  # of the store
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What a face needs to know of an operation."""
 
-    name: str        # "records.create"
-    access: Access   # what the caller must be allowed
+    name: str  # "records.create"
+    access: Access  # what the caller must be allowed
     mutates: bool
-    run: Callable[[Any, Any, Context], Any]   # as an act of the caller's: what has expired by then is not there
-    input: type      # a frozen dataclass
-    output: Any      # one too, or None
-    summary: str     # the first line of its docstring
-    adapter: TypeAdapter[Any]   # checks what claims to be an input: JSON at the edges, and nowhere else
-    at_home: bool = False   # it works on the store of the pipeline's named memories alone; else on any, or the first
-    embeds: str = ""  # the field of the input whose text is embedded before it runs, where there is an embedder
+    run: Callable[
+        [Any, Any, Context], Any
+    ]  # as an act of the caller's: what has expired by then is not there
+    input: type  # a frozen dataclass
+    output: Any  # one too, or None
+    summary: str  # the first line of its docstring
+    adapter: TypeAdapter[
+        Any
+    ]  # checks what claims to be an input: JSON at the edges, and nowhere else
+    # it works on the store of the pipeline's named memories alone; else on any, or the first
+    at_home: bool = False
+    # the field of the input whose text is embedded before it runs, where there is an embedder
+    embeds: str = ""
 
     @property
     def noun(self) -> str:
@@ -62,8 +72,11 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {}
 
 
-def operation(name: str, *, access: Access, mutates: bool, at_home: bool = False, embeds: str = "") -> Callable[[Run], Run]:
+def operation(
+    name: str, *, access: Access, mutates: bool, at_home: bool = False, embeds: str = ""
+) -> Callable[[Run], Run]:
     """Declares the function below as the operation `name`; a name used twice is an error."""
+
     def declare(run: Run) -> Run:
         if name in OPERATIONS:
             raise ValueError(f"two operations are named {name!r}")
@@ -75,16 +88,31 @@ def operation(name: str, *, access: Access, mutates: bool, at_home: bool = False
             return run(tx, asked, context)
 
         taken.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-        OPERATIONS[name] = Operation(name, access, mutates, act, taken, hints["return"],
-                                     (run.__doc__ or "").partition("\n")[0], TypeAdapter(taken), at_home, embeds)
+        OPERATIONS[name] = Operation(
+            name,
+            access,
+            mutates,
+            act,
+            taken,
+            hints["return"],
+            (run.__doc__ or "").partition("\n")[0],
+            TypeAdapter(taken),
+            at_home,
+            embeds,
+        )
         return run
+
     return declare
 
 
 def find_operation(name: str) -> Operation | None:
     """The operation of that name, for which its file alone is loaded; None where there is none."""
     module = name.replace(".", "_", 1)
-    if name not in OPERATIONS and module.isidentifier() and find_spec(f"memory.operations.{module}") is not None:
+    if (
+        name not in OPERATIONS
+        and module.isidentifier()
+        and find_spec(f"memory.operations.{module}") is not None
+    ):
         importlib.import_module(f"memory.operations.{module}")
     return OPERATIONS.get(name)
 
@@ -98,12 +126,16 @@ def all_operations() -> dict[str, Operation]:
 
 
 def json_type(told: dict[str, Any]) -> str:
-    """The JSON type of a field by its schema, the first where there are several; "" where it may be anything."""
+    """The JSON type of a field by its schema, the first where there are several; "" where it may be
+    anything."""
     return next((str(one["type"]) for one in [told, *told.get("anyOf", [])] if "type" in one), "")
 
 
-def bound_input(operation: Operation, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """What a caller in Python gives, by the names of the input's fields, in whose order it may be given. Raises TypeError."""
+def bound_input(
+    operation: Operation, given: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
+    """What a caller in Python gives, by the names of the input's fields, in whose order it may be
+    given. Raises TypeError."""
     names = [field.name for field in fields(operation.input)]
     needed = {field.name for field in fields(operation.input) if field.default is MISSING}
     values = dict(zip(names, given, strict=False)) | named
@@ -114,11 +146,14 @@ def bound_input(operation: Operation, given: tuple[Any, ...], named: dict[str, A
     return values
 
 
-SAME_VERB = {"write": "create"}   # said of records and entries by the blocks, and by those who read of them
+SAME_VERB = {
+    "write": "create"
+}  # said of records and entries by the blocks, and by those who read of them
 
 
 class Noun(Generic[Bound]):
-    """The operations on one noun as methods: `noun.create(...)`. A face for Python gives what each of them is."""
+    """The operations on one noun as methods: `noun.create(...)`. A face for Python gives what each
+    of them is."""
 
     def __init__(self, name: str, bind: Callable[[Operation], Bound]) -> None:
         """`bind` makes an operation what its name stands for here."""
@@ -126,10 +161,13 @@ class Noun(Generic[Bound]):
         self._name = name
 
     def __getattr__(self, verb: str) -> Bound:
-        """Raises AttributeError with the verbs that there are; `import_` is import, which is a word of Python's."""
+        """Raises AttributeError with the verbs that there are; `import_` is import, which is a word
+        of Python's."""
         verb = SAME_VERB.get(verb, verb.removesuffix("_"))
         if verb.startswith("_") or verb not in self._bound:
-            raise AttributeError(f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}")
+            raise AttributeError(
+                f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}"
+            )
         return self._bound[verb]
 
     def __dir__(self) -> list[str]:

@@ -1,7 +1,10 @@
-"""The one reader of what a user searches for: words, and a little syntax (docs/search.md). Nothing typed is an error of syntax.
+"""The one reader of what a user searches for: words, and a little syntax (docs/search.md). Nothing
+typed is an error of syntax.
 
-What is malformed is words to find. FTS5's own operators are words too: whatever reaches FTS5 is quoted here.
+What is malformed is words to find. FTS5's own operators are words too: whatever reaches FTS5 is
+quoted here.
 """
+
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -10,74 +13,95 @@ from memory.errors import Refused
 from memory.times import as_ms
 from memory.words import BREAK, in_parts, taken_apart, tokens
 
-MAX_WORDS = 256   # FTS5 takes seconds for some thousands: its time grows with their square, and with each hit in a long text
+# FTS5 takes seconds for some thousands: its time grows with their square, and with each hit in a
+# long text
+MAX_WORDS = 256
 MAX_ITEMS = 4096  # different things between spaces; also where their words are not all wanted
-MAX_CHARS = 1 << 16   # of these together
-MAX_PREFIXES = 16   # each stands for all words that begin like it, which may be all that there are
+MAX_CHARS = 1 << 16  # of these together
+MAX_PREFIXES = 16  # each stands for all words that begin like it, which may be all that there are
 MAX_FILTERS = 64  # SQLite has a limit on the depth of a condition
 
 _ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')
 _FILTER = re.compile(r'(kind|tag|scope|after|before):(?:"([^"]+)"|([^"].*))', re.DOTALL)
 _NOTHING = str.maketrans({"\x00": " ", BREAK: " "})
-_CURLY = "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02"   # quotes as keyboards and editors set them
+_CURLY = "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02"  # quotes as keyboards and editors set them
 _QUOTED = re.compile(rf'"[^"]*"|(?<!\w)[{_CURLY}]([^"{_CURLY}]*)[{_CURLY}](?!\w)')
-_HASH = re.compile("(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,39}")   # its beginning, as people name a commit
+_HASH = re.compile(
+    "(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,39}"
+)  # its beginning, as people name a commit
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for. A record that is found has all words, phrases and prefixes, and nothing of what is excluded."""
+    """What is searched for. A record that is found has all words, phrases and prefixes, and nothing
+    of what is excluded."""
 
-    words: tuple[str, ...] = ()       # as typed, each once
-    phrases: tuple[str, ...] = ()     # the text between the quotes
-    prefixes: tuple[str, ...] = ()    # without their star
-    excluded: tuple[str, ...] = ()    # expressions of FTS5, quoted
-    kinds: tuple[str, ...] = ()       # one of them, where there are any
-    scopes: tuple[str, ...] = ()      # one of them, where there are any
-    tags: tuple[str, ...] = ()        # all of them
-    after_ms: int | None = None       # created at this moment or later, Unix ms
-    before_ms: int | None = None      # created before this moment, Unix ms
+    words: tuple[str, ...] = ()  # as typed, each once
+    phrases: tuple[str, ...] = ()  # the text between the quotes
+    prefixes: tuple[str, ...] = ()  # without their star
+    excluded: tuple[str, ...] = ()  # expressions of FTS5, quoted
+    kinds: tuple[str, ...] = ()  # one of them, where there are any
+    scopes: tuple[str, ...] = ()  # one of them, where there are any
+    tags: tuple[str, ...] = ()  # all of them
+    after_ms: int | None = None  # created at this moment or later, Unix ms
+    before_ms: int | None = None  # created before this moment, Unix ms
 
     @property
     def wants_words(self) -> bool:
-        """Whether there is anything to match; without it, a query with filters wants all that they let pass."""
+        """Whether there is anything to match; without it, a query with filters wants all that they
+        let pass."""
         return bool(self.words or self.phrases or self.prefixes)
 
     @property
     def filters(self) -> bool:
         """Whether it names any filter."""
-        return bool(self.kinds or self.scopes or self.tags) or self.after_ms is not None or self.before_ms is not None
+        return (
+            bool(self.kinds or self.scopes or self.tags)
+            or self.after_ms is not None
+            or self.before_ms is not None
+        )
 
 
 @dataclass(slots=True)
 class _Reading:
     """A query while it is read."""
 
-    found: dict[str, list[str]] = field(default_factory=dict)   # field of Query -> its values
+    found: dict[str, list[str]] = field(default_factory=dict)  # field of Query -> its values
     after: list[int] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
-    unwanted: list[str] = field(default_factory=list)   # what is excluded, as typed
+    unwanted: list[str] = field(default_factory=list)  # what is excluded, as typed
 
     def add(self, name: str, value: str) -> None:
         self.found.setdefault(name, []).append(value)
 
 
 def parse(text: str) -> Query:
-    """Reads a query. Raises Refused where it has more than one of the bounds above; `match_all` sees to what is wanted."""
+    """Reads a query. Raises Refused where it has more than one of the bounds above; `match_all`
+    sees to what is wanted."""
     text = _QUOTED.sub(_straight, text.encode(errors="replace").decode().translate(_NOTHING))
     items = dict.fromkeys(_ITEM.findall(text))
     _check_size(items)
     reading = _Reading()
     for item in items:
         _read(item, reading)
-    query = Query(**{name: tuple(dict.fromkeys(values)) for name, values in reading.found.items()},
-                  after_ms=max(reading.after, default=None), before_ms=min(reading.before, default=None))
+    query = Query(
+        **{name: tuple(dict.fromkeys(values)) for name, values in reading.found.items()},
+        after_ms=max(reading.after, default=None),
+        before_ms=min(reading.before, default=None),
+    )
     if query.excluded and not query.wants_words and not query.filters:
         return replace(query, words=tuple(item for item in items if tokens(item)), excluded=())
-    if len(query.prefixes) + sum(one.rstrip(")").endswith("*") for one in query.excluded) > MAX_PREFIXES:
-        raise Refused(f"the query has more than {MAX_PREFIXES} words that end with a star; at most as many are taken")
+    if (
+        len(query.prefixes) + sum(one.rstrip(")").endswith("*") for one in query.excluded)
+        > MAX_PREFIXES
+    ):
+        raise Refused(
+            f"the query has more than {MAX_PREFIXES} words that end with a star; at most as many are taken"
+        )
     if len(query.kinds) + len(query.scopes) + len(query.tags) > MAX_FILTERS:
-        raise Refused(f"the query names more than {MAX_FILTERS} kinds, scopes and tags; at most as many are taken")
+        raise Refused(
+            f"the query names more than {MAX_FILTERS} kinds, scopes and tags; at most as many are taken"
+        )
     if query.excluded and (count := _count(reading.unwanted)) > MAX_WORDS:
         raise Refused(f"the query excludes {count} words; exclude at most {MAX_WORDS}")
     return _with_hashes(query)
@@ -89,10 +113,14 @@ def _straight(quoted: re.Match[str]) -> str:
 
 def _with_hashes(query: Query) -> Query:
     """What may be the beginning of a hash is one, as long as so many are taken."""
-    hashes = tuple(filter(_HASH.fullmatch, query.words))[:MAX_PREFIXES - len(query.prefixes)]
+    hashes = tuple(filter(_HASH.fullmatch, query.words))[: MAX_PREFIXES - len(query.prefixes)]
     if not hashes:
         return query
-    return replace(query, words=tuple(word for word in query.words if word not in hashes), prefixes=query.prefixes + hashes)
+    return replace(
+        query,
+        words=tuple(word for word in query.words if word not in hashes),
+        prefixes=query.prefixes + hashes,
+    )
 
 
 def plain(text: str) -> Query:
@@ -107,7 +135,9 @@ def _check_size(items: Collection[str]) -> None:
     if len(items) > MAX_ITEMS:
         raise Refused(f"the query has {len(items)} different words; at most {MAX_ITEMS} are taken")
     if (length := sum(map(len, items))) > MAX_CHARS:
-        raise Refused(f"the different words of the query have {length} characters; at most {MAX_CHARS} are taken")
+        raise Refused(
+            f"the different words of the query have {length} characters; at most {MAX_CHARS} are taken"
+        )
 
 
 def _read(item: str, reading: _Reading) -> None:
@@ -115,7 +145,7 @@ def _read(item: str, reading: _Reading) -> None:
     if _filter(item, reading):
         return
     if not tokens(item):
-        return   # nothing that could be found: punctuation, an emoji
+        return  # nothing that could be found: punctuation, an emoji
     if item[0] == "-" and item[1] != "-" and not _FILTER.fullmatch(item, 1):
         reading.unwanted.append(item[1:])
         reading.add("excluded", _excluded(item[1:]))
@@ -149,15 +179,23 @@ def _filter(item: str, reading: _Reading) -> bool:
 
 
 def match_all(query: Query) -> str:
-    """The FTS5 expression for records that have all that is wanted; "" where nothing is. Raises Refused for too many words.
+    """The FTS5 expression for records that have all that is wanted; "" where nothing is. Raises
+    Refused for too many words.
 
     A quoted word of several tokens (`user-name`) is a phrase of them.
     """
     count = _count((*query.words, *query.phrases, *query.prefixes))
     if count > MAX_WORDS:
-        raise Refused(f"the query has {count} words; at most {MAX_WORDS} are looked for, since a record must hold them all")
-    wanted = " AND ".join([*map(_expression, query.words), *map(_expression, query.phrases),
-                           *(_expression(prefix, " *") for prefix in query.prefixes)])
+        raise Refused(
+            f"the query has {count} words; at most {MAX_WORDS} are looked for, since a record must hold them all"
+        )
+    wanted = " AND ".join(
+        [
+            *map(_expression, query.words),
+            *map(_expression, query.phrases),
+            *(_expression(prefix, " *") for prefix in query.prefixes),
+        ]
+    )
     return f"({wanted}) NOT ({match_any(query)})" if wanted and query.excluded else wanted
 
 
@@ -167,8 +205,11 @@ def match_any(query: Query) -> str:
 
 
 def _count(texts: Iterable[str]) -> int:
-    """How many words these have, each time that one comes: what FTS5 looks for one beside the other costs it that."""
-    return len(tokens(" ".join(taken_apart(text) or "" if in_parts(text) else text for text in texts)))
+    """How many words these have, each time that one comes: what FTS5 looks for one beside the other
+    costs it that."""
+    return len(
+        tokens(" ".join(taken_apart(text) or "" if in_parts(text) else text for text in texts))
+    )
 
 
 def _excluded(item: str) -> str:

@@ -1,4 +1,5 @@
 """A damaged store is replaced by a new one with what can still be read of it."""
+
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +14,14 @@ class Salvaged(NamedTuple):
     """What became of a store."""
 
     path: Path
-    rows: dict[str, int]   # by table
-    guids: list[str]       # of records whose text is not what was written
-    kept: Path | None      # where the damaged file is now
+    rows: dict[str, int]  # by table
+    guids: list[str]  # of records whose text is not what was written
+    kept: Path | None  # where the damaged file is now
 
 
 def salvage_store(path: Path, *, empty: bool) -> Salvaged:
-    """Replaces the store at `path`, which nobody may have open. Raises StoreBroken where nothing of it can be read."""
+    """Replaces the store at `path`, which nobody may have open. Raises StoreBroken where nothing of
+    it can be read."""
     with drafted(path, "salvaged") as draft:
         if empty or not path.exists():
             open_store_file(draft).close()
@@ -27,5 +29,7 @@ def salvage_store(path: Path, *, empty: bool) -> Salvaged:
         else:
             rows = salvage_into(draft, path)
             guids = inspect(draft).guids
-            accept_texts(draft)   # whoever salvages is told of them; a scrub and a backup would name them for ever
+            accept_texts(
+                draft
+            )  # whoever salvages is told of them; a scrub and a backup would name them for ever
         return Salvaged(path, rows, guids, replace(path, draft))

@@ -1,4 +1,5 @@
 """Sessions: a browser that has shown a key holds a token instead, of which the hash is kept."""
+
 import secrets
 from typing import NamedTuple
 
@@ -6,19 +7,20 @@ from memory.keys import digest_of
 from memory.sqlite.system import sessions
 from memory.system_file import SystemFile
 
-MOST_OF_A_KEY = 100   # the oldest ends when another begins
+MOST_OF_A_KEY = 100  # the oldest ends when another begins
 
 
 class Session(NamedTuple):
     """What is kept of one."""
 
-    digest: bytes     # of its token
-    key: str          # the id of the key that was shown
-    expires_at: int   # Unix ms
+    digest: bytes  # of its token
+    key: str  # the id of the key that was shown
+    expires_at: int  # Unix ms
 
 
 class Sessions:
-    """Keeps them in the control plane, so that they hold for all web servers of a host, and over their restarts."""
+    """Keeps them in the control plane, so that they hold for all web servers of a host, and over
+    their restarts."""
 
     def __init__(self, file: SystemFile) -> None:
         """`file` is open."""
@@ -35,7 +37,10 @@ class Sessions:
     async def every(self) -> list[Session]:
         """All that have not been forgotten."""
         with self._file.reading() as database:
-            return [Session(bytes(digest), key, expires_at) for digest, key, expires_at in await sessions.every(database)]
+            return [
+                Session(bytes(digest), key, expires_at)
+                for digest, key, expires_at in await sessions.every(database)
+            ]
 
     async def end(self, token: str) -> None:
         """It is over, if there is such a one."""

@@ -1,4 +1,6 @@
-"""The open stores of one database thread: at most so many files, the longest unused closed first."""
+"""The open stores of one database thread: at most so many files, the longest unused closed
+first."""
+
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -19,11 +21,12 @@ class OpenStores:
     """Opens stores by `memory_id` and keeps them open; belongs to one thread, as the stores do."""
 
     def __init__(self, root: Path, most_open: int, meaning: Meaning | None = None) -> None:
-        """Stores below `root`; an open file costs about 200 kB and 3 handles. Without `meaning` searches know words alone."""
+        """Stores below `root`; an open file costs about 200 kB and 3 handles. Without `meaning`
+        searches know words alone."""
         self._root, self._most_open, self._meaning = root, most_open, meaning
         self._open: OrderedDict[str, Store] = OrderedDict()
-        self._epochs: dict[str, int] = {}   # of their owner
-        self._held: dict[str, int] = {}     # the same, once it stands in the file
+        self._epochs: dict[str, int] = {}  # of their owner
+        self._held: dict[str, int] = {}  # the same, once it stands in the file
 
     def get(self, memory_id: str) -> Store:
         """The store, opened or made. Raises BadMemoryId, StoreBusy, StoreBroken or StoreFenced."""
@@ -45,7 +48,8 @@ class OpenStores:
         return store
 
     def take_over(self, memory_id: str, epoch: int) -> None:
-        """Belongs to the owner of that epoch from now on, whenever it is opened or made. Raises as `get` does."""
+        """Belongs to the owner of that epoch from now on, whenever it is opened or made. Raises as
+        `get` does."""
         self._epochs[memory_id] = epoch
         if memory_id in self._open:
             self._own(memory_id, self._open[memory_id])
@@ -58,17 +62,20 @@ class OpenStores:
             self._held[memory_id] = epoch
 
     def exists(self, memory_id: str) -> bool:
-        """Whether the store was ever made; one that is gone, with a note on that, is not forgotten."""
+        """Whether the store was ever made; one that is gone, with a note on that, is not
+        forgotten."""
         path = path_of(self._root, memory_id)
         return memory_id in self._open or path.exists() or note_of(path).exists()
 
     def below(self, folder: str) -> list[str]:
-        """The memory_ids of the stores that were ever made below a folder of the root. Raises StoreBroken."""
+        """The memory_ids of the stores that were ever made below a folder of the root. Raises
+        StoreBroken."""
         with translated(str(self._root / folder)):
             return stores_below(self._root, folder)
 
     def rewrite(self, memory_id: str) -> None:
-        """Rewrites a store, so that nothing of what was deleted is in it, nor in what a killed program left."""
+        """Rewrites a store, so that nothing of what was deleted is in it, nor in what a killed
+        program left."""
         self.get(memory_id).rewrite()
         clear_copies(self._root)
         clear_drafts(path_of(self._root, memory_id))
@@ -79,18 +86,24 @@ class OpenStores:
             store.close()
 
     def check_commits(self, told: Iterable[tuple[str, str]]) -> None:
-        """With (memory_id, mark) of the last commits that the bus was told of. Raises StoreDamaged where some are lost."""
+        """With (memory_id, mark) of the last commits that the bus was told of. Raises StoreDamaged
+        where some are lost."""
         for memory_id, mark in told:
             path = path_of(self._root, memory_id)
-            self._epochs.pop(memory_id, None)   # of an earlier time: who owns it now takes it over afterwards
+            self._epochs.pop(
+                memory_id, None
+            )  # of an earlier time: who owns it now takes it over afterwards
             if not self.exists(memory_id):
                 make_folder(path.parent)
                 raise condemn(path, "the file is gone, and what was acknowledged with it")
             if lost := self.get(memory_id).lacks(mark):
-                raise self._open.pop(memory_id).give_up(f"the last {lost} commits are lost, though they were acknowledged")
+                raise self._open.pop(memory_id).give_up(
+                    f"the last {lost} commits are lost, though they were acknowledged"
+                )
 
     def give_up_damaged(self, names: Iterable[str], reason: str) -> MemoryFault | None:
-        """One of these is damaged: it is closed as it is, with a note. So that nothing is half done, the others are closed.
+        """One of these is damaged: it is closed as it is, with a note. So that nothing is half
+        done, the others are closed.
 
         Returns what is to be raised of it, where that is known.
         """
@@ -120,7 +133,8 @@ class OpenStores:
             self._open.popitem()[1].close()
 
     def _make_room(self) -> None:
-        """For one more. Stores within a transaction stay: the batch that opened them is under way."""
+        """For one more. Stores within a transaction stay: the batch that opened them is under
+        way."""
         surplus = len(self._open) + 1 - self._most_open
         if surplus > 0:
             idle = [name for name, store in self._open.items() if not store.in_transaction]

@@ -1,4 +1,5 @@
 """Did-you-mean: the known word that a misspelt one comes closest to."""
+
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -7,7 +8,8 @@ LONGEST = 128  # characters; nothing longer is a name
 
 
 def closest(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
-    """The known word that is most like `word`, whatever its case; "" where none is as near as `ratio`."""
+    """The known word that is most like `word`, whatever its case; "" where none is as near as
+    `ratio`."""
     if len(word) > LONGEST:
         return ""
     by_lower = {name.lower(): name for name in known}

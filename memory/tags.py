@@ -1,4 +1,5 @@
 """Tags as people write them: a JSON array string, an array, or a comma list."""
+
 from typing import Any
 
 import orjson
@@ -20,7 +21,9 @@ def parse(value: Any) -> tuple[str, ...]:
 
 
 def _split(text: str) -> Any:
-    if not text.lstrip().startswith(("[", "{", '"')):   # what begins like other JSON is no list of words either
+    if not text.lstrip().startswith(
+        ("[", "{", '"')
+    ):  # what begins like other JSON is no list of words either
         return text.split(",")
     try:
         return orjson.loads(text)

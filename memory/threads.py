@@ -1,4 +1,6 @@
-"""Database threads: each owns its stores, so that a slow search or a locked file delays only its own."""
+"""Database threads: each owns its stores, so that a slow search or a locked file delays only its
+own."""
+
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,25 +18,32 @@ Work = Callable[[OpenStores], Any]
 
 class _Asked(NamedTuple):
     work: Work
-    future: asyncio.Future[Any]   # of the loop that waits for it
+    future: asyncio.Future[Any]  # of the loop that waits for it
     loop: asyncio.AbstractEventLoop
 
 
 class DatabaseThread:
-    """One thread and the stores that only it touches. Whole batches are handed over, since each hand-over wakes two threads.
+    """One thread and the stores that only it touches. Whole batches are handed over, since each
+    hand-over wakes two threads.
 
-    It is no executor of the standard library, whose futures are made to be waited for in any thread: that costs as much as
+    It is no executor of the standard library, whose futures are made to be waited for in any
+    thread: that costs as much as
     the hand-over itself.
     """
 
-    def __init__(self, name: str, root: Path, most_open: int, meaning: Meaning | None = None) -> None:
+    def __init__(
+        self, name: str, root: Path, most_open: int, meaning: Meaning | None = None
+    ) -> None:
         """The thread starts with the first work; the rest as OpenStores has it."""
         self._stores = OpenStores(root, most_open, meaning)
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._thread = Thread(target=self._serve, name=name, daemon=True)   # a program that fails need not close it to end
+        self._thread = Thread(
+            target=self._serve, name=name, daemon=True
+        )  # a program that fails need not close it to end
 
     async def run(self, work: Callable[[OpenStores], Result]) -> Result:
-        """Runs `work` in the thread, after what was asked before, and returns or raises what it does.
+        """Runs `work` in the thread, after what was asked before, and returns or raises what it
+        does.
 
         What nobody awaits any more is left out, unless it has begun.
         """
@@ -46,7 +55,9 @@ class DatabaseThread:
         try:
             return await future
         finally:
-            del future   # else it and its error would keep each other, and the batch that is known to the traceback
+            # else it and its error would keep each other, and the batch that is known to the
+            # traceback
+            del future
 
     async def close(self) -> None:
         """Finishes what was asked, closes the stores and ends the thread."""
@@ -58,10 +69,12 @@ class DatabaseThread:
         while (asked := self._asked.get()) is not None:
             if not asked.future.cancelled():
                 outcome = _outcome(asked.work, self._stores)
-                with suppress(RuntimeError):   # the loop is closed: nobody waits
+                with suppress(RuntimeError):  # the loop is closed: nobody waits
                     asked.loop.call_soon_threadsafe(_tell, asked.future, *outcome)
                 del outcome
-            del asked   # nothing of it is kept while the next one is waited for, nor by the traceback of an error
+            # nothing of it is kept while the next one is waited for, nor by the traceback of an
+            # error
+            del asked
 
 
 def _outcome(work: Work, stores: OpenStores) -> tuple[Any, BaseException | None]:
@@ -72,7 +85,7 @@ def _outcome(work: Work, stores: OpenStores) -> tuple[Any, BaseException | None]
 
 def _tell(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     if future.done():
-        return   # who asked has given up
+        return  # who asked has given up
     if error is not None:
         future.set_exception(error)
     else:

@@ -24,8 +24,15 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     """The agent; None after telling why it cannot work."""
     _check_publishing(spec, place, report)
     _check_secrets(spec, place, report)
-    block, values = _block_of(spec, place, report), parse_args(spec.wf_webhook_args, _args(place), report)
-    args = read_args(block, values, _args(place), report) if block is not None and values is not None else None
+    block, values = (
+        _block_of(spec, place, report),
+        parse_args(spec.wf_webhook_args, _args(place), report),
+    )
+    args = (
+        read_args(block, values, _args(place), report)
+        if block is not None and values is not None
+        else None
+    )
     if block is None or args is None:
         return None
     _check_store(spec, args, place, uid, report)
@@ -33,7 +40,14 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     _check_timer(spec, args, calls, place, report)
     name = spec.published_name
     return CheckedAgent(
-        agent=Agent(uid, spec.agent_alias, name, spec.wf_username or name, spec.publishes, spec.agent_rec_swarm),
+        agent=Agent(
+            uid,
+            spec.agent_alias,
+            name,
+            spec.wf_username or name,
+            spec.publishes,
+            spec.agent_rec_swarm,
+        ),
         rec_swarm=spec.agent_rec_swarm,
         send_swarm=spec.agent_send_swarm,
         accepts=spec.accepts,
@@ -51,7 +65,10 @@ def _args(place: Place) -> Place:
 
 
 def _check_secrets(spec: AgentSpec, place: Place, report: Report) -> None:
-    kept = (("wf_webhook_token", "token", (spec.wf_webhook_token,)), ("wf_webhook_secret", "secret", spec.secrets))
+    kept = (
+        ("wf_webhook_token", "token", (spec.wf_webhook_token,)),
+        ("wf_webhook_secret", "secret", spec.secrets),
+    )
     for key, what, references in kept:
         if not all(SECRET.fullmatch(reference) for reference in references if reference):
             rule = f"a {what} stands in the environment or in a file, and a bundle says where"
@@ -60,21 +77,33 @@ def _check_secrets(spec: AgentSpec, place: Place, report: Report) -> None:
 
 def _check_publishing(spec: AgentSpec, place: Place, report: Report) -> None:
     if spec.publishes and not spec.published_name:
-        report.error((*place, "agent_name"), "an agent that publishes needs a name", "set wf_agent_name or agent_name")
+        report.error(
+            (*place, "agent_name"),
+            "an agent that publishes needs a name",
+            "set wf_agent_name or agent_name",
+        )
     if spec.wf_publish_results and not spec.agent_send_swarm and spec.agent_class != "viewer_agent":
         rule = "wf_publish_results is true, and there is no swarm to publish to"
         report.warn((*place, "agent_send_swarm"), rule, "set agent_send_swarm")
 
 
-def _check_timer(spec: AgentSpec, args: BlockArgs, calls: bool, place: Place, report: Report) -> None:
+def _check_timer(
+    spec: AgentSpec, args: BlockArgs, calls: bool, place: Place, report: Report
+) -> None:
     """A timer says nothing, so it moves only who takes an empty text."""
     at, selector = (*place, "wf_interval_secs"), args.selector
     if not spec.wf_interval_secs:
         return
     if not calls:
-        report.warn(at, "the agent calls no block, so there is nothing to call at an interval", "set 0")
+        report.warn(
+            at, "the agent calls no block, so there is nothing to call at an interval", "set 0"
+        )
     elif selector is not None and (selector.pattern.capture("", 0) is None) != selector.invert:
-        report.warn(at, "a timer's text is empty, and the block's pattern does not let it through", "set 0, or another pattern")
+        report.warn(
+            at,
+            "a timer's text is empty, and the block's pattern does not let it through",
+            "set 0, or another pattern",
+        )
 
 
 def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
@@ -85,9 +114,15 @@ def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
     if spec.agent_class == "wf_agent":
         return _named_block(spec, (*place, "wf_diagram_webhook"), report)
     if spec.agent_class == "ai_agent":
-        report.error(at, "ai_agent is not served by this version, which calls no models", "leave the agent out")
+        report.error(
+            at,
+            "ai_agent is not served by this version, which calls no models",
+            "leave the agent out",
+        )
     elif spec.agent_class:
-        report.unknown(at, f"there is no agent class {quoted(spec.agent_class)}", spec.agent_class, CLASSES)
+        report.unknown(
+            at, f"there is no agent class {quoted(spec.agent_class)}", spec.agent_class, CLASSES
+        )
     else:
         report.error(at, "an agent needs a class", f"set one of {', '.join(CLASSES)}")
     return None
@@ -98,12 +133,16 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     try:
         block = find_block(name)
     except BrokenBlock as error:
-        report.error(at, f"the block {quoted(name)} cannot be loaded: {error}", f"correct {error.file}")
+        report.error(
+            at, f"the block {quoted(name)} cannot be loaded: {error}", f"correct {error.file}"
+        )
         return None
     if block is not None and block.handle is not None:
         return block
     if name:
-        callable_blocks = [known for known, block in sound_blocks().items() if block.handle is not None]
+        callable_blocks = [
+            known for known, block in sound_blocks().items() if block.handle is not None
+        ]
         report.unknown(at, f"there is no block {quoted(name)}", name, callable_blocks)
     elif spec.wf_call_webhook is False:
         return NO_BLOCK
@@ -120,4 +159,8 @@ def _check_store(spec: AgentSpec, args: BlockArgs, place: Place, uid: str, repor
         report.warn((*place, "wf_publish_results"), rule, "set wf_publish_results to true")
     if not args.store.startswith(f"instances/{uid}/"):
         rule = f"the store {quoted(args.store)} is shared with every pipeline that names it"
-        report.warn((*_args(place), "memory_id"), rule, "begin it with instances/${pipeline_uid}/ for one of its own")
+        report.warn(
+            (*_args(place), "memory_id"),
+            rule,
+            "begin it with instances/${pipeline_uid}/ for one of its own",
+        )

@@ -1,8 +1,17 @@
-"""The model of a bundle: which keys there are and what they hold (contracts/kilroy.md A2; `swarms` is ours)."""
+"""The model of a bundle: which keys there are and what they hold (contracts/kilroy.md A2; `swarms`
+is ours)."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, AllowInfNan, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 from pydantic.config import JsonDict
 
 from blocks.contract import as_flag
@@ -22,7 +31,9 @@ CLASSES = ("wf_agent", "chat_agent", "viewer_agent", "ai_agent")
 
 
 def _names(value: object) -> object:
-    if isinstance(value, str) or (isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)):
+    if isinstance(value, str) or (
+        isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    ):
         return value
     raise ValueError("must be a name, or a list of names")
 
@@ -49,14 +60,20 @@ FlagText = Annotated[str, Field(pattern=forms.FLAG_TEXT)]
 Flag = Annotated[bool, BeforeValidator(as_flag, json_schema_input_type=bool | FlagText)]
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_names)]
 KeptAt = Annotated[str, Field(json_schema_extra=forms.KEPT_AT)]
-Secrets = Annotated[str | tuple[str, ...], BeforeValidator(_names, json_schema_input_type=KeptAt | tuple[KeptAt, ...])]
+Secrets = Annotated[
+    str | tuple[str, ...],
+    BeforeValidator(_names, json_schema_input_type=KeptAt | tuple[KeptAt, ...]),
+]
 Args = Annotated[str | dict[str, Any], BeforeValidator(_args)]
-Interval = Annotated[float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)]
+Interval = Annotated[
+    float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)
+]
 Kept = Annotated[Any, Field(description="Kept, and not looked at.")]
 
 
 class Part(BaseModel):
-    """An object of a bundle. null is the same as absent; which unknown keys are wrong is told by `keys.py`."""
+    """An object of a bundle. null is the same as absent; which unknown keys are wrong is told by
+    `keys.py`."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
     prefixes: ClassVar[tuple[str, ...]] = ()  # an unknown key that begins like this is an error
@@ -64,7 +81,11 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _null_is_absent(cls, value: Any) -> Any:
-        return {key: held for key, held in value.items() if held is not None} if isinstance(value, dict) else value
+        return (
+            {key: held for key, held in value.items() if held is not None}
+            if isinstance(value, dict)
+            else value
+        )
 
     @classmethod
     def keys(cls) -> frozenset[str]:
@@ -73,7 +94,8 @@ class Part(BaseModel):
 
 
 class SwarmSpec(Part):
-    """A swarm: what agents listen to and speak on. One that is not declared is durable and private."""
+    """A swarm: what agents listen to and speak on. One that is not declared is durable and
+    private."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
@@ -81,7 +103,8 @@ class SwarmSpec(Part):
     kind: Literal["durable", "ephemeral"] = Field("durable", alias="class")
     """This version has durable swarms only."""
     visibility: Literal["private", "public"] = "private"
-    """What is said on a public swarm reaches the agents on it of every pipeline that declares it public by that name."""
+    """What is said on a public swarm reaches the agents on it of every pipeline that declares it
+    public by that name."""
 
 
 class StoreSpec(Part):
@@ -92,11 +115,13 @@ class StoreSpec(Part):
     memory_id: str = Field("", json_schema_extra={"minLength": 1})
     """As the blocks name it, like `instances/${pipeline_uid}/memories`."""
     language: Language = DEFAULT_LANGUAGE
-    """Whose stems and stop words ranked searches of it go by, where they say no other; `none` for neither."""
+    """Whose stems and stop words ranked searches of it go by, where they say no other; `none` for
+    neither."""
 
 
 class AgentSpec(Part):
-    """An agent: it listens on a swarm, calls a block for what it hears, and says the result on a swarm."""
+    """An agent: it listens on a swarm, calls a block for what it hears, and says the result on a
+    swarm."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["agent_class", "agent_alias"]})
     prefixes = ("agent_", "wf_", "ai_")
@@ -113,7 +138,8 @@ class AgentSpec(Part):
     agent_send_swarm: str = Field("", json_schema_extra=forms.NAME_OR_NONE)
     """The swarm that the agent speaks on."""
     agent_from: Names = ""
-    """Whose messages are taken: a name, `!name` for all but one, `*` or nothing for all, or a list of these."""
+    """Whose messages are taken: a name, `!name` for all but one, `*` or nothing for all, or a list
+    of these."""
     wf_agent_name: str = ""
     """What the agent publishes under."""
     wf_username: str = ""
@@ -129,9 +155,11 @@ class AgentSpec(Part):
     wf_webhook_token: KeptAt = ""
     """Where the token is kept that webhooks to this agent must bring: `env:NAME` or `file:PATH`."""
     wf_webhook_secret: Secrets = ""
-    """Where the secrets are kept by which webhooks to this agent are signed: `env:NAME` or `file:PATH`, or a list of these."""
+    """Where the secrets are kept by which webhooks to this agent are signed: `env:NAME` or
+    `file:PATH`, or a list of these."""
     wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
-    """How often the block is called with an empty text, whatever is said: each so many seconds, 1 to a year; 0 for never."""
+    """How often the block is called with an empty text, whatever is said: each so many seconds, 1
+    to a year; 0 for never."""
 
     wf_diagram_alias: Kept = None
     agent_parent_id: Kept = None
@@ -156,8 +184,11 @@ class AgentSpec(Part):
 
     @property
     def publishes(self) -> bool:
-        """A chat says what its user says wherever it has a swarm to, other agents where their results are wanted."""
-        wanted = self.agent_class == "chat_agent" or (self.agent_class != "viewer_agent" and self.wf_publish_results)
+        """A chat says what its user says wherever it has a swarm to, other agents where their
+        results are wanted."""
+        wanted = self.agent_class == "chat_agent" or (
+            self.agent_class != "viewer_agent" and self.wf_publish_results
+        )
         return wanted and bool(self.agent_send_swarm)
 
     @property
@@ -181,7 +212,8 @@ class Bundle(Part):
     pipeline_name: str = ""
     pipeline_desc: str = ""
     pipeline_uid: str = Field("", json_schema_extra=forms.PIPELINE_UID)
-    """Made when the pipeline is deployed, where it is absent. `${pipeline_uid}` stands for it in every string."""
+    """Made when the pipeline is deployed, where it is absent. `${pipeline_uid}` stands for it in
+    every string."""
     pipeline_id: Kept = None
     agents: tuple[AgentSpec, ...] = ()
     display_order: tuple[str, ...] = ()

@@ -12,13 +12,20 @@ from pipelines.report import Report
 from pipelines.shape import read_bundle
 from pipelines.substitution import fill
 from pipelines.uid import choose
-from pipelines.wiring import check_aliases, check_display_order, check_senders, check_stores, check_swarms
+from pipelines.wiring import (
+    check_aliases,
+    check_display_order,
+    check_senders,
+    check_stores,
+    check_swarms,
+)
 
 __all__ = ["Checked", "CheckedAgent", "CheckedBundle", "check"]
 
 
 def check(raw: bytes | dict[str, Any], *, uid: str | None = None) -> Checked:
-    """All that is wrong with a bundle, or the bundle. `uid` goes before the bundle's own; without both one is made."""
+    """All that is wrong with a bundle, or the bundle. `uid` goes before the bundle's own; without
+    both one is made."""
     report = Report()
     value = parse_bundle(raw, report)
     bundle = None if value is None else _check_object(value, uid, report)
@@ -34,7 +41,9 @@ def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) 
     check_swarms(swarms, agents, report)
     public = tuple(swarm.name for swarm in swarms.values() if swarm.visibility == "public")
     check_senders(agents, public, report)
-    languages = check_stores(stores, [agent.args.store for agent in checked if agent is not None], report)
+    languages = check_stores(
+        stores, [agent.args.store for agent in checked if agent is not None], report
+    )
     check_display_order(bundle.display_order, agents, report)
     source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
     fits(source, report)

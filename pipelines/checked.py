@@ -23,7 +23,9 @@ class CheckedAgent:
     calls: bool  # is the block called for what the agent hears?
     token: str = ""  # where its webhooks' token is kept; "" where they need none
     interval_ms: int = 0  # at which the block is called whatever is said; 0 for never
-    secrets: tuple[str, ...] = ()  # where the secrets are kept by which its webhooks are signed; () where they need not be
+    secrets: tuple[
+        str, ...
+    ] = ()  # where the secrets are kept by which its webhooks are signed; () where they need not be
 
     def in_language(self, languages: Mapping[str, str]) -> Self:
         """With the language of its store."""
@@ -57,16 +59,20 @@ class CheckedBundle:
     source: bytes  # canonical JSON: the bundle with its uid filled in, keys sorted
     agents: tuple[CheckedAgent, ...]
     public: tuple[str, ...] = ()  # the names of its public swarms
-    languages: Mapping[str, str] = field(default_factory=dict)  # of the stores that it declares, by memory_id
+    languages: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of the stores that it declares, by memory_id
 
     @property
     def swarms(self) -> tuple[str, ...]:
-        """The names of its swarms, in the order of the agents; at the end public ones that no agent is on."""
+        """The names of its swarms, in the order of the agents; at the end public ones that no agent
+        is on."""
         names = [name for agent in self.agents for name in (agent.rec_swarm, agent.send_swarm)]
         return tuple(dict.fromkeys(name for name in (*names, *self.public) if name))
 
     def home_of(self, swarm: str) -> str:
-        """What stands in the key of a swarm's log and channel: the pipeline's uid, or that it is public."""
+        """What stands in the key of a swarm's log and channel: the pipeline's uid, or that it is
+        public."""
         return PUBLIC if swarm in self.public else self.uid
 
 

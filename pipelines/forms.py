@@ -1,4 +1,5 @@
-"""How names are written in a bundle, as patterns for its JSON Schema. There `${pipeline_uid}` is not yet filled in."""
+"""How names are written in a bundle, as patterns for its JSON Schema. There `${pipeline_uid}` is
+not yet filled in."""
 
 import re
 from typing import Any
@@ -19,7 +20,9 @@ def _unfilled(pattern: str) -> str:
 
 
 _NAME = _unfilled(SWARM.pattern)
-_PART = _unfilled(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # as memory.memory_id has it, in a room that this one does not know
+_PART = _unfilled(
+    r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
+)  # as memory.memory_id has it, in a room that this one does not know
 
 NAME: JsonDict = {"pattern": f"^{_NAME}$"}
 NAME_OR_NONE: JsonDict = {"pattern": f"^({_NAME})?$"}
@@ -37,5 +40,8 @@ CALLS: dict[str, Any] = {
         "required": ["agent_class"],
         "not": {"properties": {"wf_call_webhook": {"enum": _NOT}}, "required": ["wf_call_webhook"]},
     },
-    "then": {"properties": {"wf_diagram_webhook": {"minLength": 1}}, "required": ["wf_diagram_webhook"]},
+    "then": {
+        "properties": {"wf_diagram_webhook": {"minLength": 1}},
+        "required": ["wf_diagram_webhook"],
+    },
 }

@@ -1,15 +1,19 @@
 """What people write that is no JSON, or not what they mean, and what to write instead."""
+
 import json
 from collections.abc import Iterable
 
 import orjson
 
-BEGINNINGS = (   # at the place of an error
+BEGINNINGS = (  # at the place of an error
     (("//", "/*", "#"), "JSON has no comments"),
-    (("'", "`", "\u2018", "\u2019", "\u201c", "\u201d", "\u201e"), 'keys and texts stand in straight quotes, like "this"'),
+    (
+        ("'", "`", "\u2018", "\u2019", "\u201c", "\u201d", "\u201e"),
+        'keys and texts stand in straight quotes, like "this"',
+    ),
     (("True", "False", "None"), "write true, false or null"),
 )
-ENDS = (   # of what orjson says
+ENDS = (  # of what orjson says
     ("escaped sequence in string", 'a backslash in a text is written twice, like "\\\\s"'),
     ("control character in string", "a line break in a text is written \\n"),
 )
@@ -17,7 +21,9 @@ ENDS = (   # of what orjson says
 
 def remedy_for(error: orjson.JSONDecodeError) -> str:
     """What to write instead; "" where that is not known."""
-    remedies = [remedy for beginnings, remedy in BEGINNINGS if error.doc.startswith(beginnings, error.pos)]
+    remedies = [
+        remedy for beginnings, remedy in BEGINNINGS if error.doc.startswith(beginnings, error.pos)
+    ]
     return next(iter(remedies + [remedy for end, remedy in ENDS if error.msg.endswith(end)]), "")
 
 

@@ -1,4 +1,5 @@
-"""JSON as people write it: parsed within bounds, and what is wrong told with its line and column."""
+"""JSON as people write it: parsed within bounds, and what is wrong told with its line and
+column."""
 
 from typing import Any
 
@@ -16,7 +17,8 @@ BOM = b"\xef\xbb\xbf"
 
 
 def parse_bundle(raw: bytes | dict[str, Any], report: Report) -> dict[str, Any] | None:
-    """The bundle as an object; None after telling what is wrong. A dict goes through JSON too, which copies it."""
+    """The bundle as an object; None after telling what is wrong. A dict goes through JSON too,
+    which copies it."""
     try:
         text = raw if isinstance(raw, bytes) else orjson.dumps(raw)
     except orjson.JSONEncodeError as error:
@@ -27,7 +29,11 @@ def parse_bundle(raw: bytes | dict[str, Any], report: Report) -> dict[str, Any] 
     text = text.removeprefix(BOM)
     value = parse_object(text, (), report)
     for key in keys_that_stand_twice(text) if value is not None else ():
-        report.warn((), f"{key[:100]!r} stands twice in one object, and the last one counts", "leave one of them")
+        report.warn(
+            (),
+            f"{key[:100]!r} stands twice in one object, and the last one counts",
+            "leave one of them",
+        )
     return value
 
 
@@ -35,7 +41,11 @@ def fits(text: bytes, report: Report) -> bool:
     """Is the bundle small enough? Tells where it is not."""
     if len(text) <= MOST_BYTES:
         return True
-    report.error((), f"a bundle has at most {MOST_BYTES} bytes; this has {len(text)}", "split it into several pipelines")
+    report.error(
+        (),
+        f"a bundle has at most {MOST_BYTES} bytes; this has {len(text)}",
+        "split it into several pipelines",
+    )
     return False
 
 
@@ -51,7 +61,11 @@ def parse_object(text: bytes | str, place: Place, report: Report) -> dict[str, A
     try:
         value = orjson.loads(encoded)
     except orjson.JSONDecodeError as error:
-        report.error(place, f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})", remedy_for(error))
+        report.error(
+            place,
+            f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})",
+            remedy_for(error),
+        )
         return None
     return bounded_object(value, place, report)
 

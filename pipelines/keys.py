@@ -11,7 +11,8 @@ NEAR = 0.8  # a key as close as this to a known one is a misspelling, not a key 
 
 
 def check_keys(value: dict[str, Any], part: type[Part], place: Place, report: Report) -> None:
-    """Tells of keys with one of the part's prefixes, or very near to a known one, that are not known."""
+    """Tells of keys with one of the part's prefixes, or very near to a known one, that are not
+    known."""
     known = part.keys()
     for key in value.keys() - known:
         if report.full("error"):

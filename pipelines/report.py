@@ -15,7 +15,7 @@ class Report:
         """An empty one."""
         self._found: dict[Severity, list[Fault]] = {"error": [], "warning": []}
         self._wrong: set[str] = set()
-        self.templates: set[str] = set()   # those that were looked at
+        self.templates: set[str] = set()  # those that were looked at
 
     @property
     def errors(self) -> tuple[Fault, ...]:
@@ -24,8 +24,14 @@ class Report:
 
     @property
     def warnings(self) -> tuple[Fault, ...]:
-        """What is allowed, but surely not meant, by place. Where there is an error it only follows from that."""
-        return tuple(sorted((fault for fault in self._found["warning"] if fault.pointer not in self._wrong), key=_order))
+        """What is allowed, but surely not meant, by place. Where there is an error it only follows
+        from that."""
+        return tuple(
+            sorted(
+                (fault for fault in self._found["warning"] if fault.pointer not in self._wrong),
+                key=_order,
+            )
+        )
 
     def error(self, place: Place, rule: str, suggestion: str = "") -> None:
         """Adds an error. The first one of a place hides the next, which only follow from it."""
@@ -39,9 +45,12 @@ class Report:
         self._add(Fault(pointer(place), rule, suggestion, "warning"))
 
     def unknown(self, place: Place, rule: str, word: str, known: Iterable[str]) -> None:
-        """Adds an error about a word that is none of the `known`, with a did-you-mean, else with all of them."""
+        """Adds an error about a word that is none of the `known`, with a did-you-mean, else with
+        all of them."""
         if not self.full("error"):
-            self.error(place, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}")
+            self.error(
+                place, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}"
+            )
 
     def full(self, severity: Severity) -> bool:
         """Is there no room for more? Then guessing what was meant is not worth its time either."""
@@ -52,7 +61,9 @@ class Report:
         if len(found) < MOST:
             found.append(fault)
         elif len(found) == MOST:
-            found.append(Fault("", f"there are more than these {MOST}", "mend them first", fault.severity))
+            found.append(
+                Fault("", f"there are more than these {MOST}", "mend them first", fault.severity)
+            )
 
 
 def _order(fault: Fault) -> list[str]:

@@ -1,4 +1,5 @@
-"""The JSON Schema of a bundle. `python -m pipelines.schema > docs/bundle.schema.json` writes it anew."""
+"""The JSON Schema of a bundle. `python -m pipelines.schema > docs/bundle.schema.json` writes it
+anew."""
 
 import sys
 from typing import Any
@@ -26,7 +27,9 @@ def json_schema() -> Schema:
     for block in blocks.values():
         if "memory_id" in block.args.model_fields:
             schema["$defs"][_name(args[block.name])]["properties"]["memory_id"] |= forms.MEMORY_ID
-    schema["$defs"]["AgentSpec"] |= forms.CALLS | {"allOf": [_args_rule(block, args[block.name]) for block in blocks.values()]}
+    schema["$defs"]["AgentSpec"] |= forms.CALLS | {
+        "allOf": [_args_rule(block, args[block.name]) for block in blocks.values()]
+    }
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Memrelay bundle"}
     return head | {"$ref": "#/$defs/Bundle"} | schema
 
@@ -49,7 +52,8 @@ def _name(ref: Schema) -> str:
 
 
 def _args_rule(block: Block, args: Schema) -> Schema:
-    """Which arguments go with a block, whether as an object or as JSON in a string; they are there where it needs any."""
+    """Which arguments go with a block, whether as an object or as JSON in a string; they are there
+    where it needs any."""
     key = "agent_class" if block.handle is None else "wf_diagram_webhook"
     text = {"type": "string", "contentMediaType": "application/json", "contentSchema": args}
     rule: Schema = {"properties": {"wf_webhook_args": {"anyOf": [args, text]}}}

@@ -1,4 +1,6 @@
-"""Shape: a bundle's objects read as models, key by key, so that one wrong key hides nothing else."""
+"""Shape: a bundle's objects read as models, key by key, so that one wrong key hides nothing
+else."""
+
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -39,7 +41,9 @@ def read_bundle(value: dict[str, Any], report: Report) -> Read:
     )
 
 
-def read_parts(part: type[SomePart], value: object, place: Place, report: Report) -> dict[int, SomePart]:
+def read_parts(
+    part: type[SomePart], value: object, place: Place, report: Report
+) -> dict[int, SomePart]:
     """Those of a list that are objects, by their places."""
     if value is not None and not isinstance(value, list):
         report.error(place, "must be a list of objects")
@@ -47,7 +51,9 @@ def read_parts(part: type[SomePart], value: object, place: Place, report: Report
     found = {}
     for at, held in enumerate(value or ()):
         if at == MOST_ENTRIES:
-            report.error(place, f"has at most {MOST_ENTRIES} entries", "split it into several pipelines")
+            report.error(
+                place, f"has at most {MOST_ENTRIES} entries", "split it into several pipelines"
+            )
             break
         if isinstance(held, dict):
             check_keys(held, part, (*place, at), report)
@@ -57,7 +63,9 @@ def read_parts(part: type[SomePart], value: object, place: Place, report: Report
     return found
 
 
-def read_part(part: type[SomePart], value: dict[str, Any], place: Place, report: Report) -> SomePart:
+def read_part(
+    part: type[SomePart], value: dict[str, Any], place: Place, report: Report
+) -> SomePart:
     """The part. A wrong key is told and then taken as absent; every key of a part has a default."""
     try:
         return part.model_validate(value)
@@ -68,7 +76,8 @@ def read_part(part: type[SomePart], value: dict[str, Any], place: Place, report:
 
 
 def tell(error: ValidationError, value: dict[str, Any], place: Place, report: Report) -> None:
-    """Pydantic's errors as ours; what it says of one place (of each type that would do) becomes one fault."""
+    """Pydantic's errors as ours; what it says of one place (of each type that would do) becomes one
+    fault."""
     rules: dict[Place, list[str]] = {}
     for told in error.errors(include_url=False, include_input=False):
         rules.setdefault((*place, *_inside(value, told)), []).append(rule_of(told))
@@ -77,7 +86,8 @@ def tell(error: ValidationError, value: dict[str, Any], place: Place, report: Re
 
 
 def steps_to(told: ErrorDetails) -> Place:
-    """The error's place as pydantic counts it; where a check of the whole blames one argument, that one's."""
+    """The error's place as pydantic counts it; where a check of the whole blames one argument, that
+    one's."""
     error = told.get("ctx", {}).get("error")
     return told["loc"] or ((error.argument,) if isinstance(error, BadArgument) else ())
 

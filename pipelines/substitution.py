@@ -22,7 +22,9 @@ def fill(value: Any, uid: str, report: Report, place: Place = ()) -> Any:
 
 
 def _fill_text(text: str, uid: str, report: Report, place: Place) -> str:
-    while TOKEN in text:  # again, since a uid may complete a token around it: filling twice must change nothing
+    while (
+        TOKEN in text
+    ):  # again, since a uid may complete a token around it: filling twice must change nothing
         text = text.replace(TOKEN, uid)
     for name in dict.fromkeys(_ANY_TOKEN.findall(text)):
         rule = f"{quoted('${' + name + '}')} is not replaced: {TOKEN} is the only token"

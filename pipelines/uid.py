@@ -11,7 +11,8 @@ PLACE = ("pipeline_uid",)
 
 
 def choose(given: str | None, bundle: dict[str, Any], report: Report) -> str:
-    """The uid. A wrong one is told and another made, so that nothing else seems wrong because of it."""
+    """The uid. A wrong one is told and another made, so that nothing else seems wrong because of
+    it."""
     own = bundle.get("pipeline_uid")
     wanted = own if given is None else given
     if wanted in (None, "", TOKEN):
@@ -19,9 +20,15 @@ def choose(given: str | None, bundle: dict[str, Any], report: Report) -> str:
     if not isinstance(wanted, str):
         report.error(PLACE, "must be a string")
     elif wanted == PUBLIC:
-        report.error(PLACE, f'the uid "{PUBLIC}" is taken by public swarms', "choose another, or leave it out")
+        report.error(
+            PLACE,
+            f'the uid "{PUBLIC}" is taken by public swarms',
+            "choose another, or leave it out",
+        )
     elif not UID.fullmatch(wanted):
-        report.error(PLACE, "a uid has 1 to 64 letters, digits, `_` and `-`", "leave it out to have one made")
+        report.error(
+            PLACE, "a uid has 1 to 64 letters, digits, `_` and `-`", "leave it out to have one made"
+        )
     else:
         return wanted
     return secrets.token_hex(4)

@@ -22,11 +22,15 @@ def check_aliases(agents: dict[int, AgentSpec], report: Report) -> None:
         elif not SWARM.fullmatch(alias):
             report.error(place, f"an alias {CHARACTERS}")
         elif alias in first:
-            report.error(place, f"agents[{first[alias]}] has the alias {quoted(alias)} too", "choose another")
+            report.error(
+                place, f"agents[{first[alias]}] has the alias {quoted(alias)} too", "choose another"
+            )
         first.setdefault(alias, at)
 
 
-def check_display_order(order: tuple[str, ...], agents: dict[int, AgentSpec], report: Report) -> None:
+def check_display_order(
+    order: tuple[str, ...], agents: dict[int, AgentSpec], report: Report
+) -> None:
     """It names aliases."""
     aliases = {spec.agent_alias for spec in agents.values()}
     for at, alias in enumerate(order):
@@ -35,7 +39,9 @@ def check_display_order(order: tuple[str, ...], agents: dict[int, AgentSpec], re
             report.warn(("display_order", at), rule, did_you_mean(alias, aliases))
 
 
-def check_swarms(swarms: dict[int, SwarmSpec], agents: dict[int, AgentSpec], report: Report) -> None:
+def check_swarms(
+    swarms: dict[int, SwarmSpec], agents: dict[int, AgentSpec], report: Report
+) -> None:
     """Names that fit on the wire, and only the kinds of swarm that are served."""
     for at, spec in agents.items():
         for key in ("agent_rec_swarm", "agent_send_swarm"):
@@ -46,23 +52,38 @@ def check_swarms(swarms: dict[int, SwarmSpec], agents: dict[int, AgentSpec], rep
     for at, swarm in swarms.items():
         _check_swarm(swarm, ("swarms", at), declared, report)
         declared.add(swarm.name)
-    used = {name for spec in agents.values() for name in (spec.agent_rec_swarm, spec.agent_send_swarm) if name}
+    used = {
+        name
+        for spec in agents.values()
+        for name in (spec.agent_rec_swarm, spec.agent_send_swarm)
+        if name
+    }
     for at, swarm in swarms.items():
-        meant = "" if swarm.name in used or report.full("warning") else did_you_mean(swarm.name, used - declared)
-        if meant:   # others may be declared without an agent: who calls from outside speaks there
-            report.warn(("swarms", at, "name"), f"no agent is on the swarm {quoted(swarm.name)}", meant)
+        meant = (
+            ""
+            if swarm.name in used or report.full("warning")
+            else did_you_mean(swarm.name, used - declared)
+        )
+        if meant:  # others may be declared without an agent: who calls from outside speaks there
+            report.warn(
+                ("swarms", at, "name"), f"no agent is on the swarm {quoted(swarm.name)}", meant
+            )
 
 
 def _check_swarm(swarm: SwarmSpec, place: Place, declared: set[str], report: Report) -> None:
     if not SWARM.fullmatch(swarm.name):
         report.error((*place, "name"), f"a swarm's name {CHARACTERS}")
     elif swarm.name in declared:
-        report.error((*place, "name"), f"the swarm {quoted(swarm.name)} is declared twice", "leave one out")
+        report.error(
+            (*place, "name"), f"the swarm {quoted(swarm.name)} is declared twice", "leave one out"
+        )
     if swarm.kind == "ephemeral":
         report.error((*place, "class"), "this version has durable swarms only", 'set "durable"')
 
 
-def check_stores(stores: dict[int, StoreSpec], named: Collection[str], report: Report) -> dict[str, str]:
+def check_stores(
+    stores: dict[int, StoreSpec], named: Collection[str], report: Report
+) -> dict[str, str]:
     """The language of each store that is declared, by memory_id."""
     languages: dict[str, str] = {}
     for at, store in stores.items():
@@ -72,23 +93,35 @@ def check_stores(stores: dict[int, StoreSpec], named: Collection[str], report: R
         elif memory_id in languages:
             report.error(place, f"the store {quoted(memory_id)} is declared twice", "leave one out")
         elif memory_id not in named:
-            report.warn(place, f"no agent works on the store {quoted(memory_id)}", did_you_mean(memory_id, named))
+            report.warn(
+                place,
+                f"no agent works on the store {quoted(memory_id)}",
+                did_you_mean(memory_id, named),
+            )
         languages.setdefault(memory_id, store.language)
     return languages
 
 
 def check_senders(agents: dict[int, AgentSpec], public: Collection[str], report: Report) -> None:
-    """Names in `agent_from` are published by somebody. Only a warning where not, since outside clients publish too.
+    """Names in `agent_from` are published by somebody. Only a warning where not, since outside
+    clients publish too.
 
     On a public swarm other pipelines do.
     """
     by_alias = {spec.agent_alias: spec.published_name for spec in agents.values() if spec.publishes}
-    names, meant = set(by_alias.values()), cache(partial(_meant, by_alias))   # many agents may mean the same one
+    names, meant = (
+        set(by_alias.values()),
+        cache(partial(_meant, by_alias)),
+    )  # many agents may mean the same one
     for at, spec in agents.items():
         place = ("agents", at, "agent_from")
         for index, name in enumerate(spec.accepts):
             wanted = name.removeprefix("!")
-            if wanted not in names and spec.agent_rec_swarm not in public and not report.full("warning"):
+            if (
+                wanted not in names
+                and spec.agent_rec_swarm not in public
+                and not report.full("warning")
+            ):
                 where = place if isinstance(spec.agent_from, str) else (*place, index)
                 report.warn(where, f"no agent publishes as {quoted(wanted)}", meant(wanted))
         if len({name.startswith("!") for name in spec.accepts}) > 1:

@@ -1,8 +1,11 @@
-"""usage: python -m tests.again. Runs the tests that failed once more, one at a time, for a machine that was too busy for them.
+"""usage: python -m tests.again. Runs the tests that failed once more, one at a time, for a machine
+that was too busy for them.
 
-What fails twice has failed. So has what failed once among the tests that break parts while they work: there a chance in a
+What fails twice has failed. So has what failed once among the tests that break parts while they
+work: there a chance in a
 hundred is a fault.
 """
+
 import json
 import sys
 from pathlib import Path

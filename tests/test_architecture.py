@@ -1,4 +1,5 @@
-"""The architecture: the arrows between the rooms, the few numbers of our style, and what the root may hold."""
+"""The architecture: the arrows between the rooms, the few numbers of our style, and what the root
+may hold."""
 
 import subprocess
 from collections.abc import Callable, Iterable
@@ -10,7 +11,14 @@ from tests.architecture.source import ROOMS, ROOT, Source, sources
 
 ROOT_FOLDERS = {*ROOMS, "tests", "benchmarks", "docs", ".ci"}
 ROOT_PAPERS = {"README.md", "CHANGELOG.md", "LICENSE"}
-ROOT_TOOLS = {"config.yaml", "Procfile", "Makefile", "pyproject.toml", "requirements.lock", ".gitignore"}
+ROOT_TOOLS = {
+    "config.yaml",
+    "Procfile",
+    "Makefile",
+    "pyproject.toml",
+    "requirements.lock",
+    ".gitignore",
+}
 # The two outer edges: the worker's message boundary and the HTTP error middleware.
 BROAD_EXCEPT_ALLOWED = ("worker/batch.py", "web/errors.py")
 ENVIRONMENT_ALLOWED = ("cli/settings.py",)
@@ -25,7 +33,9 @@ def product(*, but: Iterable[str] = ()) -> list[Source]:
 
 
 def everything(*, but: Iterable[str] = ()) -> list[Source]:
-    return product(but=but) + [source for source in sources("tests", "benchmarks") if source.path not in but]
+    return product(but=but) + [
+        source for source in sources("tests", "benchmarks") if source.path not in but
+    ]
 
 
 def hold(rule: Rule, over: Iterable[Source]) -> None:
@@ -34,7 +44,9 @@ def hold(rule: Rule, over: Iterable[Source]) -> None:
 
 
 def strangers(tracked: Iterable[str]) -> list[str]:
-    return sorted({path.split("/")[0] for path in tracked} - ROOT_FOLDERS - ROOT_PAPERS - ROOT_TOOLS)
+    return sorted(
+        {path.split("/")[0] for path in tracked} - ROOT_FOLDERS - ROOT_PAPERS - ROOT_TOOLS
+    )
 
 
 def test_a_room_imports_only_the_rooms_to_its_right() -> None:
@@ -92,7 +104,9 @@ def test_the_environment_is_read_in_one_file() -> None:
 def test_the_root_holds_what_the_house_lists_and_nothing_else() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
 
     found = strangers(filter(None, tracked.stdout.split("\0")))
 
@@ -100,7 +114,10 @@ def test_the_root_holds_what_the_house_lists_and_nothing_else() -> None:
 
 
 def test_a_stranger_at_the_root_is_found() -> None:
-    assert strangers(["cli/main.py", "README.md", "notes.txt", "attic/x.py"]) == ["attic", "notes.txt"]
+    assert strangers(["cli/main.py", "README.md", "notes.txt", "attic/x.py"]) == [
+        "attic",
+        "notes.txt",
+    ]
 
 
 def lines(count: int) -> str:
@@ -155,13 +172,25 @@ def test_a_breach_of_a_rule_is_found_with_its_place(rule: Rule, path: str, text:
 @pytest.mark.parametrize(
     ("rule", "path", "text"),
     [
-        (arrows.imports_of_the_wrong_room, "blocks/x.py", "from bus.message import Message\nimport memory.query, re2"),
-        (arrows.imports_of_the_wrong_room, "blocks/x.py", "from bus import message\nfrom blocks.contract import block"),
+        (
+            arrows.imports_of_the_wrong_room,
+            "blocks/x.py",
+            "from bus.message import Message\nimport memory.query, re2",
+        ),
+        (
+            arrows.imports_of_the_wrong_room,
+            "blocks/x.py",
+            "from bus import message\nfrom blocks.contract import block",
+        ),
         (arrows.imports_of_the_wrong_room, "cli/x.py", "import worker.owner, web.rest"),
         (arrows.imports_of_a_forbidden_library, "bus/x.py", "import hiredis, redistribute"),
         (no_block_by_name, "worker/x.py", "from blocks.registry import find"),
         (no_block_by_name, "cli/x.py", "import blocks.memory_write"),
-        (numbers.imports_in_functions, "bus/x.py", "try:\n    import uvloop\nexcept ImportError: pass"),
+        (
+            numbers.imports_in_functions,
+            "bus/x.py",
+            "try:\n    import uvloop\nexcept ImportError: pass",
+        ),
         (numbers.long_functions, "bus/x.py", f"@d\ndef f():\n    'doc'\n\n{lines(30)}"),
         (numbers.long_functions, "bus/x.py", "def f():\n    'doc'"),
         (numbers.deep_nesting, "bus/x.py", f"{IFS}  elif d: pass\n  elif e: pass\n  else: pass"),
@@ -176,8 +205,12 @@ def test_what_a_rule_allows_is_let_pass(rule: Rule, path: str, text: str) -> Non
 
 
 def test_a_block_file_is_known_by_its_decorator() -> None:
-    block = Source.of("blocks/memory_write.py", '@block("memory_write", access="write")\ndef write(): pass')
-    contract = Source.of("blocks/contract.py", "def block(name): pass\n@dataclass(frozen=True)\nclass Call: pass")
+    block = Source.of(
+        "blocks/memory_write.py", '@block("memory_write", access="write")\ndef write(): pass'
+    )
+    contract = Source.of(
+        "blocks/contract.py", "def block(name): pass\n@dataclass(frozen=True)\nclass Call: pass"
+    )
 
     assert arrows.block_modules([block, contract]) == BLOCKS
 

@@ -1,4 +1,5 @@
 """What the documents name exists: hops, files, commands and blocks."""
+
 import importlib
 import json
 import re
@@ -39,7 +40,9 @@ def test_each_link_leads_to_a_file(page: Path) -> None:
 def test_each_link_into_a_page_leads_to_a_heading(page: Path) -> None:
     links = re.findall(r"\]\(([\w./-]*\.md|)#([^)]+)\)", page.read_text())
 
-    assert [link for link in links if link[1] not in anchors(page.parent / link[0] if link[0] else page)] == []
+    assert [
+        link for link in links if link[1] not in anchors(page.parent / link[0] if link[0] else page)
+    ] == []
 
 
 def anchors(page: Path) -> set[str]:
@@ -69,7 +72,9 @@ def test_the_bundles_shown_can_be_deployed_and_each_key_of_ours_is_told() -> Non
 
     whole = [check(one) for one in shown if "pipeline_name" in one]
     assert [(one.faults, one.warnings) for one in whole] == [((), ()), ((), ())]
-    assert [key for key in sorted(AgentSpec.keys()) if key.startswith("wf_w") and f"`{key}`" not in page] == []
+    assert [
+        key for key in sorted(AgentSpec.keys()) if key.startswith("wf_w") and f"`{key}`" not in page
+    ] == []
 
 
 def test_the_timer_shown_can_be_deployed() -> None:
@@ -92,8 +97,12 @@ def test_the_configuration_page_has_each_setting_with_its_default() -> None:
     settings = load_settings(ROOT / "config.yaml", {})
 
     sections = {name: getattr(settings, name) for name in type(settings).model_fields}
-    expected = {f"{name}.{key}": value for name, section in sections.items() for key, value in section}
-    assert told == {name: str(value or "").removeprefix(f"{ROOT}/") for name, value in expected.items()}
+    expected = {
+        f"{name}.{key}": value for name, section in sections.items() for key, value in section
+    }
+    assert told == {
+        name: str(value or "").removeprefix(f"{ROOT}/") for name, value in expected.items()
+    }
 
 
 def test_the_block_shown_is_the_block_there_is() -> None:

@@ -1,4 +1,6 @@
-"""What each route asks of who calls it, declared beside the route; one that declares nothing is refused."""
+"""What each route asks of who calls it, declared beside the route; one that declares nothing is
+refused."""
+
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TypeVar
@@ -12,13 +14,18 @@ from web.parts import parts_of
 
 Asked = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Declared = TypeVar("Declared", bound=Asked)
-OPEN, OWN = "open", "own"   # everybody may; the handler itself looks who calls (a webhook's token or signature)
+OPEN, OWN = (
+    "open",
+    "own",
+)  # everybody may; the handler itself looks who calls (a webhook's token or signature)
 CALLER = web.RequestKey("caller", Caller)
-_MARK = "memrelay_access"   # of a handler; functools.wraps hands it on
+_MARK = "memrelay_access"  # of a handler; functools.wraps hands it on
 
 
 def needs(scope: str) -> Callable[[Asked], Asked]:
-    """Only who has a key with that scope may call the route; in the pipeline of its path, where that has a `{uid}`."""
+    """Only who has a key with that scope may call the route; in the pipeline of its path, where
+    that has a `{uid}`."""
+
     def declare(handler: Asked) -> Asked:
         @wraps(handler)
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -58,7 +65,8 @@ def caller_of(request: web.Request) -> Caller:
 
 @web.middleware
 async def refuse_undeclared(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A route whose author forgot to say who may call it. A path that is none has aiohttp's own answer."""
+    """A route whose author forgot to say who may call it. A path that is none has aiohttp's own
+    answer."""
     match = request.match_info
     if match.http_exception is None and not access_of(match.handler):
         raise Forbidden("this route does not say who may call it, so nobody may")

@@ -1,7 +1,10 @@
-"""Whether a webhook is let in: by its agent's token, by a signature with one of its agent's secrets, or by a key.
+"""Whether a webhook is let in: by its agent's token, by a signature with one of its agent's
+secrets, or by a key.
 
-Who is not let in hears the same whatever pipeline or agent was named: what is there is told to nobody who may not know it.
+Who is not let in hears the same whatever pipeline or agent was named: what is there is told to
+nobody who may not know it.
 """
+
 import hmac
 import logging
 import time
@@ -15,12 +18,15 @@ from web.parts import Parts, parts_of
 from web.signature import SIGNATURE, TIMESTAMP, BadSignature, key_of, verify
 
 log = logging.getLogger(__name__)
-HOW = ("this webhook takes only who sends its token (Authorization: Bearer TOKEN), a signature by its secret (Standard "
-       "Webhooks), or a key with the scope publish")
+HOW = (
+    "this webhook takes only who sends its token (Authorization: Bearer TOKEN), a signature by its secret (Standard "
+    "Webhooks), or a key with the scope publish"
+)
 
 
 async def admit(request: web.Request, uid: str, agent: CheckedAgent | None, body: bytes) -> None:
-    """Lets a request to that agent's webhook in, or raises Unauthorised, NotFound or NotAllowed. None: no such agent."""
+    """Lets a request to that agent's webhook in, or raises Unauthorised, NotFound or NotAllowed.
+    None: no such agent."""
     parts, given = parts_of(request), bearer_of(request)
     if agent is not None and is_token(parts, agent, given):
         return
@@ -40,17 +46,26 @@ async def admit(request: web.Request, uid: str, agent: CheckedAgent | None, body
 
 
 def is_token(parts: Parts, agent: CheckedAgent, given: str) -> bool:
-    """Compared in constant time. An agent without a token, or with a reference to nothing, has none that fits."""
+    """Compared in constant time. An agent without a token, or with a reference to nothing, has none
+    that fits."""
     try:
         expected = parts.secret(agent.token) if agent.token else ""
     except LookupError:
         return False
-    return bool(expected) and hmac.compare_digest(expected.encode(), given.encode(errors="surrogateescape"))
+    return bool(expected) and hmac.compare_digest(
+        expected.encode(), given.encode(errors="surrogateescape")
+    )
 
 
-def _signature_fault(request: web.Request, parts: Parts, agent: CheckedAgent | None, body: bytes) -> str:
+def _signature_fault(
+    request: web.Request, parts: Parts, agent: CheckedAgent | None, body: bytes
+) -> str:
     """Which rule a signature breaks; "" for none."""
-    keys = [key for reference in agent.secrets for key in _keys(parts, reference)] if agent is not None else []
+    keys = (
+        [key for reference in agent.secrets for key in _keys(parts, reference)]
+        if agent is not None
+        else []
+    )
     try:
         verify(request.headers, body, keys, time.time())
     except BadSignature as error:
@@ -59,7 +74,8 @@ def _signature_fault(request: web.Request, parts: Parts, agent: CheckedAgent | N
 
 
 def _keys(parts: Parts, reference: str) -> list[bytes]:
-    """The keys that a reference stands for: its secrets, with white space between. What is none fits nothing, and is logged."""
+    """The keys that a reference stands for: its secrets, with white space between. What is none
+    fits nothing, and is logged."""
     found = []
     try:
         for secret in parts.secret(reference).split():

@@ -1,4 +1,5 @@
 """Answers in JSON, and what queries share."""
+
 from collections.abc import Collection
 from typing import Any
 
@@ -12,7 +13,12 @@ MOST_ITEMS = 1000
 
 def json_response(value: Any, status: int = 200, **headers: str) -> web.Response:
     """An answer in JSON."""
-    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json", headers=headers or None)
+    return web.Response(
+        body=orjson.dumps(value),
+        status=status,
+        content_type="application/json",
+        headers=headers or None,
+    )
 
 
 def limit_of(request: web.Request, default: int) -> int:
@@ -31,16 +37,25 @@ def not_our_cursor() -> BadRequest:
 
 def number_of(cursor: str, largest: int) -> int:
     """The place that a cursor is, a number. Raises BadRequest."""
-    place = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(largest)) else largest + 1
+    place = (
+        int(cursor)
+        if cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(largest))
+        else largest + 1
+    )
     if place > largest:
         raise not_our_cursor()
     return place
 
 
-def refuse_unknown(request: web.Request, known: Collection[str], lists: Collection[str] = ()) -> None:
-    """A misspelt parameter is told, not ignored; and one that is given again, but for `lists`. Raises BadRequest."""
+def refuse_unknown(
+    request: web.Request, known: Collection[str], lists: Collection[str] = ()
+) -> None:
+    """A misspelt parameter is told, not ignored; and one that is given again, but for `lists`.
+    Raises BadRequest."""
     for name in request.query:
         if name not in known:
-            raise BadRequest(f"there is no parameter {name[:50]!r} here; there are {', '.join(known)}")
+            raise BadRequest(
+                f"there is no parameter {name[:50]!r} here; there are {', '.join(known)}"
+            )
         if name not in lists and (times := len(request.query.getall(name))) > 1:
             raise BadRequest(f"the parameter {name!r} is given {times} times, and taken once")

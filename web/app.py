@@ -1,4 +1,5 @@
 """The application: which paths there are, and what every request passes on its way."""
+
 from functools import partial
 from ipaddress import ip_address
 
@@ -31,15 +32,35 @@ def make_app(parts: Parts) -> web.Application:
     options = parts.options
     hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
     limited = [limit_rate(options.rate, options.burst, key_or_address)] if options.rate else []
-    passed = [_attend(parts.traffic), compress, speak_soat, tell_problems, *limited, guard(hosts), refuse_undeclared,
-              show_lost]
+    passed = [
+        _attend(parts.traffic),
+        compress,
+        speak_soat,
+        tell_problems,
+        *limited,
+        guard(hosts),
+        refuse_undeclared,
+        show_lost,
+    ]
     app = web.Application(middlewares=passed, client_max_size=options.message_bytes)
     app[PARTS], app[LISTENERS] = parts, {}
     app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))
     app.add_routes(operations.routes())
-    for table in (health.routes, pipelines.routes, versions.routes, messages.routes, webhooks.routes, dead_letters.routes,
-                  login.routes, pages.routes, documents.routes, memories.routes, entries.routes, memory_entries.routes,
-                  knowledge.routes):
+    for table in (
+        health.routes,
+        pipelines.routes,
+        versions.routes,
+        messages.routes,
+        webhooks.routes,
+        dead_letters.routes,
+        login.routes,
+        pages.routes,
+        documents.routes,
+        memories.routes,
+        entries.routes,
+        memory_entries.routes,
+        knowledge.routes,
+    ):
         app.add_routes(table)
     app[documents.DOCUMENT] = describe(app)
     app.cleanup_ctx.append(evicting)

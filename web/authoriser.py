@@ -1,4 +1,6 @@
-"""Who asks, and whether they may: one answer for every face of HTTP. What is not allowed outright is refused."""
+"""Who asks, and whether they may: one answer for every face of HTTP. What is not allowed outright
+is refused."""
+
 import time
 from collections.abc import Callable
 from hmac import compare_digest
@@ -17,18 +19,20 @@ from web.glance import Glance
 COOKIE = "memrelay_session"
 NO_KEY = "no key came with this request; send Authorization: Bearer mr_ID_SECRET (`memrelay keys create` makes one)"
 NO_SESSION = "your session is over; log in again at /login"
-NOT_A_KEY = "what came is no key; a key looks like mr_ID_SECRET, and `memrelay keys create` makes one"
+NOT_A_KEY = (
+    "what came is no key; a key looks like mr_ID_SECRET, and `memrelay keys create` makes one"
+)
 
 
 class Caller(NamedTuple):
     """Whoever asks: what they may do, and in which pipelines."""
 
     scopes: frozenset[str]
-    pipelines: frozenset[str]   # uids, or ALL alone
-    key: str = ""               # its id; "" where there is none
-    name: str = ""              # of the key
-    expires_at: int | None = None   # the key, Unix ms; None: never
-    session: bytes = b""        # the digest of the token that a browser brought instead of its key
+    pipelines: frozenset[str]  # uids, or ALL alone
+    key: str = ""  # its id; "" where there is none
+    name: str = ""  # of the key
+    expires_at: int | None = None  # the key, Unix ms; None: never
+    session: bytes = b""  # the digest of the token that a browser brought instead of its key
 
     @property
     def sees_all(self) -> bool:
@@ -40,24 +44,36 @@ class Caller(NamedTuple):
         return uid in self.pipelines or ALL in self.pipelines
 
     def check(self, scope: str, uid: str | None = None) -> None:
-        """Raises NotFound for a pipeline that they do not see, and NotAllowed for what is beyond the key."""
+        """Raises NotFound for a pipeline that they do not see, and NotAllowed for what is beyond
+        the key."""
         if uid is not None and not self.sees(uid):
             raise no_pipeline(uid)
         if scope not in self.scopes:
-            raise NotAllowed(f"this needs the scope {scope}, and the key has {', '.join(sorted(self.scopes)) or 'none'}")
+            raise NotAllowed(
+                f"this needs the scope {scope}, and the key has {', '.join(sorted(self.scopes)) or 'none'}"
+            )
 
     def check_bundle(self, bundle: CheckedBundle) -> None:
-        """A bundle may be of a pipeline that they see, and name the stores of such. Raises NotAllowed."""
+        """A bundle may be of a pipeline that they see, and name the stores of such. Raises
+        NotAllowed."""
         if not self.sees(bundle.uid):
-            raise NotAllowed("the key is for certain pipelines only; set pipeline_uid to one of them")
+            raise NotAllowed(
+                "the key is for certain pipelines only; set pipeline_uid to one of them"
+            )
         for agent in bundle.agents:
             root, _, rest = agent.args.store.partition("/")
-            if root and not self.sees_all and not (root == "instances" and self.sees(rest.partition("/")[0])):
-                raise NotAllowed(f"agent {agent.agent.alias}: the key is for certain pipelines only, and this memory_id is in "
-                                 "none of them; begin it with instances/${pipeline_uid}/")
+            if (
+                root
+                and not self.sees_all
+                and not (root == "instances" and self.sees(rest.partition("/")[0]))
+            ):
+                raise NotAllowed(
+                    f"agent {agent.agent.alias}: the key is for certain pipelines only, and this memory_id is in "
+                    "none of them; begin it with instances/${pipeline_uid}/"
+                )
 
 
-EVERYBODY = Caller(frozenset(SCOPES), frozenset({ALL}))   # while no key was ever made
+EVERYBODY = Caller(frozenset(SCOPES), frozenset({ALL}))  # while no key was ever made
 STRANGER = Caller(frozenset(), frozenset())
 
 
@@ -90,23 +106,31 @@ class Ring(NamedTuple):
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at, digest)
 
     def by_key(self, given: str, now_ms: int) -> Caller:
-        """Who has that key. Raises Unauthorised; only who knows its secret learns what became of it."""
+        """Who has that key. Raises Unauthorised; only who knows its secret learns what became of
+        it."""
         form = FORM.fullmatch(given)
         if form is None:
             raise Unauthorised(NOT_A_KEY)
         key = self.keys.get(form[1])
         if key is None or not compare_digest(key.digest, digest_of(form[2])):
-            raise Unauthorised("this key is not known here; `memrelay keys ls` lists those that are")
+            raise Unauthorised(
+                "this key is not known here; `memrelay keys ls` lists those that are"
+            )
         if fault := key.fault(now_ms):
-            raise Unauthorised(f"the key {key.name!r} {fault}; `memrelay keys create` makes another")
+            raise Unauthorised(
+                f"the key {key.name!r} {fault}; `memrelay keys create` makes another"
+            )
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at)
 
 
 class Authoriser:
     """Knows the keys, as they were a second ago at most."""
 
-    def __init__(self, catalog: Catalog, *, on_loopback: bool, clock: Callable[[], float] = time.time) -> None:
-        """`on_loopback`: only this machine reaches the server; else nobody comes in without a key. `clock` gives Unix s."""
+    def __init__(
+        self, catalog: Catalog, *, on_loopback: bool, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`on_loopback`: only this machine reaches the server; else nobody comes in without a key.
+        `clock` gives Unix s."""
         self._catalog, self._on_loopback, self._clock = catalog, on_loopback, clock
         self._glance = Glance(self._read)
         self._ring = Ring({}, {})
@@ -122,7 +146,9 @@ class Authoriser:
 
     async def _read(self) -> Ring:
         keys, sessions = await self._catalog.keys.every(), await self._catalog.sessions.every()
-        self._ring = Ring({key.id: key for key in keys}, {session.digest: session for session in sessions})
+        self._ring = Ring(
+            {key.id: key for key in keys}, {session.digest: session for session in sessions}
+        )
         return self._ring
 
     async def caller(self, request: web.Request) -> Caller:
@@ -139,7 +165,8 @@ class Authoriser:
         raise Unauthorised(NO_KEY)
 
     async def caller_or_stranger(self, request: web.Request) -> Caller:
-        """Who asks for what everybody may ask for; by the keys that were read last, where they cannot be read now."""
+        """Who asks for what everybody may ask for; by the keys that were read last, where they
+        cannot be read now."""
         try:
             ring = await self.ring()
         except (StoreBusy, StoreBroken):

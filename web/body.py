@@ -1,4 +1,6 @@
-"""The body of a POST becomes an envelope: JSON first, whatever its Content-Type; what is no JSON is plain text."""
+"""The body of a POST becomes an envelope: JSON first, whatever its Content-Type; what is no JSON is
+plain text."""
+
 from typing import Any
 
 import msgspec
@@ -12,29 +14,39 @@ from pipelines.json_text import BOM
 from web.errors import BadRequest, TooLarge, Unprocessable
 from web.parts import WebOptions
 
-TOO_DEEP = "depth limit exceeded"   # orjson's words: 1024 levels, and 254 where they are written again
+TOO_DEEP = (
+    "depth limit exceeded"  # orjson's words: 1024 levels, and 254 where they are written again
+)
 REMEDY = "send it as the `text` of a message"
 
 
 def to_envelope(body: bytes, *, sender: str, now_ms: int, bounds: WebOptions) -> bytes:
     """The envelope in JSON. Raises BadRequest, TooLarge or Unprocessable.
 
-    An object with a list `args` is an envelope; one with a string `text` is its only part, with whatever else it holds; any
-    other JSON is the text itself, of type application/json. Where nobody is named, `sender` said it.
+    An object with a list `args` is an envelope; one with a string `text` is its only part, with
+    whatever else it holds; any
+    other JSON is the text itself, of type application/json. Where nobody is named, `sender` said
+    it.
     """
     try:
         envelope = orjson.dumps(_read(body.removeprefix(BOM), sender, now_ms, bounds))
     except orjson.JSONEncodeError as error:
-        raise Unprocessable("the message is nested too deeply; write the deep part as a text") from error
+        raise Unprocessable(
+            "the message is nested too deeply; write the deep part as a text"
+        ) from error
     if len(envelope) > bounds.message_bytes:
-        raise TooLarge(f"the message has {len(envelope)} bytes as an envelope; bus.max_message_bytes allows "
-                       f"{bounds.message_bytes}")
+        raise TooLarge(
+            f"the message has {len(envelope)} bytes as an envelope; bus.max_message_bytes allows "
+            f"{bounds.message_bytes}"
+        )
     return envelope
 
 
 def _read(body: bytes, sender: str, now_ms: int, bounds: WebOptions) -> dict[str, Any]:
     if too_many_keys(body, bounds.json_keys):
-        raise Unprocessable(f"the JSON has more than {bounds.json_keys} keys, which is what web.max_json_keys allows; {REMEDY}")
+        raise Unprocessable(
+            f"the JSON has more than {bounds.json_keys} keys, which is what web.max_json_keys allows; {REMEDY}"
+        )
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -60,7 +72,9 @@ def _too_deep(bounds: WebOptions) -> Unprocessable:
 
 def _as_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
     """Checked here, so that the caller is told, and not the dead letters."""
-    envelope = {"from": sender, "id": ""} | {name: held for name, held in value.items() if held not in (None, "")}
+    envelope = {"from": sender, "id": ""} | {
+        name: held for name, held in value.items() if held not in (None, "")
+    }
     try:
         written = orjson.dumps(envelope)
         decode(written, len(written))
@@ -70,7 +84,8 @@ def _as_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
 
 
 def _is_part(value: dict[str, Any]) -> bool:
-    """Whether it can be read as a part; where not, its keys mean something else, and it is JSON like any other."""
+    """Whether it can be read as a part; where not, its keys mean something else, and it is JSON
+    like any other."""
     try:
         msgspec.convert(value, Part)
     except msgspec.ValidationError:

@@ -1,4 +1,6 @@
-"""Answers above a size are sent as gzip to who takes it. Requests are never unpacked (web/reading.py)."""
+"""Answers above a size are sent as gzip to who takes it. Requests are never unpacked
+(web/reading.py)."""
+
 import asyncio
 import gzip
 
@@ -6,10 +8,17 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 LEAST_BYTES = 1024
-LONG_BYTES = 128 << 10   # from here on in a thread: it takes some milliseconds
+LONG_BYTES = 128 << 10  # from here on in a thread: it takes some milliseconds
 LEVEL = 5
-TEXTS = ("application/json", "application/problem+json", "text/html", "text/css", "text/javascript", "text/plain",
-         "image/svg+xml")
+TEXTS = (
+    "application/json",
+    "application/problem+json",
+    "text/html",
+    "text/css",
+    "text/javascript",
+    "text/plain",
+    "image/svg+xml",
+)
 
 
 @web.middleware
@@ -22,7 +31,9 @@ async def compress(request: web.Request, handler: Handler) -> web.StreamResponse
     if not isinstance(body, bytes) or len(body) < LEAST_BYTES or response.content_type not in TEXTS:
         return response
     response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
-    if hdrs.CONTENT_ENCODING not in response.headers and _takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+    if hdrs.CONTENT_ENCODING not in response.headers and _takes_gzip(
+        request.headers.get(hdrs.ACCEPT_ENCODING, "")
+    ):
         packed = await asyncio.to_thread(_pack, body) if len(body) > LONG_BYTES else _pack(body)
         response.headers[hdrs.CONTENT_ENCODING] = "gzip"
         response.body = packed
@@ -38,5 +49,7 @@ def _takes_gzip(accepted: str) -> bool:
     weights = {}
     for one in accepted.lower().split(","):
         name, _, weight = one.partition(";")
-        weights[name.strip()] = weight.replace(" ", "").removeprefix("q=").strip("0.") != "" or not weight.strip()
+        weights[name.strip()] = (
+            weight.replace(" ", "").removeprefix("q=").strip("0.") != "" or not weight.strip()
+        )
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))

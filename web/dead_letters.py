@@ -1,4 +1,5 @@
 """/v1/dead-letters: listing, showing, replaying and dropping."""
+
 from aiohttp import web
 
 from web.access import caller_of, needs
@@ -18,23 +19,41 @@ LARGEST = 2**63 - 1
 
 
 @routes.get(LETTERS)
-@described({200: "a page of them", 404: "no such pipeline"}, query={"pipeline": "those of one pipeline"} | PAGED,
-           gives={200: Page[Letter]})
+@described(
+    {200: "a page of them", 404: "no such pipeline"},
+    query={"pipeline": "those of one pipeline"} | PAGED,
+    gives={200: Page[Letter]},
+)
 @needs("read")
 async def every(request: web.Request) -> web.Response:
-    """Those of `pipeline`, or all that the caller sees, in the order in which they first came: {items, next_cursor, total}."""
+    """Those of `pipeline`, or all that the caller sees, in the order in which they first came:
+    {items, next_cursor, total}."""
     refuse_unknown(request, ("pipeline", "cursor", "limit"))
-    catalog, uid, caller = parts_of(request).catalog, request.query.get("pipeline", ""), caller_of(request)
+    catalog, uid, caller = (
+        parts_of(request).catalog,
+        request.query.get("pipeline", ""),
+        caller_of(request),
+    )
     limit, after = limit_of(request, PAGE), number_of(request.query.get("cursor") or "0", LARGEST)
     counts = {of: count for of, count in (await catalog.letters.count()).items() if caller.sees(of)}
-    if uid and uid not in counts and uid not in {one.uid for one in await catalog.active() if caller.sees(one.uid)}:
-        raise NotFound(f"no pipeline {uid[:100]!r} is in service or has dead letters; GET /v1/pipelines lists them")
+    if (
+        uid
+        and uid not in counts
+        and uid not in {one.uid for one in await catalog.active() if caller.sees(one.uid)}
+    ):
+        raise NotFound(
+            f"no pipeline {uid[:100]!r} is in service or has dead letters; GET /v1/pipelines lists them"
+        )
     seen = None if caller.sees_all else list(counts)
     found = await catalog.letters.page([uid] if uid else seen, after=after, limit=limit + 1)
     items = found[:limit]
-    return json_response({"items": [as_item(one) for one in items],
-                          "next_cursor": str(items[-1].place) if len(found) > limit else None,
-                          "total": counts.get(uid, 0) if uid else sum(counts.values())})
+    return json_response(
+        {
+            "items": [as_item(one) for one in items],
+            "next_cursor": str(items[-1].place) if len(found) > limit else None,
+            "total": counts.get(uid, 0) if uid else sum(counts.values()),
+        }
+    )
 
 
 @routes.get(LETTER)
@@ -52,7 +71,8 @@ async def show(request: web.Request) -> web.Response:
 @described(ENTERED | {409: "its pipeline is not in service"}, query=WAITED, gives=GIVEN)
 @needs("admin")
 async def replay(request: web.Request) -> web.Response:
-    """Runs it again: 202 {message_id}, or with `wait` 200 and what came of it; 404, 409 where the pipeline is gone."""
+    """Runs it again: 202 {message_id}, or with `wait` 200 and what came of it; 404, 409 where the
+    pipeline is gone."""
     uid, ident = _named(request)
     try:
         entry = await replay_of(parts_of(request).catalog, uid, ident)

@@ -1,4 +1,5 @@
 """/openapi.json, for programs, and /docs, the same for people; both work offline."""
+
 from typing import Any
 
 import orjson

@@ -1,9 +1,14 @@
-"""The door: how many may be connected, and for how long one may keep the server waiting for a request.
+"""The door: how many may be connected, and for how long one may keep the server waiting for a
+request.
 
-aiohttp itself waits for a request's head as long as it takes. Each connection is a `Door` between the socket and aiohttp's
-own protocol: it notes since when a request is owed, and a sweep closes what owes one for too long. A connection whose request
-is being worked on owes nothing, be it a WebSocket or a long `wait`; nor does one that is kept between two requests.
+aiohttp itself waits for a request's head as long as it takes. Each connection is a `Door` between
+the socket and aiohttp's
+own protocol: it notes since when a request is owed, and a sweep closes what owes one for too long.
+A connection whose request
+is being worked on owes nothing, be it a WebSocket or a long `wait`; nor does one that is kept
+between two requests.
 """
+
 import asyncio
 from collections.abc import Callable
 from math import inf
@@ -13,14 +18,17 @@ from aiohttp import web
 from web.errors import Problem, TooSlow, Unavailable
 from web.traffic import Traffic
 
-BUSY = inf               # when the next request is due while one is being worked on
-SWEEP_S = 0.5           # the longest time between a connection's end and its closing
-MOST_TURNED_AWAY = 200  # connections past the limit that are told so; the others are closed without a word
+BUSY = inf  # when the next request is due while one is being worked on
+SWEEP_S = 0.5  # the longest time between a connection's end and its closing
+MOST_TURNED_AWAY = (
+    200  # connections past the limit that are told so; the others are closed without a word
+)
 MakeProtocol = Callable[[], asyncio.Protocol]
 
 
 def before_sweep(patience_s: float) -> float:
-    """How long to wait for something so that `patience_s` are not over when the next sweep comes."""
+    """How long to wait for something so that `patience_s` are not over when the next sweep
+    comes."""
     return max(patience_s - SWEEP_S, SWEEP_S)
 
 
@@ -28,22 +36,31 @@ class Doorkeeper:
     """Makes the protocols of new connections, and closes those that are too slow."""
 
     def __init__(self, inner: MakeProtocol, most: int, patience_s: float, traffic: Traffic) -> None:
-        """`inner` makes aiohttp's protocol; `most` connections are let in; a head may take `patience_s`."""
+        """`inner` makes aiohttp's protocol; `most` connections are let in; a head may take
+        `patience_s`."""
         self.inner, self._most, self._traffic = inner, most, traffic
         self.patience_s = before_sweep(patience_s)
         self.doors: set[Door] = set()
-        self._turned_away = 0   # since the last sweep
+        self._turned_away = 0  # since the last sweep
         self._closed = False
-        self._full = _as_bytes(Unavailable(f"{most} connections are open, and web.max_connections allows no more"))
-        self._too_slow = _as_bytes(TooSlow(f"the request's head was not whole within {patience_s:g} s (web.read_timeout_s)"))
+        self._full = _as_bytes(
+            Unavailable(f"{most} connections are open, and web.max_connections allows no more")
+        )
+        self._too_slow = _as_bytes(
+            TooSlow(
+                f"the request's head was not whole within {patience_s:g} s (web.read_timeout_s)"
+            )
+        )
 
     def __call__(self) -> "Door":
         """asyncio's call: somebody connects."""
         return Door(self)
 
     def close(self) -> None:
-        """Lets nobody in from now on. aiohttp takes no word from a connection that is made while it ends, and waits for its
-        request as long as for those that are under way; one that was accepted just before is made only then.
+        """Lets nobody in from now on. aiohttp takes no word from a connection that is made while it
+        ends, and waits for its
+        request as long as for those that are under way; one that was accepted just before is made
+        only then.
         """
         self._closed = True
 
@@ -58,7 +75,7 @@ class Doorkeeper:
         self._traffic.turned_away += 1
         self._turned_away += 1
         if self._turned_away <= MOST_TURNED_AWAY:
-            transport.write(self._full)   # the sweep closes it, when it has been read
+            transport.write(self._full)  # the sweep closes it, when it has been read
         else:
             transport.abort()
         return False
@@ -78,8 +95,10 @@ class Doorkeeper:
 
 
 class Door(asyncio.Protocol):
-    """One connection. `due` is when its next request must be whole, in the loop's time: None while none is owed, and BUSY while
-    one is being worked on. `is_last`: it ends with the answer that is made next, whatever else is still being sent.
+    """One connection. `due` is when its next request must be whole, in the loop's time: None while
+    none is owed, and BUSY while
+    one is being worked on. `is_last`: it ends with the answer that is made next, whatever else is
+    still being sent.
     """
 
     __slots__ = ("_feed", "_heard", "_inner", "_keeper", "_loop", "_transport", "due", "is_last")
@@ -87,7 +106,7 @@ class Door(asyncio.Protocol):
     def __init__(self, keeper: Doorkeeper) -> None:
         """Nothing is open yet."""
         self._keeper, self._loop = keeper, asyncio.get_running_loop()
-        self._inner: asyncio.Protocol | None = None   # None where it was turned away
+        self._inner: asyncio.Protocol | None = None  # None where it was turned away
         self._heard = self.is_last = False
         self.due: float | None = None
 
@@ -136,7 +155,8 @@ class Door(asyncio.Protocol):
         return self.due != BUSY if self.is_last else self.due is not None and self.due <= now
 
     def shut(self, why: bytes) -> bool:
-        """Closes the connection, with the answer `why` where a request was begun; says whether it was too slow.
+        """Closes the connection, with the answer `why` where a request was begun; says whether it
+        was too slow.
 
         What still has to be sent is sent first: the other side has to read it.
         """
@@ -163,6 +183,14 @@ def _as_bytes(fault: Problem) -> bytes:
     response = fault.as_response()
     body = response.body
     assert isinstance(body, bytes)
-    head = [f"HTTP/1.1 {response.status} {response.reason}", "Connection: close", f"Content-Length: {len(body)}"]
-    head += [f"{name}: {value}" for name, value in response.headers.items() if name not in ("Connection", "Content-Length")]
+    head = [
+        f"HTTP/1.1 {response.status} {response.reason}",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+    ]
+    head += [
+        f"{name}: {value}"
+        for name, value in response.headers.items()
+        if name not in ("Connection", "Content-Length")
+    ]
     return "\r\n".join([*head, "", ""]).encode() + body

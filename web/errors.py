@@ -1,4 +1,5 @@
-"""What an HTTP caller is told when something fails: problem JSON (RFC 9457), from the one place that catches everything.
+"""What an HTTP caller is told when something fails: problem JSON (RFC 9457), from the one place
+that catches everything.
 
 Problem
 ├── BadRequest          400  what was sent cannot be understood
@@ -19,6 +20,7 @@ Problem
 ├── Unavailable         503  the bus or the catalogue is away, or too busy
 └── TooLate             504  nobody answered in time
 """
+
 import logging
 from http import HTTPStatus
 from math import ceil
@@ -95,7 +97,8 @@ class Conflict(Problem):
 
 
 class PreconditionFailed(Problem):
-    """Another version is in service; `active` is the hash of its bundle, null where there is none."""
+    """Another version is in service; `active` is the hash of its bundle, null where there is
+    none."""
 
     status, title = 412, "It has changed meanwhile"
 
@@ -137,7 +140,8 @@ class Unprocessable(Problem):
 
 
 class KeyReused(Unprocessable):
-    """The Idempotency-Key stands for another call (draft-ietf-httpapi-idempotency-key-header, 2.7)."""
+    """The Idempotency-Key stands for another call (draft-ietf-httpapi-idempotency-key-header,
+    2.7)."""
 
     title = "The Idempotency-Key was used already"
 
@@ -189,13 +193,17 @@ class NotAnswered(TooLate):
 
 def no_pipeline(uid: str) -> NotFound:
     """The same whether there is none, or the caller may not know of it."""
-    return NotFound(f"no pipeline in service has the uid {uid[:100]!r}; GET /v1/pipelines lists uids and names")
+    return NotFound(
+        f"no pipeline in service has the uid {uid[:100]!r}; GET /v1/pipelines lists uids and names"
+    )
 
 
 def problem(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:
     """A problem as an answer."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail} | members
-    return web.Response(status=status, body=orjson.dumps(body), content_type="application/problem+json")
+    return web.Response(
+        status=status, body=orjson.dumps(body), content_type="application/problem+json"
+    )
 
 
 @web.middleware
@@ -210,13 +218,20 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
     except web.RequestPayloadError as fault:
         return problem(400, BadRequest.title, f"the body cannot be read: {fault}", {})
     except (ConnectionResetError, ConnectionAbortedError):
-        raise   # the caller has left: there is nobody to tell
+        raise  # the caller has left: there is nobody to tell
     except (BusError, StoreBusy, StoreBroken) as fault:
         return from_fault(fault).as_response()
     except Exception as fault:
-        log.error("request_failed", extra={
-            "method": request.method, "route": _route_of(request), "uid": request.match_info.get("uid", ""),
-            "request_id": id_of(request)}, exc_info=fault)
+        log.error(
+            "request_failed",
+            extra={
+                "method": request.method,
+                "route": _route_of(request),
+                "uid": request.match_info.get("uid", ""),
+                "request_id": id_of(request),
+            },
+            exc_info=fault,
+        )
         return problem(500, Problem.title, "the server's log says more", {})
 
 
@@ -234,8 +249,10 @@ def from_fault(fault: Exception) -> Problem:
         case BusRefused():
             return Unavailable(f"the bus has refused it: {fault}")
         case BusError():
-            return Unavailable(f"the bus does not answer: {fault}. What was sent may have arrived; sent again under the same "
-                               "webhook-id it has no second effect")
+            return Unavailable(
+                f"the bus does not answer: {fault}. What was sent may have arrived; sent again under the same "
+                "webhook-id it has no second effect"
+            )
         case _:
             return Unavailable(str(fault))
 
@@ -244,28 +261,40 @@ def _from_aiohttp(fault: web.HTTPException) -> web.StreamResponse:
     """aiohttp's own refusals (no such route, wrong method, body too large); a redirect passes."""
     if fault.status < 400:
         raise fault
-    response = problem(fault.status, fault.reason, _DETAILS.get(fault.status, fault.text or fault.reason), {})
+    response = problem(
+        fault.status, fault.reason, _DETAILS.get(fault.status, fault.text or fault.reason), {}
+    )
     if "Allow" in fault.headers:
         response.headers["Allow"] = fault.headers["Allow"]
     return response
 
 
 async def tell_expectation(_: web.Request, response: web.StreamResponse) -> None:
-    """aiohttp's call, before the head of any answer leaves: it refuses what `Expect` says itself, before anything of ours."""
+    """aiohttp's call, before the head of any answer leaves: it refuses what `Expect` says itself,
+    before anything of ours."""
     if response.status == HTTPStatus.EXPECTATION_FAILED and isinstance(response, web.Response):
-        told = problem(response.status, "This cannot be expected", "`Expect` takes 100-continue alone; leave it out", {})
+        told = problem(
+            response.status,
+            "This cannot be expected",
+            "`Expect` takes 100-continue alone; leave it out",
+            {},
+        )
         response.content_type, response.charset, response.body = told.content_type, None, told.body
-        response.headers[hdrs.CONTENT_LENGTH] = str(told.content_length)   # it was counted before
+        response.headers[hdrs.CONTENT_LENGTH] = str(told.content_length)  # it was counted before
 
 
 def _tell_malformed(record: logging.LogRecord) -> bool:
-    """aiohttp logs what is no HTTP with a traceback that repeats what was sent; it becomes an event that does not."""
+    """aiohttp logs what is no HTTP with a traceback that repeats what was sent; it becomes an event
+    that does not."""
     error = record.exc_info[1] if record.exc_info else None
     log.info("request_malformed", extra={"reason": type(error).__name__})
     return False
 
 
-malformed_log = logging.getLogger("memrelay.malformed")   # for aiohttp's server
+malformed_log = logging.getLogger("memrelay.malformed")  # for aiohttp's server
 malformed_log.addFilter(_tell_malformed)
 
-_DETAILS = {404: "no such path; docs/http.md lists them", 405: "the header Allow lists the methods that this path takes"}
+_DETAILS = {
+    404: "no such path; docs/http.md lists them",
+    405: "the header Allow lists the methods that this path takes",
+}

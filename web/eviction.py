@@ -1,4 +1,5 @@
 """Listeners whose key was revoked or has expired: within a second they hear nothing more."""
+
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -27,9 +28,13 @@ async def _look_forever(app: web.Application) -> None:
         await asyncio.sleep(EVERY_S)
         if not app[LISTENERS]:
             continue
-        with suppress(StoreBusy, StoreBroken):   # while the keys cannot be read nobody comes in, and who was let in stays
+        with suppress(
+            StoreBusy, StoreBroken
+        ):  # while the keys cannot be read nobody comes in, and who was let in stays
             for socket, reason in await _overdue(app):
-                task = asyncio.create_task(socket.close(code=WSCloseCode.POLICY_VIOLATION, message=reason, drain=False))
+                task = asyncio.create_task(
+                    socket.close(code=WSCloseCode.POLICY_VIOLATION, message=reason, drain=False)
+                )
                 leaving.add(task)
                 task.add_done_callback(leaving.discard)
 
@@ -38,5 +43,9 @@ async def _overdue(app: web.Application) -> list[tuple[web.WebSocketResponse, by
     """Who has to leave, and why."""
     authoriser = app[PARTS].authoriser
     ring, now_ms = await authoriser.ring(anew=True), authoriser.now_ms
-    found = [(socket, ring.fault(caller, now_ms)) for socket, caller in app[LISTENERS].items() if not socket.closed]
+    found = [
+        (socket, ring.fault(caller, now_ms))
+        for socket, caller in app[LISTENERS].items()
+        if not socket.closed
+    ]
     return [(socket, fault.encode()) for socket, fault in found if fault]

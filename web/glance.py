@@ -1,4 +1,6 @@
-"""Something that many ask for and that takes a reading: read once a second at most, however many they are."""
+"""Something that many ask for and that takes a reading: read once a second at most, however many
+they are."""
+
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
@@ -11,7 +13,11 @@ FRESH_S = 1.0
 class Glance(Generic[Seen]):
     """Whoever asks while it is being read waits for the same reading."""
 
-    def __init__(self, read: Callable[[], Coroutine[Any, Any, Seen]], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Coroutine[Any, Any, Seen]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`clock` gives seconds."""
         self._read, self._clock = read, clock
         self._reading: asyncio.Task[Seen] | None = None

@@ -1,4 +1,5 @@
 """/live, /ready, /status and /metrics."""
+
 import asyncio
 from typing import Any
 
@@ -17,7 +18,7 @@ from web.shapes import Live, Ready, Status
 from web.status import limited, read_status
 
 routes = web.RouteTableDef()
-PATIENCE_S = 2.0   # with a bus that does not answer; who asks for health does not wait for long
+PATIENCE_S = 2.0  # with a bus that does not answer; who asks for health does not wait for long
 
 
 @routes.get("/live")
@@ -29,13 +30,18 @@ async def live(_: web.Request) -> web.Response:
 
 
 @routes.get("/ready")
-@described({200: "yes", 503: "no, with what is wrong"}, query={"pipeline": "this pipeline must be run too"},
-           gives={200: Ready, 503: Ready})
+@described(
+    {200: "yes", 503: "no, with what is wrong"},
+    query={"pipeline": "this pipeline must be run too"},
+    gives={200: Ready, 503: Ready},
+)
 @open_to_all
 async def ready(request: web.Request) -> web.Response:
-    """200 where a message would be taken, durably; 503 with what is wrong, told in full to who sees all pipelines.
+    """200 where a message would be taken, durably; 503 with what is wrong, told in full to who sees
+    all pipelines.
 
-    `paused` tells which pipelines wait to be run. With `?pipeline=UID` that one must be run too: 503 while it is paused, or has
+    `paused` tells which pipelines wait to be run. With `?pipeline=UID` that one must be run too:
+    503 while it is paused, or has
     no owner.
     """
     parts, uid = parts_of(request), request.query.get("pipeline", "")
@@ -66,7 +72,9 @@ async def status(request: web.Request) -> web.Response:
     found, caller = await read_status(parts.catalog, parts.line), caller_of(request)
     if not caller.sees_all:
         return json_response(limited(found, caller.sees))
-    return json_response({"bus": parts.options.bus_name, "listeners": parts.traffic.listeners} | found)
+    return json_response(
+        {"bus": parts.options.bus_name, "listeners": parts.traffic.listeners} | found
+    )
 
 
 @routes.get("/metrics")
@@ -94,7 +102,9 @@ async def _status(parts: Parts) -> dict[str, Any] | None:
 def _pipeline_fault(uid: str, pipelines: list[dict[str, Any]]) -> str:
     for one in pipelines:
         if one["pipeline_uid"] == uid:
-            return str(one["paused"]) or ("" if one["owner"] else "no worker serves it; start one with `memrelay worker`")
+            return str(one["paused"]) or (
+                "" if one["owner"] else "no worker serves it; start one with `memrelay worker`"
+            )
     return f"no pipeline {uid[:100]!r} is in service, or the bus does not tell"
 
 

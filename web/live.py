@@ -1,7 +1,10 @@
-"""A WebSocket that follows a swarm's log: from a cursor on, then live, with no gap and nothing twice.
+"""A WebSocket that follows a swarm's log: from a cursor on, then live, with no gap and nothing
+twice.
 
-Each listener has a bounded queue of its own. One that does not keep up is told so and dropped, and holds nobody up.
+Each listener has a bounded queue of its own. One that does not keep up is told so and dropped, and
+holds nobody up.
 """
+
 import asyncio
 import gc
 import logging
@@ -20,19 +23,24 @@ from web.parts import Parts, parts_of
 from web.traffic import Traffic
 
 log = logging.getLogger(__name__)
-PAGE = 500                   # messages of the log that are read at once, at most
-PAGE_BYTES = 256 << 10       # that they have, since each listener that stops reading keeps a page of its own
-BACKLOG_BYTES = 16 << 20     # of the messages that may wait for one listener
-SEND_BYTES = 256 << 10       # of them that the system may hold beside those
-SWEEP_AFTER = 200            # listeners that have left
-FAREWELL_S = 5.0             # how long a listener has to take the reason why it is dropped
-LEAVE_S = 2.0                # the same when the server ends: process managers kill after 5
+PAGE = 500  # messages of the log that are read at once, at most
+PAGE_BYTES = (
+    256 << 10
+)  # that they have, since each listener that stops reading keeps a page of its own
+BACKLOG_BYTES = 16 << 20  # of the messages that may wait for one listener
+SEND_BYTES = 256 << 10  # of them that the system may hold beside those
+SWEEP_AFTER = 200  # listeners that have left
+FAREWELL_S = 5.0  # how long a listener has to take the reason why it is dropped
+LEAVE_S = 2.0  # the same when the server ends: process managers kill after 5
 HEARTBEAT_S = 30.0
 LISTENERS = web.AppKey("listeners", dict[web.WebSocketResponse, Caller])
 
 
-async def follow_live(request: web.Request, caller: Caller, uid: str, swarm: str) -> web.WebSocketResponse:
-    """Sends {"cursor", "mid", "message"} for each message said after `after=CURSOR`, or from now on."""
+async def follow_live(
+    request: web.Request, caller: Caller, uid: str, swarm: str
+) -> web.WebSocketResponse:
+    """Sends {"cursor", "mid", "message"} for each message said after `after=CURSOR`, or from now
+    on."""
     refuse_unknown(request, ("after",))
     parts = parts_of(request)
     after = request.query.get("after", "")
@@ -40,7 +48,9 @@ async def follow_live(request: web.Request, caller: Caller, uid: str, swarm: str
         reached = place_of(after) if after else None
     except ValueError as error:
         raise BadRequest(f"`after`: {error}") from error
-    socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, compress=False, max_msg_size=1024, timeout=FAREWELL_S)
+    socket = web.WebSocketResponse(
+        heartbeat=HEARTBEAT_S, compress=False, max_msg_size=1024, timeout=FAREWELL_S
+    )
     listener = _Listener(socket, parts, (uid, swarm), reached)
     leave = await parts.follower.follow(uid, swarm, listener.take)
     everyone = request.config_dict[LISTENERS]
@@ -67,13 +77,15 @@ def _bound(transport: asyncio.Transport | None) -> None:
 
 
 def _let_go(transport: asyncio.Transport | None) -> None:
-    """One that was only closed would wait for a listener that has stopped reading, and keep its file handle."""
+    """One that was only closed would wait for a listener that has stopped reading, and keep its
+    file handle."""
     if transport is not None and transport.is_closing() and transport.get_write_buffer_size():
         transport.abort()
 
 
 def _sweep(traffic: Traffic) -> None:
-    """aiohttp ties a WebSocket, its request and its transport into a ring of 10 kB, and a serving process collects seldom."""
+    """aiohttp ties a WebSocket, its request and its transport into a ring of 10 kB, and a serving
+    process collects seldom."""
     traffic.departures += 1
     if traffic.departures % SWEEP_AFTER == 0:
         gc.collect()
@@ -82,8 +94,10 @@ def _sweep(traffic: Traffic) -> None:
 async def close_listeners(app: web.Application) -> None:
     """The server ends: whoever listens is told to come again."""
     goodbye = b"the server ends; come again with ?after=CURSOR"
-    closing = [asyncio.create_task(socket.close(code=WSCloseCode.GOING_AWAY, message=goodbye, drain=False))
-               for socket in app[LISTENERS]]
+    closing = [
+        asyncio.create_task(socket.close(code=WSCloseCode.GOING_AWAY, message=goodbye, drain=False))
+        for socket in app[LISTENERS]
+    ]
     if closing:
         _, late = await asyncio.wait(closing, timeout=LEAVE_S)
         for task in late:
@@ -93,17 +107,29 @@ async def close_listeners(app: web.Application) -> None:
 class _Listener:
     """One WebSocket: what waits for it, and how far it has got."""
 
-    def __init__(self, socket: web.WebSocketResponse, parts: Parts, place: tuple[str, str],
-                 reached: tuple[int, int] | None) -> None:
+    def __init__(
+        self,
+        socket: web.WebSocketResponse,
+        parts: Parts,
+        place: tuple[str, str],
+        reached: tuple[int, int] | None,
+    ) -> None:
         """Follows the swarm (uid, name) after the cursor `reached`; None is from now on."""
-        self._socket, self._parts, self._place, self._reached = socket, parts, place, reached or (0, 0)
+        self._socket, self._parts, self._place, self._reached = (
+            socket,
+            parts,
+            place,
+            reached or (0, 0),
+        )
         self._most = parts.options.listener_backlog
-        self._catching_up = reached is not None   # while the log is read there is no need to queue what is in it
+        self._catching_up = (
+            reached is not None
+        )  # while the log is read there is no need to queue what is in it
         self._queue: deque[Said] = deque()
-        self._size = 0   # bytes in the queue
-        self._page = 8   # messages of the log that are read next
+        self._size = 0  # bytes in the queue
+        self._page = 8  # messages of the log that are read next
         self._more = asyncio.Event()
-        self._cut_off = False   # the bus was away while the log was read
+        self._cut_off = False  # the bus was away while the log was read
         self._behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def take(self, said: list[Said]) -> None:
@@ -132,7 +158,9 @@ class _Listener:
         if self._behind.done():
             await self._drop()
         elif self._cut_off:
-            await self._farewell(f"the log cannot be read now; come again with ?after={self._cursor}")
+            await self._farewell(
+                f"the log cannot be read now; come again with ?after={self._cursor}"
+            )
 
     async def _receive(self) -> None:
         """What a listener says is not heard; this ends when it leaves."""
@@ -150,7 +178,7 @@ class _Listener:
         except BusError:
             self._cut_off = True
         except ConnectionError:
-            return   # the listener has left
+            return  # the listener has left
 
     async def _send_queue(self) -> None:
         while self._queue:
@@ -159,7 +187,8 @@ class _Listener:
             await self._send_one(said)
 
     async def _catch_up(self) -> None:
-        """Reads the log to its end; then once more with the queue open, so that nothing falls between."""
+        """Reads the log to its end; then once more with the queue open, so that nothing falls
+        between."""
         while await self._send_page():
             pass
         self._catching_up = False
@@ -170,10 +199,14 @@ class _Listener:
         """Whether there may be more."""
         uid, swarm = self._place
         limit = self._page
-        said = await read_log(self._parts.line, uid, swarm, after=self._cursor, limit=limit, most_bytes=PAGE_BYTES)
+        said = await read_log(
+            self._parts.line, uid, swarm, after=self._cursor, limit=limit, most_bytes=PAGE_BYTES
+        )
         more = goes_on(said, limit, PAGE_BYTES)
-        if said:   # as many as fit, so that few are read in vain
-            self._page = min(PAGE, 2 * limit, 1 + PAGE_BYTES * len(said) // sum(len(one.data) for one in said))
+        if said:  # as many as fit, so that few are read in vain
+            self._page = min(
+                PAGE, 2 * limit, 1 + PAGE_BYTES * len(said) // sum(len(one.data) for one in said)
+            )
         for one in said:
             await self._send_one(one)
         return more
@@ -186,17 +219,33 @@ class _Listener:
     async def _drop(self) -> None:
         """Whoever has stopped reading gets the reason when it goes on, if it does so soon."""
         self._parts.traffic.dropped_listeners += 1
-        log.warning("listener_dropped", extra={
-            "reason": "too slow", "backlog": len(self._queue), "pipeline": self._place[0], "cursor": self._cursor})
-        await self._farewell(f"too slow: more than {self._most} messages behind; come again with ?after={self._cursor}")
+        log.warning(
+            "listener_dropped",
+            extra={
+                "reason": "too slow",
+                "backlog": len(self._queue),
+                "pipeline": self._place[0],
+                "cursor": self._cursor,
+            },
+        )
+        await self._farewell(
+            f"too slow: more than {self._most} messages behind; come again with ?after={self._cursor}"
+        )
 
     async def _farewell(self, reason: str) -> None:
         with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(FAREWELL_S):
-                # Without drain: in aiohttp that waits for the same future as the sending task, which was cancelled with it.
-                await self._socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=reason.encode(), drain=False)
+                # Without drain: in aiohttp that waits for the same future as the sending task,
+                # which was cancelled with it.
+                await self._socket.close(
+                    code=WSCloseCode.TRY_AGAIN_LATER, message=reason.encode(), drain=False
+                )
 
 
 def as_frame(said: Said) -> bytes:
     """A message of a log as it is sent live, in JSON."""
-    return b'{"cursor":"%s","mid":"%s","message":%s}' % (said.cursor.encode(), said.mid.encode(), said.data)
+    return b'{"cursor":"%s","mid":"%s","message":%s}' % (
+        said.cursor.encode(),
+        said.mid.encode(),
+        said.data,
+    )

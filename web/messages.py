@@ -1,4 +1,5 @@
 """Saying something on a swarm, and reading its log."""
+
 import time
 from typing import Any
 
@@ -28,30 +29,50 @@ PAGE = 50
 
 
 @routes.post(MESSAGES)
-@described(ENTERED, body="an envelope, a message, any JSON, or text", query=WAITED, headers=NAMED_BY, gives=GIVEN)
+@described(
+    ENTERED,
+    body="an envelope, a message, any JSON, or text",
+    query=WAITED,
+    headers=NAMED_BY,
+    gives=GIVEN,
+)
 @needs("publish")
 async def say(request: web.Request) -> web.Response:
     """Says the body on a swarm, as `User` where it names nobody."""
     parts, served, swarm = await _place(request)
-    data = to_envelope(await read_body(request), sender="User", now_ms=time.time_ns() // 1_000_000,
-                       bounds=parts.options)
+    data = to_envelope(
+        await read_body(request),
+        sender="User",
+        now_ms=time.time_ns() // 1_000_000,
+        bounds=parts.options,
+    )
     ident = producer_id(request)
-    return await enter(request, NewEntry(served.deployed.uid, data, swarm, producer_id=ident), ident)
+    return await enter(
+        request, NewEntry(served.deployed.uid, data, swarm, producer_id=ident), ident
+    )
 
 
 @routes.get(MESSAGES)
-@described({101: "with Upgrade: a WebSocket that follows the log", 200: "a page of it"},
-           query=PAGED | {"order": "asc (oldest first) or desc", "after": "of a WebSocket: the cursor to go on after"},
-           gives={200: Page[LogItem]})
+@described(
+    {101: "with Upgrade: a WebSocket that follows the log", 200: "a page of it"},
+    query=PAGED
+    | {"order": "asc (oldest first) or desc", "after": "of a WebSocket: the cursor to go on after"},
+    gives={200: Page[LogItem]},
+)
 @needs("read")
 async def read(request: web.Request) -> web.StreamResponse:
-    """The log, a page at a time: {items, next_cursor, total}. With an Upgrade header, a WebSocket that follows it live."""
+    """The log, a page at a time: {items, next_cursor, total}. With an Upgrade header, a WebSocket
+    that follows it live."""
     parts, served, swarm = await _place(request)
     home = served.bundle.home_of(swarm)
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
         return await follow_live(request, caller_of(request), home, swarm)
     refuse_unknown(request, ("cursor", "limit", "order"))
-    cursor, limit, order = _cursor(request), limit_of(request, PAGE), request.query.get("order", "asc")
+    cursor, limit, order = (
+        _cursor(request),
+        limit_of(request, PAGE),
+        request.query.get("order", "asc"),
+    )
     if order not in ("asc", "desc"):
         raise BadRequest("`order` is asc, oldest first, or desc")
     if order == "asc":
@@ -59,8 +80,13 @@ async def read(request: web.Request) -> web.StreamResponse:
     else:
         said = await read_log_back(parts.line, home, swarm, before=cursor, limit=limit)
     total = await parts.line.call("XLEN", swarm_key(home, swarm))
-    return json_response({"items": [as_item(one) for one in said],
-                          "next_cursor": said[-1].cursor if goes_on(said, limit) else None, "total": total})
+    return json_response(
+        {
+            "items": [as_item(one) for one in said],
+            "next_cursor": said[-1].cursor if goes_on(said, limit) else None,
+            "total": total,
+        }
+    )
 
 
 def as_item(said: Said) -> dict[str, Any]:
@@ -69,9 +95,11 @@ def as_item(said: Said) -> dict[str, Any]:
 
 
 async def enter(request: web.Request, entry: NewEntry, ident: str) -> web.Response:
-    """Appends an entry. 202 {message_id} once it is on disk; with `wait`, 200 {message_id, results} when it has settled.
+    """Appends an entry. 202 {message_id} once it is on disk; with `wait`, 200 {message_id, results}
+    when it has settled.
 
-    `message_id` is the producer's own id where one was given, so that the same request has the same answer.
+    `message_id` is the producer's own id where one was given, so that the same request has the same
+    answer.
     """
     parts, wait_s = parts_of(request), _wait_s(request)
     if wait_s is None:
@@ -88,13 +116,18 @@ async def enter(request: web.Request, entry: NewEntry, ident: str) -> web.Respon
 
 
 def producer_id(request: web.Request) -> str:
-    """The id under which the same message has no second effect; "" where none is given. Raises BadRequest."""
+    """The id under which the same message has no second effect; "" where none is given. Raises
+    BadRequest."""
     given = [request.headers[name] for name in ID_HEADERS if name in request.headers]
     ident = given[0] if given else ""
-    if "" in given:   # what a caller takes for safe to repeat would be done twice
-        raise BadRequest(f"{' or '.join(ID_HEADERS)} is empty: give each message an id of its own, or leave the header out")
+    if "" in given:  # what a caller takes for safe to repeat would be done twice
+        raise BadRequest(
+            f"{' or '.join(ID_HEADERS)} is empty: give each message an id of its own, or leave the header out"
+        )
     if not may_be_id(ident):
-        raise BadRequest(f"{' and '.join(ID_HEADERS)} have at most {LONGEST_ID} characters, all of them printable")
+        raise BadRequest(
+            f"{' and '.join(ID_HEADERS)} have at most {LONGEST_ID} characters, all of them printable"
+        )
     return ident
 
 
@@ -103,7 +136,9 @@ async def _place(request: web.Request) -> tuple[Parts, Served, str]:
     parts, uid, swarm = parts_of(request), request.match_info["uid"], request.match_info["swarm"]
     served = await parts.directory.find(uid)
     if swarm not in served.swarms:
-        raise NotFound(f"pipeline {uid} has no swarm {swarm[:100]!r}; it has {', '.join(served.swarms) or 'none'}")
+        raise NotFound(
+            f"pipeline {uid} has no swarm {swarm[:100]!r}; it has {', '.join(served.swarms) or 'none'}"
+        )
     return parts, served, swarm
 
 
@@ -119,7 +154,9 @@ def _wait_s(request: web.Request) -> float | None:
     except ValueError:
         wait_s = 0.0
     if not 0 < wait_s <= most:
-        raise BadRequest(f"`wait` is a number of seconds, above 0 and at most {most:g} (web.max_wait_s), not {given[:20]!r}")
+        raise BadRequest(
+            f"`wait` is a number of seconds, above 0 and at most {most:g} (web.max_wait_s), not {given[:20]!r}"
+        )
     return wait_s
 
 
@@ -129,7 +166,9 @@ def _cursor(request: web.Request) -> str:
         if cursor:
             place_of(cursor)
     except ValueError as error:
-        raise BadRequest(f"`cursor`: {error}; an item's `cursor` and `next_cursor` are such") from error
+        raise BadRequest(
+            f"`cursor`: {error}; an item's `cursor` and `next_cursor` are such"
+        ) from error
     return cursor
 
 
@@ -138,7 +177,9 @@ def _why_none(report: dict[str, Any]) -> str:
     if report.get("errors"):
         return f"the message is in the dead letters: {report['errors'][0]}"
     if report.get("silent"):
-        return f"publishing is off (wf_publish_results) for {', '.join(report['silent'])}, which ran"
+        return (
+            f"publishing is off (wf_publish_results) for {', '.join(report['silent'])}, which ran"
+        )
     if report.get("public"):
         return f"it was said on the public swarm {report['public'][0]}: who listens there answers there, if at all"
     return "nothing in the pipeline answers to this"

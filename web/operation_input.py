@@ -1,4 +1,6 @@
-"""The input of an operation from a request: path, query, body and If-Match, checked as a whole, with every fault at once."""
+"""The input of an operation from a request: path, query, body and If-Match, checked as a whole,
+with every fault at once."""
+
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -23,7 +25,9 @@ from web.reading import read_json_body
 async def read_input(request: web.Request, operation: Operation, place: Place) -> bytes:
     """The input as JSON. Raises BadRequest, and Unprocessable with `faults`."""
     kinds = _query_kinds(operation, place)
-    refuse_unknown(request, (*kinds, STORE), [name for name, kind in kinds.items() if kind == "array"])
+    refuse_unknown(
+        request, (*kinds, STORE), [name for name, kind in kinds.items() if kind == "array"]
+    )
     report = Report()
     given = _query(request, kinds, report)
     if place.method != "GET":
@@ -42,7 +46,8 @@ def _query_kinds(operation: Operation, place: Place) -> dict[str, str]:
 
 
 def _query(request: web.Request, kinds: dict[str, str], report: Report) -> dict[str, Any]:
-    """A list's parameter may be given several times, any other once; an object's is JSON. What is empty asks for nothing."""
+    """A list's parameter may be given several times, any other once; an object's is JSON. What is
+    empty asks for nothing."""
     given: dict[str, Any] = {}
     for name, kind in kinds.items():
         if kind == "array":
@@ -53,8 +58,11 @@ def _query(request: web.Request, kinds: dict[str, str], report: Report) -> dict[
     return given
 
 
-async def _body(request: web.Request, operation: Operation, place: Place, report: Report) -> dict[str, Any]:
-    """The object in the body; a field that there is not is told with the names that there are, or where it belongs."""
+async def _body(
+    request: web.Request, operation: Operation, place: Place, report: Report
+) -> dict[str, Any]:
+    """The object in the body; a field that there is not is told with the names that there are, or
+    where it belongs."""
     value = await read_object(request, place.body_fields)
     for name in value.keys() - set(place.body_fields):
         rule = f"{operation.name} takes no such field here"
@@ -66,10 +74,13 @@ async def _body(request: web.Request, operation: Operation, place: Place, report
 
 
 async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The object in the body, which has these fields; {} where it is empty. Raises BadRequest and Unprocessable."""
+    """The object in the body, which has these fields; {} where it is empty. Raises BadRequest and
+    Unprocessable."""
     body, most = await read_json_body(request), parts_of(request).options.json_keys
     if too_many_keys(body, most):
-        raise Unprocessable(f"the JSON has more than {most} keys, which is what web.max_json_keys allows")
+        raise Unprocessable(
+            f"the JSON has more than {most} keys, which is what web.max_json_keys allows"
+        )
     try:
         value = orjson.loads(body) if body.strip() else {}
     except orjson.JSONDecodeError as error:
@@ -84,7 +95,9 @@ def checked_input(operation: Operation, given: dict[str, Any]) -> bytes:
     return _checked(operation, given, Report(), is_text=False)
 
 
-def _checked(operation: Operation, given: dict[str, Any], report: Report, *, is_text: bool) -> bytes:
+def _checked(
+    operation: Operation, given: dict[str, Any], report: Report, *, is_text: bool
+) -> bytes:
     """The input with its defaults. Raises Unprocessable."""
     try:
         if is_text:
@@ -97,6 +110,8 @@ def _checked(operation: Operation, given: dict[str, Any], report: Report, *, is_
         raise Unprocessable(f"the input cannot be taken: {error}") from error
     if report.errors:
         count = len(report.errors)
-        raise Unprocessable(f"the input of {operation.name} has {count} fault{'s' * (count > 1)}; `faults` says which",
-                            faults=[fault.as_json() for fault in report.errors])
+        raise Unprocessable(
+            f"the input of {operation.name} has {count} fault{'s' * (count > 1)}; `faults` says which",
+            faults=[fault.as_json() for fault in report.errors],
+        )
     return orjson.dumps(asked)

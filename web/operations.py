@@ -1,4 +1,5 @@
 """The operations over HTTP: one handler for all, made from what each declares."""
+
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -10,24 +11,41 @@ from memory.errors import NotThere, VersionDiffers
 from memory.operation import Operation, all_operations
 from web.access import caller_of, needs
 from web.answers import json_response
-from web.errors import KeyReused, NotAnswered, NotFound, PreconditionFailed, Problem, Unavailable, Unprocessable
+from web.errors import (
+    KeyReused,
+    NotAnswered,
+    NotFound,
+    PreconditionFailed,
+    Problem,
+    Unavailable,
+    Unprocessable,
+)
 from web.messages import producer_id
 from web.operation_input import read_input
 from web.operation_routes import IN_PATH, STORE, place_of
 from web.parts import parts_of
 from web.preconditions import is_known
 
-NOBODY = "http"   # who acts where no key was needed
-ACTION, MADE = "action", "created"   # of a create that may find what it would make
-PROBLEMS: dict[str, type[Problem]] = {NotThere.code: NotFound, VersionDiffers.code: PreconditionFailed, BROKEN: Problem,
-                                      UNAVAILABLE: Unavailable, KEY_REUSED: KeyReused}
+NOBODY = "http"  # who acts where no key was needed
+ACTION, MADE = "action", "created"  # of a create that may find what it would make
+PROBLEMS: dict[str, type[Problem]] = {
+    NotThere.code: NotFound,
+    VersionDiffers.code: PreconditionFailed,
+    BROKEN: Problem,
+    UNAVAILABLE: Unavailable,
+    KEY_REUSED: KeyReused,
+}
 
 
 def routes() -> list[web.AbstractRouteDef]:
     """One for each operation."""
-    return [web.route(place.method, place.path, handler_of(operation)) if place.method != "GET"
-            else web.get(place.path, handler_of(operation))
-            for operation in all_operations().values() for place in (place_of(operation),)]
+    return [
+        web.route(place.method, place.path, handler_of(operation))
+        if place.method != "GET"
+        else web.get(place.path, handler_of(operation))
+        for operation in all_operations().values()
+        for place in (place_of(operation),)
+    ]
 
 
 def handler_of(operation: Operation) -> Handler:
@@ -39,22 +57,36 @@ def handler_of(operation: Operation) -> Handler:
         parts, uid = parts_of(request), request.match_info["uid"]
         await parts.directory.find(uid)
         data = await read_input(request, operation, place)
-        call = NewCall(uid, operation.name, data, operation.mutates, request.query.get(STORE, ""),
-                       caller_of(request).name or NOBODY, producer_id(request) if operation.mutates else "")
+        call = NewCall(
+            uid,
+            operation.name,
+            data,
+            operation.mutates,
+            request.query.get(STORE, ""),
+            caller_of(request).name or NOBODY,
+            producer_id(request) if operation.mutates else "",
+        )
         return _told(request, operation, await answer_to(request, call))
 
     return handle
 
 
 async def answer_to(request: web.Request, call: NewCall) -> Any:
-    """What the operation gives. Raises what its refusal is over HTTP, NotAnswered, and a fault of the bus."""
+    """What the operation gives. Raises what its refusal is over HTTP, NotAnswered, and a fault of
+    the bus."""
     parts = parts_of(request)
     try:
         answer = await parts.requester.call(call, parts.options.call_timeout_s)
     except NoAnswer as error:
-        kept = "; it may still be done: with the same Idempotency-Key you get its answer" if call.mutates else ""
+        kept = (
+            "; it may still be done: with the same Idempotency-Key you get its answer"
+            if call.mutates
+            else ""
+        )
         why = f", for the pipeline is paused: {error.paused}" if error.paused else ""
-        raise NotAnswered(f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{why}{kept}") from error
+        raise NotAnswered(
+            f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{why}{kept}"
+        ) from error
     except CallFailed as error:
         raise Problem(str(error)) from error
     if "error" in answer:

@@ -1,4 +1,5 @@
 """What the handlers work with, made once by the service."""
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -14,7 +15,9 @@ from web.deployments import Deployments
 from web.directory import Directory
 from web.traffic import Traffic
 
-Secret = Callable[[str], str]   # a reference such as env:NAME -> what it stands for; raises LookupError
+Secret = Callable[
+    [str], str
+]  # a reference such as env:NAME -> what it stands for; raises LookupError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +25,19 @@ class WebOptions:
     """Where the server listens, and its bounds. Sizes in bytes."""
 
     host: str = "127.0.0.1"
-    port: int = 8765            # 0: any that is free
-    hosts: tuple[str, ...] = ()   # names by which it may be called, beside those of loopback
+    port: int = 8765  # 0: any that is free
+    hosts: tuple[str, ...] = ()  # names by which it may be called, beside those of loopback
     message_bytes: int = 1 << 20
     json_depth: int = 64
     json_keys: int = 10_000
     max_wait_s: float = 60.0
-    call_timeout_s: float = 10.0   # for the answer to an operation
-    read_timeout_s: float = 10.0   # for a request's head, and for its body
+    call_timeout_s: float = 10.0  # for the answer to an operation
+    read_timeout_s: float = 10.0  # for a request's head, and for its body
     connections: int = 2_000
-    rate: float = 1_000.0       # requests a second of one caller; 0: as many as come
-    burst: int = 2_000          # of them at once
-    listener_backlog: int = 1000   # messages that a live listener may be behind
-    bus_name: str = ""          # the server's address as a person would type it, without a password
+    rate: float = 1_000.0  # requests a second of one caller; 0: as many as come
+    burst: int = 2_000  # of them at once
+    listener_backlog: int = 1000  # messages that a live listener may be behind
+    bus_name: str = ""  # the server's address as a person would type it, without a password
     ingress: IngressLimits = field(default_factory=IngressLimits)
 
 

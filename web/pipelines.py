@@ -1,4 +1,5 @@
 """/v1/pipelines: deploying, listing, showing and removing."""
+
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
@@ -26,30 +27,49 @@ routes = web.RouteTableDef()
 
 
 @routes.post("/v1/pipelines")
-@described({201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"},
-           body="a bundle", accepts=dict[str, Any], gives={201: PipelineDeployed})
+@described(
+    {201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"},
+    body="a bundle",
+    accepts=dict[str, Any],
+    gives={201: PipelineDeployed},
+)
 @needs("deploy")
 async def create(request: web.Request) -> web.Response:
-    """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all faults, 409 if it is there."""
+    """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all
+    faults, 409 if it is there."""
     checked = await asyncio.to_thread(check, await read_body(request))
     bundle = _accepted(checked)
     caller_of(request).check_bundle(bundle)
     try:
         swapped = await parts_of(request).deployments.deploy(bundle, NOTHING)
     except NotAsExpected as error:
-        raise Conflict(f"pipeline {bundle.uid} is in service already; PUT /v1/pipelines/{bundle.uid} replaces it") from error
+        raise Conflict(
+            f"pipeline {bundle.uid} is in service already; PUT /v1/pipelines/{bundle.uid} replaces it"
+        ) from error
     return await told_of(request, swapped, checked.warnings)
 
 
 @routes.put("/v1/pipelines/{uid}")
-@described({200: "it replaced one", 201: "there was none", 412: "another is in service", 422: "the bundle has faults"},
-           body="a bundle", accepts=dict[str, Any], headers=CONDITION | {"If-None-Match": "* alone"},
-           gives={200: PipelineDeployed, 201: PipelineDeployed})
+@described(
+    {
+        200: "it replaced one",
+        201: "there was none",
+        412: "another is in service",
+        422: "the bundle has faults",
+    },
+    body="a bundle",
+    accepts=dict[str, Any],
+    headers=CONDITION | {"If-None-Match": "* alone"},
+    gives={200: PipelineDeployed, 201: PipelineDeployed},
+)
 @needs("deploy")
 async def replace(request: web.Request) -> web.Response:
-    """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there was none, 412."""
+    """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there
+    was none, 412."""
     expected = expected_by(request)
-    checked = await asyncio.to_thread(check, await read_body(request), uid=request.match_info["uid"])
+    checked = await asyncio.to_thread(
+        check, await read_body(request), uid=request.match_info["uid"]
+    )
     bundle = _accepted(checked)
     caller_of(request).check_bundle(bundle)
     try:
@@ -70,13 +90,21 @@ async def every(request: web.Request) -> web.Response:
     everything = [one for one in await parts_of(request).catalog.active() if sees(one.uid)]
     rest = [one for one in everything if (one.name, one.uid) > after]
     items, more = rest[:limit], len(rest) > limit
-    return json_response({"items": [summary(one) for one in items], "next_cursor": _cursor(items[-1]) if more else None,
-                          "total": len(everything)})
+    return json_response(
+        {
+            "items": [summary(one) for one in items],
+            "next_cursor": _cursor(items[-1]) if more else None,
+            "total": len(everything),
+        }
+    )
 
 
 @routes.get("/v1/pipelines/{uid}")
-@described({200: "the pipeline; its ETag is the bundle's hash", 304: "it is that version still"}, headers=UNCHANGED,
-           gives={200: PipelineShown})
+@described(
+    {200: "the pipeline; its ETag is the bundle's hash", 304: "it is that version still"},
+    headers=UNCHANGED,
+    gives={200: PipelineShown},
+)
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One pipeline with its bundle."""
@@ -87,7 +115,9 @@ async def show(request: web.Request) -> web.Response:
     source = await parts.catalog.source(found.hash) if found is not None else None
     if found is None or source is None:
         raise no_pipeline(uid)
-    return json_response(summary(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"')
+    return json_response(
+        summary(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"'
+    )
 
 
 @routes.delete("/v1/pipelines/{uid}")
@@ -106,29 +136,45 @@ async def remove(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
-async def told_of(request: web.Request, swapped: Swapped, warnings: Iterable[Fault] = ()) -> web.Response:
+async def told_of(
+    request: web.Request, swapped: Swapped, warnings: Iterable[Fault] = ()
+) -> web.Response:
     """The answer to a deploy, with whether a worker serves the version already."""
     parts, deployed = parts_of(request), swapped.after
     parts.directory.forget()
     served = await parts.deployments.is_served(deployed)
-    told = summary(deployed) | {"served": served, "warnings": [warning.as_json() for warning in warnings]}
-    return json_response(told, 200 if swapped.before else 201, Location=f"/v1/pipelines/{deployed.uid}",
-                         ETag=f'"{deployed.hash}"')
+    told = summary(deployed) | {
+        "served": served,
+        "warnings": [warning.as_json() for warning in warnings],
+    }
+    return json_response(
+        told,
+        200 if swapped.before else 201,
+        Location=f"/v1/pipelines/{deployed.uid}",
+        ETag=f'"{deployed.hash}"',
+    )
 
 
 def _accepted(checked: Checked) -> CheckedBundle:
     """The bundle. Raises Unprocessable with every fault."""
     if checked.bundle is None:
         count = len(checked.faults)
-        raise Unprocessable(f"the bundle has {count} fault{'s' * (count > 1)}; `faults` says which",
-                            faults=[fault.as_json() for fault in (*checked.faults, *checked.warnings)])
+        raise Unprocessable(
+            f"the bundle has {count} fault{'s' * (count > 1)}; `faults` says which",
+            faults=[fault.as_json() for fault in (*checked.faults, *checked.warnings)],
+        )
     return checked.bundle
 
 
 def summary(one: Deployed) -> dict[str, Any]:
     """A version, as it is told."""
-    return {"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version,
-            "deployed_at": as_time(one.deployed_at)}
+    return {
+        "pipeline_uid": one.uid,
+        "name": one.name,
+        "hash": one.hash,
+        "version": one.version,
+        "deployed_at": as_time(one.deployed_at),
+    }
 
 
 def _cursor(last: Deployed) -> str:
@@ -142,5 +188,5 @@ def _place(cursor: str) -> tuple[str, str]:
     try:
         name, uid = orjson.loads(urlsafe_b64decode(cursor))
         return str(name), str(uid)
-    except ValueError as error:   # of base64, JSON and the pair alike
+    except ValueError as error:  # of base64, JSON and the pair alike
         raise not_our_cursor() from error

@@ -1,4 +1,6 @@
-"""If-Match and If-None-Match (RFC 9110, 13.1): what a change is made on top of, and what need not be told."""
+"""If-Match and If-None-Match (RFC 9110, 13.1): what a change is made on top of, and what need not
+be told."""
+
 import re
 
 from aiohttp import hdrs, web
@@ -15,10 +17,13 @@ NEVER = Expected(frozenset(), absent=False)
 
 
 def expected_by(request: web.Request) -> Expected:
-    """What must be in service for the request to have an effect. Raises BadRequest: a mistyped condition is not ignored."""
+    """What must be in service for the request to have an effect. Raises BadRequest: a mistyped
+    condition is not ignored."""
     over, unless = _header(request, hdrs.IF_MATCH), _header(request, hdrs.IF_NONE_MATCH)
     if unless not in (None, "*"):
-        raise BadRequest("If-None-Match takes * alone here: only where the pipeline is not in service")
+        raise BadRequest(
+            "If-None-Match takes * alone here: only where the pipeline is not in service"
+        )
     if unless is not None:
         return NOTHING if over is None else NEVER
     if over is None:
@@ -33,18 +38,23 @@ def etags_of(request: web.Request, name: istr) -> tuple[str, ...]:
     given = _header(request, name)
     if given in (None, "*"):
         return ()
-    return tuple(_tags(given or "")) or ("",)   # which nothing has
+    return tuple(_tags(given or "")) or ("",)  # which nothing has
 
 
 def is_known(request: web.Request, tag: str) -> bool:
-    """Whether who asks has what this ETag names already, so that 304 is the answer (13.1.2: weak tags count, * is anything)."""
-    return request.method in SAFE and not {known.value for known in request.if_none_match or ()}.isdisjoint((tag, "*"))
+    """Whether who asks has what this ETag names already, so that 304 is the answer (13.1.2: weak
+    tags count, * is anything)."""
+    return request.method in SAFE and not {
+        known.value for known in request.if_none_match or ()
+    }.isdisjoint((tag, "*"))
 
 
 def _tags(given: str) -> list[str]:
     """Raises BadRequest. A weak tag matches nothing here."""
     if not LIST.fullmatch(given):
-        raise BadRequest(f'If-Match takes the ETag of what is to be replaced, in quotes ("HASH"), or *, not {given[:80]!r}')
+        raise BadRequest(
+            f'If-Match takes the ETag of what is to be replaced, in quotes ("HASH"), or *, not {given[:80]!r}'
+        )
     return [value for weak, value in ETAG.findall(given) if not weak]
 
 

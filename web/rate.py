@@ -1,4 +1,5 @@
 """How often a caller may ask: a token bucket for each, filled at a steady rate up to a burst."""
+
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from ipaddress import ip_address
@@ -9,17 +10,21 @@ from aiohttp.typedefs import Handler, Middleware
 from web.errors import TooOften
 from web.parts import parts_of
 
-MOST_CALLERS = 10_000   # whose buckets are kept; one that is full again is as good as none
-Identify = Callable[[web.Request], Awaitable[Hashable | None]]   # who asks; None is not limited
+MOST_CALLERS = 10_000  # whose buckets are kept; one that is full again is as good as none
+Identify = Callable[[web.Request], Awaitable[Hashable | None]]  # who asks; None is not limited
 
 
 class Buckets:
     """`rate` tokens a second for each caller, and at most `burst` of them."""
 
-    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`clock` gives seconds."""
         self._rate, self._burst, self._clock = rate, float(burst), clock
-        self._levels: dict[Hashable, tuple[float, float]] = {}   # caller -> (tokens, when), the latest at the end
+        self._levels: dict[
+            Hashable, tuple[float, float]
+        ] = {}  # caller -> (tokens, when), the latest at the end
 
     def __len__(self) -> int:
         """How many callers are known."""
@@ -33,7 +38,7 @@ class Buckets:
         wait_s = 0.0 if tokens >= 1 else (1 - tokens) / self._rate
         self._levels[caller] = (tokens if wait_s else tokens - 1, now)
         if len(self._levels) > MOST_CALLERS:
-            del self._levels[next(iter(self._levels))]   # who asked longest ago
+            del self._levels[next(iter(self._levels))]  # who asked longest ago
         return wait_s
 
 
@@ -46,15 +51,19 @@ def limit_rate(rate: float, burst: int, identify: Identify) -> Middleware:
         caller = await identify(request)
         wait_s = 0.0 if caller is None else buckets.take(caller)
         if wait_s:
-            raise TooOften(f"{rate:g} requests a second (web.rate) and {burst} at once (web.burst) are taken of a caller; "
-                           f"come again in {wait_s:.3f} s", wait_s)
+            raise TooOften(
+                f"{rate:g} requests a second (web.rate) and {burst} at once (web.burst) are taken of a caller; "
+                f"come again in {wait_s:.3f} s",
+                wait_s,
+            )
         return await handler(request)
 
     return check
 
 
 async def key_or_address(request: web.Request) -> Hashable | None:
-    """The id of the key that was sent, where it is one, else the address: whoever tries keys does not get a bucket for each.
+    """The id of the key that was sent, where it is one, else the address: whoever tries keys does
+    not get a bucket for each.
 
     None for this machine itself, all of whose programs have the same address.
     """

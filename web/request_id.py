@@ -1,4 +1,6 @@
-"""X-Request-Id: the caller's where it is harmless, else made; it stands on every answer, and in the log of a fault."""
+"""X-Request-Id: the caller's where it is harmless, else made; it stands on every answer, and in the
+log of a fault."""
+
 import re
 from uuid import uuid4
 

@@ -1,11 +1,13 @@
-"""What routes written by hand answer in JSON, for the documents; the operations have dataclasses of their own."""
+"""What routes written by hand answer in JSON, for the documents; the operations have dataclasses of
+their own."""
+
 from typing import Any, Generic, NotRequired, TypeVar
 
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 Item = TypeVar("Item")
-whole = with_config(ConfigDict(extra="forbid"))   # what is told has these members and no others
+whole = with_config(ConfigDict(extra="forbid"))  # what is told has these members and no others
 
 
 @whole
@@ -156,12 +158,12 @@ class WorkerStatus(TypedDict):
     name: str
     started_at: int
     pipelines: list[str]
-    silent_s: float   # since it was heard last, which it is every 2 s
+    silent_s: float  # since it was heard last, which it is every 2 s
     loop_lag_ms: float
     groups_recreated: int
 
 
-_Taken = TypedDict("_Taken", {"in": int})   # no name that a class may have
+_Taken = TypedDict("_Taken", {"in": int})  # no name that a class may have
 
 
 @whole

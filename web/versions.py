@@ -1,4 +1,5 @@
 """/v1/pipelines/UID/versions and /rollback: what a pipeline was, and going back to it."""
+
 from typing import Any
 
 import orjson
@@ -26,39 +27,60 @@ MOST_VERSION = 10**18 - 1
 @described({200: "a page of them"}, query=PAGED, gives={200: Page[PipelineVersion]})
 @needs("read")
 async def versions(request: web.Request) -> web.Response:
-    """Every version, the newest first, also of a pipeline that was taken out of service: {items, next_cursor, total}."""
+    """Every version, the newest first, also of a pipeline that was taken out of service: {items,
+    next_cursor, total}."""
     refuse_unknown(request, ("limit", "cursor"))
     limit, before = limit_of(request, MOST_ITEMS), _place(request.query.get("cursor", ""))
     parts, uid = parts_of(request), request.match_info["uid"]
     everything = await parts.catalog.versions(uid)
     if not everything:
-        raise NotFound(f"no pipeline {uid[:100]!r} was ever in service; GET /v1/pipelines lists those that are")
+        raise NotFound(
+            f"no pipeline {uid[:100]!r} was ever in service; GET /v1/pipelines lists those that are"
+        )
     active = await parts.catalog.serving(uid)
     rest = [one for one in everything if one.version < before]
     items, more = rest[:limit], len(rest) > limit
-    return json_response({"items": [_version(one, active) for one in items],
-                          "next_cursor": str(items[-1].version) if more else None, "total": len(everything)})
+    return json_response(
+        {
+            "items": [_version(one, active) for one in items],
+            "next_cursor": str(items[-1].version) if more else None,
+            "total": len(everything),
+        }
+    )
 
 
 @routes.post("/v1/pipelines/{uid}/rollback")
-@described({200: "it replaced one", 201: "there was none", 404: "no such version", 412: "another is in service",
-            422: "this program does not accept the bundle any more"},
-           body="`version`, or nothing for the one before", accepts=Rollback, headers=CONDITION,
-           gives={200: PipelineDeployed, 201: PipelineDeployed})
+@described(
+    {
+        200: "it replaced one",
+        201: "there was none",
+        404: "no such version",
+        412: "another is in service",
+        422: "this program does not accept the bundle any more",
+    },
+    body="`version`, or nothing for the one before",
+    accepts=Rollback,
+    headers=CONDITION,
+    gives={200: PipelineDeployed, 201: PipelineDeployed},
+)
 @needs("deploy")
 async def rollback(request: web.Request) -> web.Response:
-    """Puts {"version": n} in service again, as a new version; without one, the last with another bundle. 200, 404, 412, 422."""
+    """Puts {"version": n} in service again, as a new version; without one, the last with another
+    bundle. 200, 404, 412, 422."""
     expected, version = expected_by(request), _wanted(await read_json_body(request))
     try:
-        swapped = await parts_of(request).deployments.rollback(request.match_info["uid"], version, expected,
-                                                                allow=caller_of(request).check_bundle)
+        swapped = await parts_of(request).deployments.rollback(
+            request.match_info["uid"], version, expected, allow=caller_of(request).check_bundle
+        )
     except NoSuchVersion as error:
         raise NotFound(str(error)) from error
     except NotAsExpected as error:
         raise changed_meanwhile(error) from error
     except BundleRefused as error:
-        raise Unprocessable("this program does not accept the bundle of that version any more; `faults` says why",
-                            faults=[fault.as_json() for fault in error.faults]) from error
+        raise Unprocessable(
+            "this program does not accept the bundle of that version any more; `faults` says why",
+            faults=[fault.as_json() for fault in error.faults],
+        ) from error
     return await told_of(request, swapped)
 
 
@@ -73,9 +95,13 @@ def _wanted(body: bytes) -> int | None:
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is no JSON: {error.msg}") from error
     if not isinstance(given, dict) or given.keys() - {"version"}:
-        raise BadRequest('the body is {"version": NUMBER}, or nothing for the version before the active one')
+        raise BadRequest(
+            'the body is {"version": NUMBER}, or nothing for the version before the active one'
+        )
     version = given.get("version")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
+    if version is not None and (
+        isinstance(version, bool) or not isinstance(version, int) or version < 1
+    ):
         raise BadRequest("`version` is a number from 1 on; GET .../versions lists them")
     return version
 

@@ -1,1 +1,2 @@
-"""Owns pipelines: takes messages off the bus, runs the plan, commits, publishes, acknowledges, recovers."""
+"""Owns pipelines: takes messages off the bus, runs the plan, commits, publishes, acknowledges,
+recovers."""

@@ -1,4 +1,5 @@
 """The agenda: inputs that are left alone until their time comes, the soonest first."""
+
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -7,19 +8,25 @@ from itertools import count
 
 from worker.inputs import Input
 
-MOST_WAITING, MOST_BYTES = 10_000, 64 << 20   # beyond which a group takes nothing new before some have left
+MOST_WAITING, MOST_BYTES = (
+    10_000,
+    64 << 20,
+)  # beyond which a group takes nothing new before some have left
 
 
 class Agenda:
-    """Asks a clock that only ever goes on, so that nothing comes at once, or never, when the machine's is set anew."""
+    """Asks a clock that only ever goes on, so that nothing comes at once, or never, when the
+    machine's is set anew."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` gives seconds."""
         self._clock = clock
-        self._waiting: list[tuple[float, int, int, Input]] = []   # a heap: when, in order of arrival; bytes
+        self._waiting: list[
+            tuple[float, int, int, Input]
+        ] = []  # a heap: when, in order of arrival; bytes
         self._numbers = count()
         self._bytes = 0
-        self.counts: Counter[str] = Counter()   # how many wait of each pipeline
+        self.counts: Counter[str] = Counter()  # how many wait of each pipeline
 
     @property
     def full(self) -> bool:

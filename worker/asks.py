@@ -1,4 +1,6 @@
-"""Asks: calls that change nothing, answered by the owner between batches, each within bounds of its own."""
+"""Asks: calls that change nothing, answered by the owner between batches, each within bounds of its
+own."""
+
 import asyncio
 import logging
 from collections import deque
@@ -6,7 +8,16 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from bus.call import BROKEN, BUSY, LEAVING, UNAVAILABLE, Question, error_answer, read_question, told_answer
+from bus.call import (
+    BROKEN,
+    BUSY,
+    LEAVING,
+    UNAVAILABLE,
+    Question,
+    error_answer,
+    read_question,
+    told_answer,
+)
 from bus.clock import BusClock
 from bus.errors import MalformedMessage
 from memory.errors import Refused, StoreBroken, StoreBusy, VectorAwaited
@@ -21,10 +32,10 @@ from worker.upkeep import guarded
 
 log = logging.getLogger(__name__)
 MOST_WAITING = 1000
-TOGETHER = 16   # that share a hand-over to the database thread
+TOGETHER = 16  # that share a hand-over to the database thread
 GOES = LEAVING, "the owner lets the pipeline go; ask again in a second"
 
-Tell = Callable[[str, bytes], None]   # publishes an answer on a channel
+Tell = Callable[[str, bytes], None]  # publishes an answer on a channel
 
 
 class _Asked(NamedTuple):
@@ -33,18 +44,28 @@ class _Asked(NamedTuple):
     operation: Operation
     question: Question
     memory_id: str
-    language: str   # of the store
-    until: float   # by the loop's clock
+    language: str  # of the store
+    until: float  # by the loop's clock
 
 
 class Asks:
     """Those of one group. They wait until it has recovered, and are refused when it ends."""
 
-    def __init__(self, thread: DatabaseThread, stores: Collection[str], tell: Tell, message_bytes: int, *,
-                 clock: BusClock, database: int) -> None:
-        """`stores` are the group's, which work in `thread`; `database` is the one of the server that its inputs are in.
+    def __init__(
+        self,
+        thread: DatabaseThread,
+        stores: Collection[str],
+        tell: Tell,
+        message_bytes: int,
+        *,
+        clock: BusClock,
+        database: int,
+    ) -> None:
+        """`stores` are the group's, which work in `thread`; `database` is the one of the server
+        that its inputs are in.
 
-        What has expired is so by the `clock` by which it is deleted, and by which those who write are told it.
+        What has expired is so by the `clock` by which it is deleted, and by which those who write
+        are told it.
         """
         self._thread, self._stores, self._tell = thread, stores, tell
         self._clock = clock
@@ -70,14 +91,18 @@ class Asks:
         try:
             question = read_question(payload, plan.uid)
         except MalformedMessage as error:
-            log.warning("question_malformed", extra={"pipeline": plan.uid, "reason": str(error)[:200]})
+            log.warning(
+                "question_malformed", extra={"pipeline": plan.uid, "reason": str(error)[:200]}
+            )
             return
         if question.database not in (None, self._database):
-            return   # an owner in that one hears it too
+            return  # an owner in that one hears it too
         if self._over:
             self._refuse(question, *GOES)
         elif len(self._waiting) >= MOST_WAITING:
-            self._refuse(question, BUSY, f"{MOST_WAITING} calls wait for the owner; ask again in a second")
+            self._refuse(
+                question, BUSY, f"{MOST_WAITING} calls wait for the owner; ask again in a second"
+            )
         else:
             self._take(plan, question)
 
@@ -89,7 +114,15 @@ class Asks:
             self._refuse(question, error.code, str(error))
             return
         language = plan.languages.get(memory_id, DEFAULT_LANGUAGE)
-        self._waiting.append(_Asked(operation, question, memory_id, language, self._loop.time() + question.within_ms / 1000))
+        self._waiting.append(
+            _Asked(
+                operation,
+                question,
+                memory_id,
+                language,
+                self._loop.time() + question.within_ms / 1000,
+            )
+        )
         self._begin()
 
     def _refuse(self, question: Question, code: str, detail: str) -> None:
@@ -108,7 +141,8 @@ class Asks:
                     self._tell(one.question.reply, told_answer(answer))
 
     async def _answers(self, asked: Sequence[_Asked]) -> list[bytes | None]:
-        """All together, and where one raises each alone: they change nothing, so they may run twice.
+        """All together, and where one raises each alone: they change nothing, so they may run
+        twice.
 
         None where something has to be awaited: that question is asked again then.
         """
@@ -123,7 +157,12 @@ class Asks:
         if isinstance(answers, StoreBusy | StoreBroken):
             return [error_answer(UNAVAILABLE, str(answers))]
         log.error("call_failed", extra={"operation": asked[0].operation.name}, exc_info=answers)
-        return [error_answer(BROKEN, f"{asked[0].operation.name} failed: {type(answers).__name__}: {told(answers)}")]
+        return [
+            error_answer(
+                BROKEN,
+                f"{asked[0].operation.name} failed: {type(answers).__name__}: {told(answers)}",
+            )
+        ]
 
     def _again(self, one: _Asked) -> None:
         if self._over:
@@ -133,7 +172,9 @@ class Asks:
         self._begin()
 
     async def _in_thread(self, asked: Sequence[_Asked]) -> list[bytes]:
-        answer = partial(_answer_all, asked=asked, result_bytes=self._result_bytes, now_ms=self._clock.now_ms)
+        answer = partial(
+            _answer_all, asked=asked, result_bytes=self._result_bytes, now_ms=self._clock.now_ms
+        )
         return await self._thread.run(partial(guarded, work=answer, names=list(self._stores)))
 
 
@@ -142,14 +183,24 @@ def _operation(name: str) -> Operation:
     operation = find_operation(name)
     if operation is None or operation.mutates:
         known = ", ".join(name for name, one in all_operations().items() if not one.mutates)
-        raise Refused(f"no operation {name[:100]!r} can be asked for on this channel; those that can are {known}")
+        raise Refused(
+            f"no operation {name[:100]!r} can be asked for on this channel; those that can are {known}"
+        )
     return operation
 
 
-def _answer_all(stores: OpenStores, asked: Sequence[_Asked], result_bytes: int, now_ms: int) -> list[bytes]:
-    return [perform(operation, bytes(question.input), stores.get(memory_id),
-                    Context(now_ms, question.actor, result_bytes, _no_guid, language))
-            for operation, question, memory_id, language, _ in asked]
+def _answer_all(
+    stores: OpenStores, asked: Sequence[_Asked], result_bytes: int, now_ms: int
+) -> list[bytes]:
+    return [
+        perform(
+            operation,
+            bytes(question.input),
+            stores.get(memory_id),
+            Context(now_ms, question.actor, result_bytes, _no_guid, language),
+        )
+        for operation, question, memory_id, language, _ in asked
+    ]
 
 
 def _no_guid() -> str:

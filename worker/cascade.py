@@ -1,4 +1,6 @@
-"""The cascade of one input: relays in memory, memory blocks inside one store's transaction, what leads further kept."""
+"""The cascade of one input: relays in memory, memory blocks inside one store's transaction, what
+leads further kept."""
+
 from blocks.contract import Call, Limits
 from bus.codec import encode
 from bus.message import Message
@@ -17,15 +19,23 @@ from worker.spread import Spread
 
 
 class Cascade:
-    """Runs inputs to their ends, one after the other. Nothing is committed here, so after a rollback they may run again."""
+    """Runs inputs to their ends, one after the other. Nothing is committed here, so after a
+    rollback they may run again."""
 
     def __init__(self, stores: OpenStores, limits: WorkerLimits, spread: Spread) -> None:
-        """`stores` belong to this thread; a transaction is begun with the first store that an input needs."""
+        """`stores` belong to this thread; a transaction is begun with the first store that an input
+        needs."""
         self._stores, self._spread = stores, spread
-        self._bounds, self._limits, self._max_hops = Limits(limits.message_bytes), limits, limits.max_hops
+        self._bounds, self._limits, self._max_hops = (
+            Limits(limits.message_bytes),
+            limits,
+            limits.max_hops,
+        )
         self._most_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
-        self._few = min(limits.max_cascade, self._most_bytes // limits.message_bytes)   # that are never too much
-        self.touched: dict[str, Store] = {}    # stores whose transaction is open
+        self._few = min(
+            limits.max_cascade, self._most_bytes // limits.message_bytes
+        )  # that are never too much
+        self.touched: dict[str, Store] = {}  # stores whose transaction is open
         # Of the input that runs:
         self._work: Input
         self._now_ms, self._guids = 0, 0
@@ -33,7 +43,8 @@ class Cascade:
         self.outcome: Outcome
 
     def run(self, work: Input) -> Outcome:
-        """Everything that the input leads to. Raises CascadeFault; what a block raises comes through."""
+        """Everything that the input leads to. Raises CascadeFault; what a block raises comes
+        through."""
         self._work, self._now_ms, self._guids = work, time_of(work.id), 0
         self.outcome = outcome = outcome_of(work)
         queue = self._queue = []
@@ -53,7 +64,8 @@ class Cascade:
         return outcome
 
     def _resume(self, work: Input) -> None:
-        """One agent alone is to hear it: what a webhook brought, or a continuation, whose message was said before."""
+        """One agent alone is to hear it: what a webhook brought, or a continuation, whose message
+        was said before."""
         station = work.plan.station(work.only)
         if station is not None and station.wants(work.message.text):
             self._deliver(station, work.swarm, work.message, work.hop)
@@ -75,7 +87,9 @@ class Cascade:
         if answer is None:
             return
         if answer.__class__ is not Message:
-            raise TypeError(f"the block answered with {type(answer).__name__}: answer with call.reply(text), or with None")
+            raise TypeError(
+                f"the block answered with {type(answer).__name__}: answer with call.reply(text), or with None"
+            )
         if station.send_swarm:
             self._say(station.send_swarm, answer, hop + 1)
         elif station.public_swarm:
@@ -94,7 +108,8 @@ class Cascade:
         self._queue.append((swarm, message, hop))
 
     def _say_in_public(self, swarm: str, message: Message, hop: int) -> None:
-        """It comes to everyone who listens there, this pipeline too, through their inputs: here the cascade ends.
+        """It comes to everyone who listens there, this pipeline too, through their inputs: here the
+        cascade ends.
 
         It is kept, whatever was touched, so that it is said under this version of the bundle alone.
         """
@@ -114,8 +129,18 @@ class Cascade:
         """Another store's step: kept in this one's transaction, and run as an input of its own."""
         work, outcome = self._work, self.outcome
         ident = f"{work.key}.{len(outcome.said)}+{len(outcome.continuations)}"
-        pending = Pending(ident, work.plan.uid, work.plan.hash, station.agent.alias, swarm, hop, encode(message),
-                          outcome.root, work.reply, self._now_ms)
+        pending = Pending(
+            ident,
+            work.plan.uid,
+            work.plan.hash,
+            station.agent.alias,
+            swarm,
+            hop,
+            encode(message),
+            outcome.root,
+            work.reply,
+            self._now_ms,
+        )
         self.touched[outcome.store].pending.add(pending)
         outcome.continuations += (pending,)
 

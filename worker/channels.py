@@ -1,4 +1,6 @@
-"""Channels: what follows from a message that a stranger publishes on one, for the pipelines of this worker."""
+"""Channels: what follows from a message that a stranger publishes on one, for the pipelines of this
+worker."""
+
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -31,8 +33,13 @@ class PublicChannel(NamedTuple):
     limits: WorkerLimits
 
     def commands(self, payload: bytes) -> list[bytes]:
-        """It is appended to the inputs of those that listen; one of the owners writes it to the log, if it is an envelope."""
-        appends = [NewEntry(member.uid, payload, self.swarm, heard=True).pack() for member in self.members if member.listens]
+        """It is appended to the inputs of those that listen; one of the owners writes it to the
+        log, if it is an envelope."""
+        appends = [
+            NewEntry(member.uid, payload, self.swarm, heard=True).pack()
+            for member in self.members
+            if member.listens
+        ]
         try:
             data = encode(decode(payload, self.limits.message_bytes))
         except MalformedMessage:
@@ -49,8 +56,13 @@ def channels_of(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Chan
     public: dict[str, list[Member]] = {}
     for plan in plans:
         private = plan.private_names.values()
-        found |= {swarm_key(plan.uid, swarm).encode(): PrivateChannel(plan.uid, swarm) for swarm in private}
+        found |= {
+            swarm_key(plan.uid, swarm).encode(): PrivateChannel(plan.uid, swarm)
+            for swarm in private
+        }
         for member in members_of(plan):
             public.setdefault(member.swarm, []).append(member)
-    return found | {swarm_key(PUBLIC, swarm).encode(): PublicChannel(swarm, members, limits)
-                    for swarm, members in public.items()}
+    return found | {
+        swarm_key(PUBLIC, swarm).encode(): PublicChannel(swarm, members, limits)
+        for swarm, members in public.items()
+    }

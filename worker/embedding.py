@@ -1,4 +1,5 @@
 """The one thread in which a worker makes vectors, beside its work."""
+
 import asyncio
 import logging
 import os
@@ -14,8 +15,8 @@ from memory.errors import EmbeddingFault, MemoryFault
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-LOWEST = 19   # as `nice` counts
-MOST_REASON = 300   # characters of a library's error that are told
+LOWEST = 19  # as `nice` counts
+MOST_REASON = 300  # characters of a library's error that are told
 
 
 class EmbeddingThread:
@@ -29,13 +30,16 @@ class EmbeddingThread:
     async def run(self, work: Callable[[], Result]) -> Result:
         """Runs work in the thread, after what was asked before.
 
-        Raises what it does, and EmbeddingFault for what a library raises: that is no reason to make vectors no more.
+        Raises what it does, and EmbeddingFault for what a library raises: that is no reason to make
+        vectors no more.
         """
         asked = asyncio.get_running_loop().run_in_executor(self._executor, work)
         (outcome,) = await asyncio.gather(asked, return_exceptions=True)
         if isinstance(outcome, Exception) and not isinstance(outcome, MemoryFault):
             log.error("embedder_failed", exc_info=outcome)
-            raise EmbeddingFault(f"the embedder fails: {type(outcome).__name__}: {outcome}"[:MOST_REASON]) from outcome
+            raise EmbeddingFault(
+                f"the embedder fails: {type(outcome).__name__}: {outcome}"[:MOST_REASON]
+            ) from outcome
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome

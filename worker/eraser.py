@@ -1,8 +1,11 @@
-"""Goes on where records.erase ends: messages, replies and dead letters that quote what was erased, and the files themselves.
+"""Goes on where records.erase ends: messages, replies and dead letters that quote what was erased,
+and the files themselves.
 
-A store says what is still to be done, so that it is done after a crash too, whoever owns the store then. Each step may be done
+A store says what is still to be done, so that it is done after a crash too, whoever owns the store
+then. Each step may be done
 twice.
 """
+
 import asyncio
 import logging
 import time
@@ -26,29 +29,39 @@ from worker.surroundings import Surroundings
 from worker.waiting import wait
 
 log = logging.getLogger(__name__)
-AGAIN_S = 1.0   # after a fault
+AGAIN_S = 1.0  # after a fault
 MOST_PASSES = 10
 
 Result = TypeVar("Result")
-Drop = Callable[[Callable[[Input], bool]], None]   # forgets inputs that wait in memory
+Drop = Callable[[Callable[[Input], bool]], None]  # forgets inputs that wait in memory
 
 
 class _Task(NamedTuple):
-    """What a store has still to be rid of elsewhere; with nothing to look for, the files alone are left to do."""
+    """What a store has still to be rid of elsewhere; with nothing to look for, the files alone are
+    left to do."""
 
-    wanted: list[tuple[int, str, str]]   # number, sort, text
-    noted: int      # the number of the last note of what is to be looked for
-    last: int       # the number of the last erasure
-    asked_at: int   # when that was, Unix ms
+    wanted: list[tuple[int, str, str]]  # number, sort, text
+    noted: int  # the number of the last note of what is to be looked for
+    last: int  # the number of the last erasure
+    asked_at: int  # when that was, Unix ms
 
 
 class Eraser:
     """For one group. While nothing was erased it waits."""
 
-    def __init__(self, plans: Sequence[Plan], stores: Sequence[str], thread: DatabaseThread, shared: Surroundings,
-                 drop: Drop) -> None:
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        stores: Sequence[str],
+        thread: DatabaseThread,
+        shared: Surroundings,
+        drop: Drop,
+    ) -> None:
         """`thread` works on the stores; `drop` takes what waits to be tried again out of memory."""
-        self._uids, self._public = [plan.uid for plan in plans], sorted({name for plan in plans for name in plan.public})
+        self._uids, self._public = (
+            [plan.uid for plan in plans],
+            sorted({name for plan in plans for name in plan.public}),
+        )
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
         self._wanted = asyncio.Event()
 
@@ -73,7 +86,9 @@ class Eraser:
                 if (task := await self._in_thread(_open_task, name)) is not None:
                     await self._finish(control, name, task)
             except (StoreBusy, StoreBroken, BusError) as error:
-                log.warning("erasing_put_off", extra={"memory_id": name, "reason": str(error)[:200]})
+                log.warning(
+                    "erasing_put_off", extra={"memory_id": name, "reason": str(error)[:200]}
+                )
                 again = AGAIN_S
         return again
 
@@ -91,7 +106,8 @@ class Eraser:
         log.info("erased", extra={"memory_id": name, "left_over": left_over})
 
     async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
-        """Until nothing is found any more: what is under way meanwhile may be put off, or said, once more."""
+        """Until nothing is found any more: what is under way meanwhile may be put off, or said,
+        once more."""
         erased, total = Erased(one[1:] for one in task.wanted), (0, 0, 0)
         for _ in range(MOST_PASSES):
             found = await self._pass(control, erased, task.asked_at)
@@ -100,7 +116,9 @@ class Eraser:
                 break
         await self._in_thread(partial(_forget, task=task, counts=total), name)
 
-    async def _pass(self, control: Connection, erased: Erased, asked_at: int) -> tuple[int, int, int]:
+    async def _pass(
+        self, control: Connection, erased: Erased, asked_at: int
+    ) -> tuple[int, int, int]:
         """How many replies, messages and letters went."""
         self._drop(lambda work: erased.in_json(encode(work.message)))
         messages = await sweep(control, self._uids, self._public, asked_at, erased.in_json)
@@ -110,11 +128,15 @@ class Eraser:
             replies += await self._in_thread(partial(_silence, erased=erased), store) or 0
         return replies, messages, letters
 
-    async def _in_thread(self, work: Callable[[OpenStores, str], Result], name: str) -> Result | None:
+    async def _in_thread(
+        self, work: Callable[[OpenStores, str], Result], name: str
+    ) -> Result | None:
         """A store that is not there has nothing to erase."""
+
         def act(stores: OpenStores) -> Result | None:
             with translated(name):
                 return work(stores, name) if stores.exists(name) else None
+
         return await self._thread.run(act)
 
 

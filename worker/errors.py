@@ -5,6 +5,7 @@ CascadeFault
 ├── TooMany    one input gave rise to too many messages
 └── TooMuch    they are too long for the server to take them at once
 """
+
 from traceback import TracebackException
 
 
@@ -17,8 +18,10 @@ class TooDeep(CascadeFault):
 
     def __init__(self, max_hops: int, sender: str) -> None:
         """`sender` said the last message."""
-        super().__init__(f"the message went on over more than {max_hops} hops (worker.max_hops): do agents answer each other, "
-                         f"or {sender!r} itself? Narrow their agent_from")
+        super().__init__(
+            f"the message went on over more than {max_hops} hops (worker.max_hops): do agents answer each other, "
+            f"or {sender!r} itself? Narrow their agent_from"
+        )
 
 
 class TooMany(CascadeFault):
@@ -26,8 +29,10 @@ class TooMany(CascadeFault):
 
     def __init__(self, max_cascade: int) -> None:
         """`max_cascade` is how many are allowed."""
-        super().__init__(f"one input gave rise to more than {max_cascade} messages (worker.max_cascade): do agents answer "
-                         "each other? Narrow their agent_from")
+        super().__init__(
+            f"one input gave rise to more than {max_cascade} messages (worker.max_cascade): do agents answer "
+            "each other? Narrow their agent_from"
+        )
 
 
 class TooMuch(CascadeFault):
@@ -35,12 +40,15 @@ class TooMuch(CascadeFault):
 
     def __init__(self, most_bytes: int) -> None:
         """`most_bytes` is how much is allowed."""
-        super().__init__(f"one input gave rise to messages of more than {most_bytes} bytes in all: do many agents say one long "
-                         "message on? Narrow their agent_from, or let them say less")
+        super().__init__(
+            f"one input gave rise to messages of more than {most_bytes} bytes in all: do many agents say one long "
+            "message on? Narrow their agent_from, or let them say less"
+        )
 
 
 def told(fault: BaseException) -> str:
-    """What a fault says, also where it cannot say it: some of what blocks raise fails in its own `__str__`."""
+    """What a fault says, also where it cannot say it: some of what blocks raise fails in its own
+    `__str__`."""
     return str(TracebackException(type(fault), fault, None))
 
 

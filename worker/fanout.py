@@ -1,8 +1,11 @@
-"""What is said in public is appended to the input of every pipeline that listens, under its `mid`: a second time has no effect.
+"""What is said in public is appended to the input of every pipeline that listens, under its `mid`:
+a second time has no effect.
 
-It leaves before logs, live copies and acknowledgement do, in the same MULTI; where another server holds the inputs it could
+It leaves before logs, live copies and acknowledgement do, in the same MULTI; where another server
+holds the inputs it could
 leave by itself, and the order would be enough.
 """
+
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -24,13 +27,20 @@ class _Spoken(NamedTuple):
     hop: int
     mid: str
     data: bytes
-    began: str   # pipeline and id of the input with which it began
-    by: str   # the uid of the pipeline that said it
+    began: str  # pipeline and id of the input with which it began
+    by: str  # the uid of the pipeline that said it
 
     def to(self, uid: str) -> bytes:
         """The command by which a pipeline hears it. It need not be said again there."""
-        return NewEntry(uid, self.data, self.swarm, producer_id=self.mid, heard=True, hop=str(self.hop),
-                        began=self.began).pack()
+        return NewEntry(
+            uid,
+            self.data,
+            self.swarm,
+            producer_id=self.mid,
+            heard=True,
+            hop=str(self.hop),
+            began=self.began,
+        ).pack()
 
 
 class FanOut:
@@ -41,9 +51,11 @@ class FanOut:
         self._control, self._writer, self._spread = control, writer, spread
 
     async def appends(self, outcomes: Iterable[Outcome]) -> list[bytes]:
-        """The commands, for the MULTI in which the outcomes leave. What is too much for one has left and is confirmed.
+        """The commands, for the MULTI in which the outcomes leave. What is too much for one has
+        left and is confirmed.
 
-        Raises BusUnavailable, BusRefused or Fenced: then nobody may be told that the outcomes are done.
+        Raises BusUnavailable, BusRefused or Fenced: then nobody may be told that the outcomes are
+        done.
         """
         waiting: list[bytes] = []
         size, known = 0, dict[str, list[str]]()
@@ -64,11 +76,22 @@ class FanOut:
 
 
 def _spoken(outcomes: Iterable[Outcome], spread: Spread) -> Iterator[_Spoken]:
-    """What these say in public, in order. Their ids get the pipeline's uid, since all pipelines share a public swarm's log."""
+    """What these say in public, in order. Their ids get the pipeline's uid, since all pipelines
+    share a public swarm's log."""
     for outcome in outcomes:
-        public = [(number, name, data) for number, (name, data) in enumerate(outcome.said) if is_public(name)]
+        public = [
+            (number, name, data)
+            for number, (name, data) in enumerate(outcome.said)
+            if is_public(name)
+        ]
         began = spread.add(outcome, len(public))
         if public:
             outcome.said_by = f"{outcome.uid}/{outcome.said_by or outcome.id}"
         for number, name, data in public:
-            yield _Spoken(*swarm_and_hop(name), mid_of(outcome.said_by, number, data), data, began, outcome.uid)
+            yield _Spoken(
+                *swarm_and_hop(name),
+                mid_of(outcome.said_by, number, data),
+                data,
+                began,
+                outcome.uid,
+            )

@@ -1,4 +1,5 @@
 """Listens on the swarms' channels and appends to the inputs what others publish there."""
+
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
@@ -18,25 +19,29 @@ from worker.channels import Channel, channels_of
 from worker.limits import WorkerLimits
 
 log = logging.getLogger(__name__)
-Ask = Callable[[bytes], None]   # gets one question
+Ask = Callable[[bytes], None]  # gets one question
 CHANNEL_OF_CHANGES = CHANGES.encode()
 
 
 class Listener:
-    """What is published while nobody listens is lost, as it is with any channel; XADD to the input is not."""
+    """What is published while nobody listens is lost, as it is with any channel; XADD to the input
+    is not."""
 
-    def __init__(self, writer: FencedWriter, echo: Echo, changed: asyncio.Event, limits: WorkerLimits) -> None:
+    def __init__(
+        self, writer: FencedWriter, echo: Echo, changed: asyncio.Event, limits: WorkerLimits
+    ) -> None:
         """Appends through `writer`, so that of two owners who hear a message one appends it.
 
         `changed` is set when a deploy is announced. `hear` is the subscriber's callback.
         """
         self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
         self._channels: dict[bytes, Channel] = {}
-        self._asks: dict[bytes, Ask] = {}   # channel -> who answers what is asked there
+        self._asks: dict[bytes, Ask] = {}  # channel -> who answers what is asked there
         self._appending: set[asyncio.Future[list[Any]]] = set()
 
     def hear(self, channel: bytes, payload: bytes) -> None:
-        """One message on a channel: our own copies pass, everything else is new, whatever it claims."""
+        """One message on a channel: our own copies pass, everything else is new, whatever it
+        claims."""
         if is_own_copy(payload):
             self._echo.passed(channel, payload)
             return
@@ -44,7 +49,9 @@ class Listener:
             self._changed.set()
         if channel in self._asks:
             self._asks[channel](payload)
-        if channel not in self._channels or not (commands := self._channels[channel].commands(payload)):
+        if channel not in self._channels or not (
+            commands := self._channels[channel].commands(payload)
+        ):
             return
         future = self._writer.send(commands, len(commands))
         self._appending.add(future)
@@ -60,16 +67,24 @@ class Listener:
             if isinstance(fault, BusError | ReplyError):
                 log.error("published_message_lost", extra={"reason": str(fault)})
 
-    async def serve(self, subscribed: Connection, plans: list[Plan], asks: Mapping[str, Ask]) -> None:
-        """From now on the swarms of these pipelines, and no others; `asks` answer what is asked of each, by its uid.
+    async def serve(
+        self, subscribed: Connection, plans: list[Plan], asks: Mapping[str, Ask]
+    ) -> None:
+        """From now on the swarms of these pipelines, and no others; `asks` answer what is asked of
+        each, by its uid.
 
         Raises BusUnavailable, and BusRefused where this user may not listen.
         """
-        wanted, answered = channels_of(plans, self._limits), {ask_channel(uid).encode(): ask for uid, ask in asks.items()}
+        wanted, answered = (
+            channels_of(plans, self._limits),
+            {ask_channel(uid).encode(): ask for uid, ask in asks.items()},
+        )
         now, then = wanted.keys() | answered.keys(), self._channels.keys() | self._asks.keys()
         added, dropped = now - then, then - now
         self._channels, self._asks = wanted, answered
         for command, channels in (("SUBSCRIBE", added), ("UNSUBSCRIBE", dropped)):
-            if channels:   # a command each: of one that is refused there is one answer, however many channels it names
+            # a command each: of one that is refused there is one answer, however many channels it
+            # names
+            if channels:
                 commands = b"".join(pack(command, channel) for channel in sorted(channels))
                 await subscribed.send(commands, replies=len(channels))

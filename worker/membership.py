@@ -1,4 +1,6 @@
-"""Membership: keeps the list of who listens to which public swarm in step with the pipelines that this worker owns."""
+"""Membership: keeps the list of who listens to which public swarm in step with the pipelines that
+this worker owns."""
+
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Sequence
@@ -13,11 +15,12 @@ from pipelines.plan import Plan
 from worker.refusals import tell_refusals
 
 log = logging.getLogger(__name__)
-AGAIN_S = 2.0   # the members are put back this often, in case the server has lost them
+AGAIN_S = 2.0  # the members are put back this often, in case the server has lost them
 
 
 class Membership:
-    """What is written is fenced, so that a paused owner that wakes up cannot bring a pipeline back that was removed."""
+    """What is written is fenced, so that a paused owner that wakes up cannot bring a pipeline back
+    that was removed."""
 
     def __init__(self, control: Connection, writer: FencedWriter, catalog: Catalog) -> None:
         """The list is read over `control`; `catalog` knows which pipelines were removed."""
@@ -27,12 +30,17 @@ class Membership:
     async def serve(self, plans: Sequence[Plan]) -> None:
         """These are this worker's from now on. Raises BusUnavailable or Fenced.
 
-        What is another worker's now stays, and is that one's to look after; what was removed goes, whoever owned it.
+        What is another worker's now stays, and is that one's to look after; what was removed goes,
+        whoever owned it.
         """
         self._members = [member for plan in plans for member in members_of(plan)]
         uids, wanted = {plan.uid for plan in plans}, set(self._members)
         there = await all_members(self._control)
-        stale = [one for one in there if one not in wanted and (one.uid in uids or await self._is_removed(one.uid))]
+        stale = [
+            one
+            for one in there
+            if one not in wanted and (one.uid in uids or await self._is_removed(one.uid))
+        ]
         await self._tell(self._members, stale)
 
     async def run(self) -> None:
@@ -42,9 +50,12 @@ class Membership:
             await self._tell(self._members)
 
     async def _is_removed(self, uid: str) -> bool:
-        """Whether it was in service in this memory root, and is no more. One that cannot be told stays till the next time."""
+        """Whether it was in service in this memory root, and is no more. One that cannot be told
+        stays till the next time."""
         try:
-            return await self._catalog.serving(uid) is None and bool(await self._catalog.versions(uid))
+            return await self._catalog.serving(uid) is None and bool(
+                await self._catalog.versions(uid)
+            )
         except (StoreBusy, StoreBroken):
             return False
 
@@ -55,8 +66,10 @@ class Membership:
         uids = sorted({member.uid for member in (*members, *stale)})
         try:
             tell_refusals(await self._writer.send(commands, len(commands)), uids)
-        except BusRefused as error:   # as one does that is out of memory
-            log.warning("public_swarms_not_entered", extra={"pipelines": uids, "reason": str(error)})
+        except BusRefused as error:  # as one does that is out of memory
+            log.warning(
+                "public_swarms_not_entered", extra={"pipelines": uids, "reason": str(error)}
+            )
 
 
 def members_of(plan: Plan) -> Iterable[Member]:

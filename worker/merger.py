@@ -1,4 +1,6 @@
-"""Merges the indexes of a group's stores while there is nothing else to do, so that a search looks into few segments."""
+"""Merges the indexes of a group's stores while there is nothing else to do, so that a search looks
+into few segments."""
+
 import asyncio
 import logging
 import time
@@ -11,12 +13,13 @@ from memory.threads import DatabaseThread
 from worker.upkeep import if_there
 
 log = logging.getLogger(__name__)
-QUIET_S = 0.1    # after the last batch
-PAUSE_S = 0.02   # between two steps, for the group's own work
+QUIET_S = 0.1  # after the last batch
+PAUSE_S = 0.02  # between two steps, for the group's own work
 
 
 class Merger:
-    """For one group. A store that nothing was written to since it was merged is not looked at again."""
+    """For one group. A store that nothing was written to since it was merged is not looked at
+    again."""
 
     def __init__(self, stores: Sequence[str], thread: DatabaseThread) -> None:
         """All of the stores are looked at first."""
@@ -31,7 +34,8 @@ class Merger:
         self._worked.set()
 
     async def run(self) -> None:
-        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
+        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found
+        by the group's own work."""
         try:
             while True:
                 await self._worked.wait()
@@ -51,6 +55,8 @@ class Merger:
 
     async def _step(self, name: str) -> bool:
         try:
-            return await self._thread.run(partial(if_there, name=name, work=merge_some, absent=False))
+            return await self._thread.run(
+                partial(if_there, name=name, work=merge_some, absent=False)
+            )
         except (StoreBusy, StoreBroken):
             return False

@@ -1,4 +1,5 @@
 """What became of an input: what is said, kept for a replay, to be run further, or given up."""
+
 from typing import Any
 
 import msgspec
@@ -23,37 +24,41 @@ class Letter(Struct, frozen=True):
     producer_id: str = ""
     hop: str = ""
     heard: bool = False
-    attempts: int = 1   # how often it was tried
+    attempts: int = 1  # how often it was tried
 
 
 class Outcome(Struct, gc=False):
     """What an input led to."""
 
-    key: str             # the input's name in stores
+    key: str  # the input's name in stores
     id: str
     uid: str
-    root: str            # the id of the input that it began with
-    reply: str           # the channel that awaits the end of the cascade
-    said: list[Said] = []       # its own message, and every answer
-    said_by: str = ""           # the id of the input that said it first, where that was another
-    began: str = ""             # as its input has it
-    heard: int = 0              # what is done already for the first of `said`, the input itself (worker/inputs.py)
-    results: list[int] = []     # the places of what nobody in the pipeline took further
-    size: int = 0        # bytes of `said`
-    store: str = ""      # where its inbox row is, "" where nothing was kept
-    origin: str = ""     # of a continuation: the store that keeps it
-    entry: str = ""      # of a replay: the entry that brought it
+    root: str  # the id of the input that it began with
+    reply: str  # the channel that awaits the end of the cascade
+    said: list[Said] = []  # its own message, and every answer
+    said_by: str = ""  # the id of the input that said it first, where that was another
+    began: str = ""  # as its input has it
+    heard: int = (
+        0  # what is done already for the first of `said`, the input itself (worker/inputs.py)
+    )
+    results: list[int] = []  # the places of what nobody in the pipeline took further
+    size: int = 0  # bytes of `said`
+    store: str = ""  # where its inbox row is, "" where nothing was kept
+    origin: str = ""  # of a continuation: the store that keeps it
+    entry: str = ""  # of a replay: the entry that brought it
     continuations: tuple[Pending, ...] = ()
-    silent: tuple[str, ...] = ()   # agents that answered, but do not publish
-    put_off: bool = False          # its store keeps it, to be run later: this is the end of its entry alone
-    answer: bytes = b""            # of a call: what its caller is told, as JSON
-    letter: Letter | None = None   # what goes to the dead letters, where the input was given up
+    silent: tuple[str, ...] = ()  # agents that answered, but do not publish
+    put_off: bool = False  # its store keeps it, to be run later: this is the end of its entry alone
+    answer: bytes = b""  # of a call: what its caller is told, as JSON
+    letter: Letter | None = None  # what goes to the dead letters, where the input was given up
 
     def report(self) -> dict[str, Any]:
         """What a caller who awaits the end of the cascade is told of this part of it."""
         if self.answer:
             return {"answer": orjson.Fragment(self.answer)}
-        told: dict[str, Any] = {"results": [orjson.Fragment(self.said[at][1]) for at in self.results]}
+        told: dict[str, Any] = {
+            "results": [orjson.Fragment(self.said[at][1]) for at in self.results]
+        }
         if self.silent:
             told["silent"] = list(self.silent)
         if public := [swarm_and_hop(name)[0] for name, _ in self.said if is_public(name)]:
@@ -63,16 +68,25 @@ class Outcome(Struct, gc=False):
         return told
 
     def to_outputs(self, first: int, asked: int = 0) -> bytes:
-        """What the inbox keeps of it, of what was said from place `first` on; `asked` is the digest of a call with a key."""
+        """What the inbox keeps of it, of what was said from place `first` on; `asked` is the digest
+        of a call with a key."""
         kept = (self.id, self.heard, self.results, self.said[first:])
-        return _to_msgpack((*kept, self.answer, asked) if asked else (*kept, self.answer) if self.answer else kept)
+        return _to_msgpack(
+            (*kept, self.answer, asked) if asked else (*kept, self.answer) if self.answer else kept
+        )
 
     def take_outputs(self, outputs: bytes, before: list[Said]) -> None:
-        """Gives it what the inbox kept, to be sent again; `before` is what was said and not kept."""
+        """Gives it what the inbox kept, to be sent again; `before` is what was said and not
+        kept."""
         kept = _from_msgpack(outputs)
-        if kept.heard < 0:   # whatever this version of the bundle makes of that swarm
+        if kept.heard < 0:  # whatever this version of the bundle makes of that swarm
             before = [(in_public(swarm, -1 - kept.heard), data) for swarm, data in before]
-        self.said_by, self.heard, self.results, self.answer = kept.id, max(kept.heard, 0), kept.results, kept.answer
+        self.said_by, self.heard, self.results, self.answer = (
+            kept.id,
+            max(kept.heard, 0),
+            kept.results,
+            kept.answer,
+        )
         self.said = [*before, *kept.said]
         self.size = sum(len(data) for _, data in self.said) + len(self.answer)
 
@@ -80,8 +94,14 @@ class Outcome(Struct, gc=False):
 def silenced(outputs: bytes) -> bytes:
     """What the inbox keeps of an input that is done and whose answers were erased."""
     kept = _from_msgpack(outputs)
-    answer = error_answer(REFUSED, "what was answered to this call has been erased") if kept.answer else b""
-    return _to_msgpack((kept.id, kept.heard, [], [], answer) if answer else (kept.id, kept.heard, [], []))
+    answer = (
+        error_answer(REFUSED, "what was answered to this call has been erased")
+        if kept.answer
+        else b""
+    )
+    return _to_msgpack(
+        (kept.id, kept.heard, [], [], answer) if answer else (kept.id, kept.heard, [], [])
+    )
 
 
 def asked_of(outputs: bytes) -> int:
@@ -91,8 +111,16 @@ def asked_of(outputs: bytes) -> int:
 
 def outcome_of(work: Input, store: str = "") -> Outcome:
     """The outcome of an input, with nothing in it yet; `store` has or gets its inbox row."""
-    return Outcome(work.key, work.id, work.plan.uid, work.root or work.id, work.reply, began=work.began, store=store,
-                   entry=work.entry)
+    return Outcome(
+        work.key,
+        work.id,
+        work.plan.uid,
+        work.root or work.id,
+        work.reply,
+        began=work.began,
+        store=store,
+        entry=work.entry,
+    )
 
 
 class _Kept(Struct, frozen=True, array_like=True):

@@ -1,8 +1,11 @@
-"""A worker's place on its host: which others work in the same memory root, and which of them have ended.
+"""A worker's place on its host: which others work in the same memory root, and which of them have
+ended.
 
-Between hosts the leases alone tell who lives. On one host a lock file does, which ends with its process, so that nobody
+Between hosts the leases alone tell who lives. On one host a lock file does, which ends with its
+process, so that nobody
 waits for the lease of a worker that was killed.
 """
+
 import fcntl
 import os
 import re
@@ -15,7 +18,9 @@ from pathlib import Path
 from typing import Self
 
 OLD_S = 86_400.0
-LEASE = re.compile(r".+:[0-9]+:[0-9a-f]{8}/[0-9]+")   # its name, also that of a worker that has ended
+LEASE = re.compile(
+    r".+:[0-9]+:[0-9a-f]{8}/[0-9]+"
+)  # its name, also that of a worker that has ended
 
 
 class NotTheOwner(Exception):
@@ -23,7 +28,8 @@ class NotTheOwner(Exception):
 
 
 class Place:
-    """Use it as a context, for as long as the process works. Raises NotTheOwner where another bus's workers are there."""
+    """Use it as a context, for as long as the process works. Raises NotTheOwner where another bus's
+    workers are there."""
 
     def __init__(self, memory_root: Path, bus: str) -> None:
         """`bus` is its address. Workers of one root share its pipelines, and have one bus."""
@@ -32,7 +38,7 @@ class Place:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._identity = f"{self.name}:{secrets.token_hex(4)}"
         self._leases = 0
-        self._owed = False   # a lease that the bus still knows
+        self._owed = False  # a lease that the bus still knows
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -66,7 +72,8 @@ class Place:
         self._owed = False
 
     def has_ended(self, lease: str) -> bool:
-        """Whether a worker is known to work no more; False also where that cannot be told from here."""
+        """Whether a worker is known to work no more; False also where that cannot be told from
+        here."""
         identity, _, number = lease.partition("/")
         if identity == self._identity:
             return int(number) < self._leases
@@ -76,12 +83,14 @@ class Place:
         return self._folder / f"{identity}.lock"
 
     def _tidy(self, file: Path) -> None:
-        """While the bus still believes in the last lease, as where it was away at the end, the file stays: nobody holds it."""
+        """While the bus still believes in the last lease, as where it was away at the end, the file
+        stays: nobody holds it."""
         if not self._owed:
             file.unlink()
 
     def _sweep(self) -> None:
-        """What workers left long ago. Younger ones stay, for others to see that their worker has ended."""
+        """What workers left long ago. Younger ones stay, for others to see that their worker has
+        ended."""
         for file in self._folder.glob("*.lock"):
             with suppress(FileNotFoundError):
                 if file.stat().st_mtime < time.time() - OLD_S and _is_free(file):
@@ -90,14 +99,17 @@ class Place:
 
 @contextmanager
 def alone(memory_root: Path) -> Iterator[None]:
-    """No worker serves this memory root meanwhile. Raises NotTheOwner where one does; one that is started waits."""
+    """No worker serves this memory root meanwhile. Raises NotTheOwner where one does; one that is
+    started waits."""
     memory_root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _opened(memory_root / "owner.lock") as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise NotTheOwner(f"a worker serves {memory_root}; stop it (Ctrl-C or SIGTERM to `memrelay worker`, or to "
-                              "`memrelay up`), and start it again afterwards") from error
+            raise NotTheOwner(
+                f"a worker serves {memory_root}; stop it (Ctrl-C or SIGTERM to `memrelay worker`, or to "
+                "`memrelay up`), and start it again afterwards"
+            ) from error
         yield
 
 
@@ -126,13 +138,15 @@ def _shared(file: Path, bus: str) -> Iterator[None]:
             os.pwrite(descriptor, bus.encode(), 0)
         except BlockingIOError:
             pass
-        except OSError as error:   # the system names no file of a descriptor
+        except OSError as error:  # the system names no file of a descriptor
             raise OSError(error.errno, error.strerror, str(file)) from error
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         theirs = os.pread(descriptor, 4096, 0).decode(errors="replace")
         if theirs != bus:
-            raise NotTheOwner(f"workers of the bus {theirs} serve {file.parent}; stop them, or set memory.root to another "
-                              "folder")
+            raise NotTheOwner(
+                f"workers of the bus {theirs} serve {file.parent}; stop them, or set memory.root to another "
+                "folder"
+            )
         yield
 
 

@@ -1,4 +1,6 @@
-"""Patience: a group's work in its database thread, again and again while a store or the catalogue is busy."""
+"""Patience: a group's work in its database thread, again and again while a store or the catalogue
+is busy."""
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
@@ -14,13 +16,16 @@ from worker.waiting import wait
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0   # before a batch is tried again whose store was busy
+PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0  # before a batch is tried again whose store was busy
 
 
 class Patience:
-    """Nothing is acknowledged meanwhile, and whoever asks for the pipelines is told why they are paused."""
+    """Nothing is acknowledged meanwhile, and whoever asks for the pipelines is told why they are
+    paused."""
 
-    def __init__(self, thread: DatabaseThread, stores: list[str], uids: Collection[str], tally: Tally) -> None:
+    def __init__(
+        self, thread: DatabaseThread, stores: list[str], uids: Collection[str], tally: Tally
+    ) -> None:
         """`stores` are those that the work touches; others may be added to the list."""
         self._thread, self._stores, self._uids, self._tally = thread, stores, list(uids), tally
         self._over = asyncio.Event()
@@ -35,8 +40,11 @@ class Patience:
         self._over.set()
 
     async def in_thread(self, work: Callable[[OpenStores], Result]) -> Result:
-        """Runs work in the database thread. Raises StoreBusy and StoreBroken when patience is over, and StoreFenced."""
-        return await self.attempt(partial(self._thread.run, partial(guarded, work=work, names=self._stores)))
+        """Runs work in the database thread. Raises StoreBusy and StoreBroken when patience is over,
+        and StoreFenced."""
+        return await self.attempt(
+            partial(self._thread.run, partial(guarded, work=work, names=self._stores))
+        )
 
     async def attempt(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """Whatever may find something busy. Raises as `in_thread` does."""
@@ -51,6 +59,8 @@ class Patience:
                 if self.over:
                     raise
                 if self._tally.pause(self._uids, str(error)):
-                    log.warning("pipeline_paused", extra={"pipelines": self._uids, "reason": str(error)})
+                    log.warning(
+                        "pipeline_paused", extra={"pipelines": self._uids, "reason": str(error)}
+                    )
             await wait(self._over, pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

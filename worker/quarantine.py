@@ -1,25 +1,30 @@
-"""Quarantine: what may have ended the process before runs with nothing beside it, so that nothing else is blamed."""
+"""Quarantine: what may have ended the process before runs with nothing beside it, so that nothing
+else is blamed."""
+
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-PATIENCE_S = 1.0   # for which others are held back by one that runs alone; they are not held up by a block that hangs
+# for which others are held back by one that runs alone; they are not held up by a block that hangs
+PATIENCE_S = 1.0
 
 
 class Quarantine:
     """Who runs in a process, for its database threads.
 
-    After a crash what was in flight is tried again, group beside group, and an attempt without an outcome counts against its
-    message. The first may be the fault of any that ran; from the second on a message runs alone, and an end is its own.
+    After a crash what was in flight is tried again, group beside group, and an attempt without an
+    outcome counts against its
+    message. The first may be the fault of any that ran; from the second on a message runs alone,
+    and an end is its own.
     """
 
     def __init__(self) -> None:
         """Nobody runs yet."""
         self._changed = threading.Condition()
-        self._beside = 0   # batches that run
-        self._alone: object | None = None   # stands for the input that runs alone, or is about to
-        self._until_s = 0.0   # as time.monotonic() counts: when those held back go on in any case
+        self._beside = 0  # batches that run
+        self._alone: object | None = None  # stands for the input that runs alone, or is about to
+        self._until_s = 0.0  # as time.monotonic() counts: when those held back go on in any case
 
     def beside(self) -> "_Beside":
         """Runs beside others, when none has to be alone."""
@@ -36,7 +41,7 @@ class Quarantine:
         """It has run."""
         with self._changed:
             self._beside -= 1
-            if self._alone is not None:   # else nobody waits
+            if self._alone is not None:  # else nobody waits
                 self._changed.notify_all()
 
     @contextmanager

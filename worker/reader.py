@@ -1,4 +1,6 @@
-"""Reads the inputs of all pipelines over one connection: what has arrived, from those whose group is ready for it."""
+"""Reads the inputs of all pipelines over one connection: what has arrived, from those whose group
+is ready for it."""
+
 import asyncio
 from collections.abc import Iterable
 from functools import partial
@@ -16,31 +18,43 @@ from worker.slot import Slot, as_entries
 from worker.tally import Tally
 
 BLOCK_MS = 2000
-MANY = 1000           # what one read takes from all pipelines together, where that is more than a batch
+MANY = 1000  # what one read takes from all pipelines together, where that is more than a batch
 
 
 class Reader:
-    """Fills the slots. It waits at the server for the pipelines that are ready, and is called back when another one is."""
+    """Fills the slots. It waits at the server for the pipelines that are ready, and is called back
+    when another one is."""
 
-    def __init__(self, connections: tuple[Connection, Connection], consumer: str, limits: WorkerLimits, tally: Tally) -> None:
+    def __init__(
+        self,
+        connections: tuple[Connection, Connection],
+        consumer: str,
+        limits: WorkerLimits,
+        tally: Tally,
+    ) -> None:
         """Of the connections one serves the reads alone, and everything rare goes over the other.
 
         `consumer` is the lease's name; `tally` counts the groups that were gone.
         """
         blocking, self._control = connections
-        self._reads, self._limits, self._consumer = BlockingReads(blocking, self._control), limits, consumer
+        self._reads, self._limits, self._consumer = (
+            BlockingReads(blocking, self._control),
+            limits,
+            consumer,
+        )
         self._tally = tally
         self._slots: dict[bytes, Slot] = {}
-        self._asked: frozenset[bytes] = frozenset()   # by the read that waits at the server
+        self._asked: frozenset[bytes] = frozenset()  # by the read that waits at the server
         self._last_asked: list[bytes] = []
-        self._command = b""   # that asks for these: most reads are like the one before
+        self._command = b""  # that asks for these: most reads are like the one before
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._parked = True
 
     async def park(self) -> None:
-        """Stops reading; when this returns, no read is under way and the slots hold all that was read."""
+        """Stops reading; when this returns, no read is under way and the slots hold all that was
+        read."""
         self._parked = True
         self._interrupt()
         await self._idle.wait()
@@ -85,11 +99,24 @@ class Reader:
 
     def _pack(self, keys: list[bytes]) -> bytes:
         count = max(min(self._limits.batch, MANY // len(keys)), 1)
-        return pack("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count, "BLOCK", BLOCK_MS, "NOACK",
-                    "STREAMS", *keys, *[">"] * len(keys))
+        return pack(
+            "XREADGROUP",
+            "GROUP",
+            GROUP,
+            self._consumer,
+            "COUNT",
+            count,
+            "BLOCK",
+            BLOCK_MS,
+            "NOACK",
+            "STREAMS",
+            *keys,
+            *[">"] * len(keys),
+        )
 
     def _wake(self, key: bytes) -> None:
-        """A slot is free again: if the read under way does not ask for it, that read is cut short."""
+        """A slot is free again: if the read under way does not ask for it, that read is cut
+        short."""
         self._changed.set()
         if self._asked and key not in self._asked:
             self._interrupt()
@@ -100,7 +127,8 @@ class Reader:
 
 
 async def create_group(control: Connection, key: bytes | str) -> bool:
-    """The owner's group on an input, from its first entry: what is done is deleted, so whatever is there is still to do.
+    """The owner's group on an input, from its first entry: what is done is deleted, so whatever is
+    there is still to do.
 
     Returns whether it was not there.
     """
@@ -113,10 +141,14 @@ async def create_group(control: Connection, key: bytes | str) -> bool:
     return True
 
 
-async def undone(control: Connection, slot: Slot, last: bytes, consumer: str, count: int) -> list[Entry]:
-    """Up to `count` of the entries that are not done, up to the `last` that was delivered to whomever. [] when none is left.
+async def undone(
+    control: Connection, slot: Slot, last: bytes, consumer: str, count: int
+) -> list[Entry]:
+    """Up to `count` of the entries that are not done, up to the `last` that was delivered to
+    whomever. [] when none is left.
 
-    What is done is deleted, so these are all that are there as far as the group has read. The server keeps no list of them
+    What is done is deleted, so these are all that are there as far as the group has read. The
+    server keeps no list of them
     (NOACK): that would cost it more than it takes to read and to delete them.
     """
     key = input_key(slot.plan.uid)
@@ -132,7 +164,7 @@ async def last_delivered(control: Connection, plan: Plan) -> bytes:
         if group[b"name"] == GROUP.encode():
             last: bytes = group[b"last-delivered-id"]
             return last
-    return b"0-0"   # the group is gone, and is made again with the next read
+    return b"0-0"  # the group is gone, and is made again with the next read
 
 
 async def _forget_consumers(control: Connection, key: str, consumer: str) -> None:
@@ -144,4 +176,7 @@ async def _forget_consumers(control: Connection, key: str, consumer: str) -> Non
 
 async def _told(control: Connection, *what: str) -> list[dict[bytes, Any]]:
     """What XINFO says."""
-    return [dict(zip(words[::2], words[1::2], strict=True)) for words in await control.call("XINFO", *what)]
+    return [
+        dict(zip(words[::2], words[1::2], strict=True))
+        for words in await control.call("XINFO", *what)
+    ]

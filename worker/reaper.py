@@ -1,4 +1,6 @@
-"""Deletes what has had its time in a group's stores, in the background: a few at a time, between two batches."""
+"""Deletes what has had its time in a group's stores, in the background: a few at a time, between
+two batches."""
+
 import asyncio
 import logging
 from collections.abc import Sequence
@@ -14,14 +16,15 @@ from worker.upkeep import if_there
 from worker.waiting import wait
 
 log = logging.getLogger(__name__)
-GATHER_S = 5.0       # between two looks while much is written, and after a fault
-PAUSE_S = 0.02       # between two steps, for the group's own work
-LONGEST_S = 3600.0   # a clock may be set
+GATHER_S = 5.0  # between two looks while much is written, and after a fault
+PAUSE_S = 0.02  # between two steps, for the group's own work
+LONGEST_S = 3600.0  # a clock may be set
 NOTHING = Reaped(0, None)
 
 
 class Reaper:
-    """For one group. A store in which nothing ends, and to which nothing is written, is not looked at again."""
+    """For one group. A store in which nothing ends, and to which nothing is written, is not looked
+    at again."""
 
     def __init__(self, stores: Sequence[str], thread: DatabaseThread, history_days: float) -> None:
         """`history_days` is how long earlier states and deleted records are kept."""
@@ -33,9 +36,11 @@ class Reaper:
         self._written.set()
 
     async def run(self, control: Connection) -> None:
-        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work.
+        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found
+        by the group's own work.
 
-        What is over is so by the bus's clock, as times of records are: deleted by one that is wrong, it would not come back.
+        What is over is so by the bus's clock, as times of records are: deleted by one that is
+        wrong, it would not come back.
         """
         try:
             while True:
@@ -46,10 +51,11 @@ class Reaper:
             log.warning("reaping_left", extra={"stores": self._stores})
 
     async def _round(self, control: Connection) -> float | None:
-        """A step for each store, and further ones where there is more. How many seconds to wait at most."""
+        """A step for each store, and further ones where there is more. How many seconds to wait at
+        most."""
         try:
             now_ms = await time_of_bus(control)
-        except BusError:   # the session ends, or the server refuses for now
+        except BusError:  # the session ends, or the server refuses for now
             return GATHER_S
         ends = [end for name in self._stores if (end := await self._reap(name, now_ms)) is not None]
         return min(max((min(ends) - now_ms) / 1000, 0.0), LONGEST_S) if ends else None
@@ -58,7 +64,11 @@ class Reaper:
         """All that is over in one store. When there will be more, Unix time in ms."""
         total, step = 0, partial(reap, now_ms=now_ms, history_days=self._history_days)
         try:
-            while (reaped := await self._thread.run(partial(if_there, name=name, work=step, absent=NOTHING))).gone:
+            while (
+                reaped := await self._thread.run(
+                    partial(if_there, name=name, work=step, absent=NOTHING)
+                )
+            ).gone:
                 total += reaped.gone
                 await asyncio.sleep(PAUSE_S)
         except (StoreBusy, StoreBroken):

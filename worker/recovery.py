@@ -1,4 +1,6 @@
-"""Recovery: what a group does before it takes anything new. Its stores are its own from then on, and attempts are over."""
+"""Recovery: what a group does before it takes anything new. Its stores are its own from then on,
+and attempts are over."""
+
 import logging
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -27,30 +29,37 @@ log = logging.getLogger(__name__)
 class Recovery:
     """In this order: `take_over`, then the group works off what it finds, then `end`."""
 
-    def __init__(self, stores: list[str], homes: Collection[str], patience: Patience, shared: Surroundings) -> None:
-        """`stores` are those of the versions in service. While it lasts, those of earlier versions stand at its end.
+    def __init__(
+        self, stores: list[str], homes: Collection[str], patience: Patience, shared: Surroundings
+    ) -> None:
+        """`stores` are those of the versions in service. While it lasts, those of earlier versions
+        stand at its end.
 
-        `homes` are those of them that no bundle names, where an earlier version may have worked all the same.
+        `homes` are those of them that no bundle names, where an earlier version may have worked all
+        the same.
         """
         self._stores, self._patience, self._shared = stores, patience, shared
         self._own, self._homes = len(stores), homes
-        self._firsts: dict[str, str] = {}   # by pipeline: the first store that its bundle names
+        self._firsts: dict[str, str] = {}  # by pipeline: the first store that its bundle names
         self.lasts = True
 
     @property
     def former(self) -> tuple[str, ...]:
         """Stores of earlier versions, while it lasts: their inboxes may know what comes back."""
-        return (*self._stores[self._own:], *self._homes) if self.lasts else ()
+        return (*self._stores[self._own :], *self._homes) if self.lasts else ()
 
     async def take_over(self, tenure: Tenure) -> None:
-        """No earlier owner may write from now on. The bus may have lost its epochs; those in the stores are surpassed too."""
+        """No earlier owner may write from now on. The bus may have lost its epochs; those in the
+        stores are surpassed too."""
         await self._patience.in_thread(partial(OpenStores.check_commits, told=tenure.told))
         self._firsts = {plan.uid: plan.stores[0] for plan in tenure.plans}
         own, former = tuple(self._stores), await self._former_stores(tenure.uids)
         while True:
             try:
                 await self._patience.in_thread(partial(take_over, names=own, epoch=tenure.epoch))
-                usable = await self._patience.in_thread(partial(take_over_former, names=former, epoch=tenure.epoch))
+                usable = await self._patience.in_thread(
+                    partial(take_over_former, names=former, epoch=tenure.epoch)
+                )
             except StoreFenced as fenced:
                 await tenure.surpass(fenced.epoch)
                 continue
@@ -59,18 +68,29 @@ class Recovery:
             return await self._surpass(tenure)
 
     async def _surpass(self, tenure: Tenure) -> None:
-        """What an input brings from now on has other ids than what the stores know, though the server may not know that."""
-        before_ms = self._shared.clock.now_ms + FAR_MS   # an entry from later than that is nobody's measure
-        known = await self._patience.in_thread(partial(last_entries, names=tuple(self._stores), before_ms=before_ms))
+        """What an input brings from now on has other ids than what the stores know, though the
+        server may not know that."""
+        before_ms = (
+            self._shared.clock.now_ms + FAR_MS
+        )  # an entry from later than that is nobody's measure
+        known = await self._patience.in_thread(
+            partial(last_entries, names=tuple(self._stores), before_ms=before_ms)
+        )
         for uid in tenure.uids:
             if uid in known and await surpass(tenure.control, uid, known[uid]):
-                log.warning("input_had_lost_entries", extra={
-                    "pipeline": uid, "reason": f"the server no longer knows of {known[uid]}, which is done"})
+                log.warning(
+                    "input_had_lost_entries",
+                    extra={
+                        "pipeline": uid,
+                        "reason": f"the server no longer knows of {known[uid]}, which is done",
+                    },
+                )
 
     async def end(self) -> dict[str, list[str]]:
-        """What was in flight has an outcome now. Returns, per store, the inputs that cannot come back."""
-        former = tuple(self._stores[self._own:])
-        del self._stores[self._own:]
+        """What was in flight has an outcome now. Returns, per store, the inputs that cannot come
+        back."""
+        former = tuple(self._stores[self._own :])
+        del self._stores[self._own :]
         settled = await self._patience.in_thread(partial(end_recovery, names=tuple(self._stores)))
         await self._move_ids(former)
         await self._patience.in_thread(partial(close_stores, names=former))
@@ -79,7 +99,8 @@ class Recovery:
         return settled
 
     async def _move_ids(self, former: Sequence[str]) -> None:
-        """What a producer sends again is looked for in the stores of its pipeline's bundle, and calls in its home too."""
+        """What a producer sends again is looked for in the stores of its pipeline's bundle, and
+        calls in its home too."""
         for before in (*former, *self._homes):
             uid, first = before.split("/")[1], AFTER_CALLS if before in self._homes else ""
             if uid in self._firsts:
@@ -88,7 +109,8 @@ class Recovery:
                     self._shared.checkpoint("ids moved")
 
     async def _former_stores(self, uids: Sequence[str]) -> list[str]:
-        """The pipelines' own stores that no version in service works on: what an earlier one has left is known there alone."""
+        """The pipelines' own stores that no version in service works on: what an earlier one has
+        left is known there alone."""
         below = await self._patience.in_thread(partial(stores_below, uids=uids))
         self._homes = [name for name in self._homes if name in below]
         if below := [name for name in below if name not in self._stores]:

@@ -1,4 +1,6 @@
-"""Retries: an input whose block asks for it is kept in a store, left alone for a while, and run again."""
+"""Retries: an input whose block asks for it is kept in a store, left alone for a while, and run
+again."""
+
 from typing import NamedTuple
 from zlib import crc32
 
@@ -10,8 +12,9 @@ from worker.inputs import Input, as_pending
 from worker.limits import WorkerLimits
 from worker.outcome import Outcome, outcome_of
 
-PUT_OFF = b""   # stands in the inbox for the outputs of an input whose copy waits in the same store
-JITTER = 0.25   # a pause is longer by up to this share, so that what failed together does not come back together
+PUT_OFF = b""  # stands in the inbox for the outputs of an input whose copy waits in the same store
+# a pause is longer by up to this share, so that what failed together does not come back together
+JITTER = 0.25
 
 
 class PutOff(NamedTuple):
@@ -20,24 +23,29 @@ class PutOff(NamedTuple):
     pending: Pending
     memory_id: str
     reason: str
-    outcome: Outcome | None   # the end of its entry, where it came in one
+    outcome: Outcome | None  # the end of its entry, where it came in one
 
 
 class Retries:
-    """Decides when an input is tried again and whether at all, and keeps those of one batch in their stores."""
+    """Decides when an input is tried again and whether at all, and keeps those of one batch in
+    their stores."""
 
     def __init__(self, limits: WorkerLimits, origins: dict[str, str], now_ms: int) -> None:
-        """`origins`: by key, which store keeps an input that is none of an entry. `now_ms` is when the batch began."""
+        """`origins`: by key, which store keeps an input that is none of an entry. `now_ms` is when
+        the batch began."""
         self._limits, self._origins, self.now_ms = limits, origins, now_ms
-        self._noted: dict[str, list[PutOff]] = {}   # by store
+        self._noted: dict[str, list[PutOff]] = {}  # by store
 
     def note(self, work: Input, fault: Transient, stores: OpenStores) -> str:
-        """To be put off with the next `keep_some`; or, where it was tried often enough, the reason to give it up."""
+        """To be put off with the next `keep_some`; or, where it was tried often enough, the reason
+        to give it up."""
         memory_id = self._origins.get(work.key, "")
         kept = stores.get(memory_id).pending.find(work.key) if memory_id else None
         attempts = max(1, (kept.attempts if kept else 0) + fault.counts)
         if fault.counts and attempts > self._limits.retries:
-            return f"{told(fault)} (tried {attempts} times; worker.retries is {self._limits.retries})"
+            return (
+                f"{told(fault)} (tried {attempts} times; worker.retries is {self._limits.retries})"
+            )
         due = self.now_ms + int(1000 * pause_s(fault, work.key, attempts, self._limits))
         if kept is not None:
             noted = PutOff(kept._replace(due=due, attempts=attempts), memory_id, told(fault), None)
@@ -48,7 +56,8 @@ class Retries:
         return ""
 
     def keep_some(self, stores: OpenStores, settled: dict[str, list[str]]) -> list[PutOff] | None:
-        """Commits what was noted for one store; None when nothing is left. Raises StoreBusy: then it may be called again.
+        """Commits what was noted for one store; None when nothing is left. Raises StoreBusy: then
+        it may be called again.
 
         `settled` are inputs by store that cannot come back: the inbox forgets them.
         """
@@ -69,14 +78,16 @@ class Retries:
 
 
 def put_off(work: Input, memory_id: str) -> Outcome:
-    """The end of an entry whose input waits in a store: it says nothing, and is to be acknowledged."""
+    """The end of an entry whose input waits in a store: it says nothing, and is to be
+    acknowledged."""
     outcome = outcome_of(work, memory_id)
     outcome.put_off = True
     return outcome
 
 
 def pause_s(fault: Transient, key: str, attempts: int, limits: WorkerLimits) -> float:
-    """How long an input is left alone that has failed so many times: what its block asks for, or twice as long each time."""
+    """How long an input is left alone that has failed so many times: what its block asks for, or
+    twice as long each time."""
     asked = fault.after_s
     if asked is not None and asked >= 0:
         return min(asked, limits.longest_pause_s)

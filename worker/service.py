@@ -1,4 +1,6 @@
-"""The worker: opens what it needs, serves the deployed pipelines, comes back after every loss of the bus, and ends in order."""
+"""The worker: opens what it needs, serves the deployed pipelines, comes back after every loss of
+the bus, and ends in order."""
+
 import asyncio
 import logging
 import time
@@ -31,10 +33,10 @@ from worker.waiting import wait
 from worker.watch import Watch
 
 log = logging.getLogger(__name__)
-LOOK_AGAIN_S = 2.0                      # the catalogue and the roll are read this often even if no change is announced
-OVER_S = 0.5                            # for the rest, when the grace time is over
+LOOK_AGAIN_S = 2.0  # the catalogue and the roll are read this often even if no change is announced
+OVER_S = 0.5  # for the rest, when the grace time is over
 REFUSED = "`memrelay doctor` says what is wrong with the server"
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0   # between two tries to reach the bus
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0  # between two tries to reach the bus
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class WorkerOptions:
     open_files: int = 256
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
-    matrix_bytes: int = 256 << 20   # of vectors in memory, for each thread
+    matrix_bytes: int = 256 << 20  # of vectors in memory, for each thread
 
 
 class Worker:
@@ -61,12 +63,14 @@ class Worker:
         self.ready = asyncio.Event()
 
     def stop(self) -> None:
-        """Asks the worker to end: it takes nothing more, finishes what it has, and `run` returns."""
+        """Asks the worker to end: it takes nothing more, finishes what it has, and `run`
+        returns."""
         self._stopping.set()
         self._changed.set()
 
     async def run(self) -> None:
-        """Serves until `stop`. Raises NotTheOwner where another bus's workers have this memory root, and StoreBroken."""
+        """Serves until `stop`. Raises NotTheOwner where another bus's workers have this memory
+        root, and StoreBroken."""
         options = self._options
         async with AsyncExitStack() as stack:
             place = stack.enter_context(Place(options.memory_root.resolve(), str(options.address)))
@@ -75,22 +79,42 @@ class Worker:
             stack.callback(embedding.close)
             questions = Questions(embedding.embedder)
             stack.callback(questions.close)
-            open_files, meaning = max(1, options.open_files // options.threads), Meaning(questions, Pool(options.matrix_bytes))
-            threads = [DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
-                       for number in range(options.threads)]
+            open_files, meaning = (
+                max(1, options.open_files // options.threads),
+                Meaning(questions, Pool(options.matrix_bytes)),
+            )
+            threads = [
+                DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
+                for number in range(options.threads)
+            ]
             for thread in threads:
                 stack.push_async_callback(thread.close)
             watch = await stack.enter_async_context(Watch(options.memory_root, threads))
-            shared = Surroundings(catalog, PlanShelf(catalog), options.limits, self._checkpoint, Tally(), watch, embedding,
-                                  questions, options.address.database)
+            shared = Surroundings(
+                catalog,
+                PlanShelf(catalog),
+                options.limits,
+                self._checkpoint,
+                Tally(),
+                watch,
+                embedding,
+                questions,
+                options.address.database,
+            )
             await self._serve(threads, shared, Memory(place))
 
-    async def _serve(self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory) -> None:
-        backoff = Backoff(first_s=FIRST_PAUSE_S, most_s=LONGEST_PAUSE_S, healthy_after_s=LONGEST_PAUSE_S)
+    async def _serve(
+        self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory
+    ) -> None:
+        backoff = Backoff(
+            first_s=FIRST_PAUSE_S, most_s=LONGEST_PAUSE_S, healthy_after_s=LONGEST_PAUSE_S
+        )
         while not self._stopping.is_set():
             began, ends = time.monotonic(), list[tuple[str, BaseException]]()
             try:
-                async with Session(self._options.address, threads, shared, memory, self._changed) as session:
+                async with Session(
+                    self._options.address, threads, shared, memory, self._changed
+                ) as session:
                     await self._attend(session, shared)
             except* (Fenced, StoreFenced) as errors:
                 memory.served.clear()
@@ -102,9 +126,17 @@ class Worker:
             pause_s = backoff.delay_s(time.monotonic() - began)
             for event, reason in ends:
                 remedy = {"remedy": REFUSED} if isinstance(reason, BusRefused) else {}
-                log.warning(event, extra=remedy | {
-                    "reason": str(reason), "address": str(self._options.address), "pause_s": pause_s})
-            for thread in threads:   # waits for what is under way there; the next session may give a store to another thread
+                log.warning(
+                    event,
+                    extra=remedy
+                    | {
+                        "reason": str(reason),
+                        "address": str(self._options.address),
+                        "pause_s": pause_s,
+                    },
+                )
+            # waits for what is under way there; the next session may give a store to another thread
+            for thread in threads:
                 await thread.run(OpenStores.close_all)
             await wait(self._stopping, pause_s)
 
@@ -118,7 +150,8 @@ class Worker:
             limiting.cancel()
 
     async def _limit_end(self, session: Session) -> None:
-        """A bus that is there and answers nothing does not hold up the end: what is under way is pending then."""
+        """A bus that is there and answers nothing does not hold up the end: what is under way is
+        pending then."""
         await self._stopping.wait()
         await asyncio.sleep(self._options.limits.grace_s + OVER_S)
         session.abort()
@@ -136,7 +169,7 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 return await shared.shelf.active()
-            except (StoreBusy, StoreBroken) as error:   # what is served goes on
+            except (StoreBusy, StoreBroken) as error:  # what is served goes on
                 log.warning("catalogue_busy", extra={"reason": str(error)})
             await wait(self._stopping, LONGEST_PAUSE_S)
         return []

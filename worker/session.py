@@ -1,4 +1,6 @@
-"""A session: the life of the connections to the bus, and of a lease. When one breaks all end, and the next one begins anew."""
+"""A session: the life of the connections to the bus, and of a lease. When one breaks all end, and
+the next one begins anew."""
+
 import asyncio
 import logging
 import time
@@ -36,10 +38,10 @@ from worker.usable import Usable
 from worker.waiting import wait
 
 log = logging.getLogger(__name__)
-STARTED_AT = time.time_ns() // 1_000_000   # Unix ms
-REMAKE_S = 1.0   # between two looks whether vectors are to be made anew
-IDLE_S = 5.0     # between two signs of life on the connections that may have nothing to do
-LOOK_S = 0.25   # between two looks whether another worker of this host has ended
+STARTED_AT = time.time_ns() // 1_000_000  # Unix ms
+REMAKE_S = 1.0  # between two looks whether vectors are to be made anew
+IDLE_S = 5.0  # between two signs of life on the connections that may have nothing to do
+LOOK_S = 0.25  # between two looks whether another worker of this host has ended
 
 
 @dataclass(slots=True)
@@ -47,27 +49,37 @@ class Memory:
     """What a worker remembers from one session to the next."""
 
     place: Place
-    served: set[str] = field(default_factory=set)   # pipelines that it owned without having ended since
+    served: set[str] = field(
+        default_factory=set
+    )  # pipelines that it owned without having ended since
     usable: Usable = field(default_factory=Usable)
 
 
 class Session:
     """Runs the groups of the deployed pipelines. Use it as an asynchronous context."""
 
-    def __init__(self, address: Address, threads: Sequence[DatabaseThread], shared: Surroundings, memory: Memory,
-                 changed: asyncio.Event) -> None:
-        """`changed` is set when the control plane announces a change, or another worker comes or goes."""
+    def __init__(
+        self,
+        address: Address,
+        threads: Sequence[DatabaseThread],
+        shared: Surroundings,
+        memory: Memory,
+        changed: asyncio.Event,
+    ) -> None:
+        """`changed` is set when the control plane announces a change, or another worker comes or
+        goes."""
         self._address, self._threads, self._shared = address, threads, shared
         self._memory, self._changed = memory, changed
         self._groups: dict[Group, asyncio.Task[None]] = {}
-        self._others: list[str] = []   # leases of the workers of this memory root
+        self._others: list[str] = []  # leases of the workers of this memory root
         self._stack = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
         self._stopped = asyncio.Event()
-        self._applied = asyncio.Event()   # other pipelines are served than before
+        self._applied = asyncio.Event()  # other pipelines are served than before
 
     async def __aenter__(self) -> Self:
-        """Connects, and signs on; nothing stays open where that fails. Raises BusUnavailable, BusRefused or Fenced."""
+        """Connects, and signs on; nothing stays open where that fails. Raises BusUnavailable,
+        BusRefused or Fenced."""
         async with AsyncExitStack() as undo:
             undo.push_async_exit(self._stack)
             await self._open()
@@ -75,7 +87,11 @@ class Session:
         return self
 
     async def _open(self) -> None:
-        before, name, limits = self._memory.place.last_lease, self._memory.place.new_lease(), self._shared.limits
+        before, name, limits = (
+            self._memory.place.last_lease,
+            self._memory.place.new_lease(),
+            self._shared.limits,
+        )
         self._control = await self._connect()
         await self._memory.usable.look(self._control)
         await self._shared.clock.look(self._control)
@@ -87,7 +103,9 @@ class Session:
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, self._control), name, limits, self._shared.tally)
-        self._outbox = Outbox(writer, echo, limits.log_length, FanOut(self._control, writer, self._shared.spread))
+        self._outbox = Outbox(
+            writer, echo, limits.log_length, FanOut(self._control, writer, self._shared.spread)
+        )
         self._membership = Membership(self._control, writer, self._shared.catalog)
         self._timers = Timers(self._control)
         self._overlooked = Overlooked(self._control, name, self._groups)
@@ -101,17 +119,31 @@ class Session:
         """Closes the connections."""
         await self._stack.aclose()
 
-    async def run(self, plans: Sequence[Plan], ready: asyncio.Event, applying: Coroutine[Any, Any, None]) -> None:
-        """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of BusError and others.
+    async def run(
+        self, plans: Sequence[Plan], ready: asyncio.Event, applying: Coroutine[Any, Any, None]
+    ) -> None:
+        """Works until `stop`; `ready` is set once the pipelines are served. Raises a group of
+        BusError and others.
 
-        `applying` is who calls `apply` and `stop` meanwhile. It ends with the first fault, as all do: where it went on for a
+        `applying` is who calls `apply` and `stop` meanwhile. It ends with the first fault, as all
+        do: where it went on for a
         moment it would begin with pipelines in a session that is over.
         """
         async with self._tasks as tasks:
             tasks.create_task(applying)
-            beside = [tasks.create_task(self._watch(connection)) for connection in self._connections]
-            works = (self._reader.run, self._timers.run, self._membership.run, self._call_in, self._look_after_others,
-                     self._remake, self._keep_open, self._overlooked.run)
+            beside = [
+                tasks.create_task(self._watch(connection)) for connection in self._connections
+            ]
+            works = (
+                self._reader.run,
+                self._timers.run,
+                self._membership.run,
+                self._call_in,
+                self._look_after_others,
+                self._remake,
+                self._keep_open,
+                self._overlooked.run,
+            )
             beside += [tasks.create_task(work()) for work in works]
             await self._announce()
             await self.apply(plans)
@@ -124,29 +156,37 @@ class Session:
                 task.cancel()
 
     async def apply(self, plans: Sequence[Plan]) -> None:
-        """Serves its share of these pipelines: what stays the same goes on, the rest ends at a batch's end or begins."""
+        """Serves its share of these pipelines: what stays the same goes on, the rest ends at a
+        batch's end or begins."""
         usable = await self._memory.usable.among(self._control, plans)
         groups = {frozenset(plan.uid for plan in members): members for members in connected(usable)}
         mine = frozenset(uid for group in self._groups for uid in group.slots)
         keep, may_take = share(list(groups), mine, await self._theirs())
         wanted = [groups[uids] for uids in keep]
-        taken = [tenure for uids in may_take if await (tenure := self._tenure(groups[uids])).begin()]
+        taken = [
+            tenure for uids in may_take if await (tenure := self._tenure(groups[uids])).begin()
+        ]
         keys = {key_of(members) for members in wanted}
         ending = [group for group in self._groups if group.key not in keys]
         if not taken and not ending:
             return
         await self._reader.park()
-        await self._read(group for group in self._groups if group not in ending)   # what these end may take long
+        await self._read(
+            group for group in self._groups if group not in ending
+        )  # what these end may take long
         await self._end(ending)
         await self._reader.park()
-        let_go = [uid for group in ending for uid in group.slots if not any(uid in uids for uids in keep)]
+        let_go = [
+            uid for group in ending for uid in group.slots if not any(uid in uids for uids in keep)
+        ]
         await self._let_go(let_go)
         await self._begin(taken + await self._again(wanted))
         if let_go:
             await self._announce()
 
     async def stop(self, grace_s: float) -> None:
-        """Takes nothing more, and returns when all that was taken has left, or when the time is up: the rest is pending."""
+        """Takes nothing more, and returns when all that was taken has left, or when the time is up:
+        the rest is pending."""
         try:
             async with asyncio.timeout(grace_s):
                 await self._reader.park()
@@ -154,8 +194,10 @@ class Session:
                 await self._end(ending)
                 await self._let_go([uid for group in ending for uid in group.slots])
         except TimeoutError:
-            log.warning("stopped_with_work_pending", extra={
-                "pipelines": [uid for group in self._groups for uid in group.slots]})
+            log.warning(
+                "stopped_with_work_pending",
+                extra={"pipelines": [uid for group in self._groups for uid in group.slots]},
+            )
             for task in self._groups.values():
                 task.cancel()
         self._stopped.set()
@@ -166,14 +208,15 @@ class Session:
             connection.abort()
 
     async def _again(self, wanted: Iterable[Sequence[Plan]]) -> list[Tenure]:
-        """What this worker owns and goes on with in another version, or with other pipelines beside it."""
+        """What this worker owns and goes on with in another version, or with other pipelines beside
+        it."""
         running, found = {group.key for group in self._groups}, []
         for members in wanted:
             if key_of(members) not in running:
                 tenure = self._tenure(members)
                 if await tenure.begin():
                     found.append(tenure)
-                else:   # another worker has some of them: whoever comes first gets all
+                else:  # another worker has some of them: whoever comes first gets all
                     await self._let_go([plan.uid for plan in members])
         return found
 
@@ -184,8 +227,12 @@ class Session:
 
     async def _theirs(self) -> list[set[str]]:
         """The pipelines of each other worker of this memory root."""
-        reports = [one for one in await read_roll(self._control)
-                   if one["root"] == str(self._memory.place.root) and not self._memory.place.has_ended(one["lease"])]
+        reports = [
+            one
+            for one in await read_roll(self._control)
+            if one["root"] == str(self._memory.place.root)
+            and not self._memory.place.has_ended(one["lease"])
+        ]
         others = [one for one in reports if one["lease"] != self._lease.name]
         self._others = [one["lease"] for one in others]
         return [set(one["pipelines"]) for one in others]
@@ -199,7 +246,8 @@ class Session:
                 self._changed.set()
 
     async def _call_in(self) -> None:
-        """Tells every few seconds what is served, so that others can say who owns what. Raises Fenced."""
+        """Tells every few seconds what is served, so that others can say who owns what. Raises
+        Fenced."""
         while True:
             await wait(self._applied, min(BEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
@@ -215,16 +263,19 @@ class Session:
             await asyncio.sleep(REMAKE_S)
 
     async def _keep_open(self) -> None:
-        """Another's server may close what is idle for a minute (its `timeout`), and the session would end with it."""
+        """Another's server may close what is idle for a minute (its `timeout`), and the session
+        would end with it."""
         while True:
             await asyncio.sleep(IDLE_S)
             for connection in self._quiet:
-                with suppress(BusRefused):   # of a user who may not: a refusal is a sign of life too
+                with suppress(BusRefused):  # of a user who may not: a refusal is a sign of life too
                     await connection.call("PING")
 
     def _report(self) -> dict[str, Any]:
         place = self._memory.place
-        return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT} | describe(self._groups, self._shared)
+        return {"name": place.name, "root": str(place.root), "started_at": STARTED_AT} | describe(
+            self._groups, self._shared
+        )
 
     async def _announce(self) -> None:
         """The other workers look what is theirs."""
@@ -236,10 +287,20 @@ class Session:
 
     async def _begin(self, tenures: Sequence[Tenure]) -> None:
         """Listens for what is served from now on, and reads it."""
-        begun = [(Group(tenure.plans, self._idlest_thread(number), self._outbox, self._shared), tenure)
-                 for number, tenure in enumerate(tenures)]
-        served = [plan for group in [*self._groups, *[group for group, _ in begun]] for plan in group.plans]
-        asks = {uid: ask for group in [*self._groups, *[group for group, _ in begun]] for uid, ask in group.asked.items()}
+        begun = [
+            (Group(tenure.plans, self._idlest_thread(number), self._outbox, self._shared), tenure)
+            for number, tenure in enumerate(tenures)
+        ]
+        served = [
+            plan
+            for group in [*self._groups, *[group for group, _ in begun]]
+            for plan in group.plans
+        ]
+        asks = {
+            uid: ask
+            for group in [*self._groups, *[group for group, _ in begun]]
+            for uid, ask in group.asked.items()
+        }
         await self._listener.serve(self._listening, served, asks)
         await self._membership.serve(served)
         self._timers.serve(served)
@@ -247,12 +308,17 @@ class Session:
             tenure.after_crash = not self._memory.served.issuperset(group.slots)
             self._memory.served.update(group.slots)
             made = await tenure.open()
-            if not tenure.after_crash:   # they were there when this worker served them last
+            if not tenure.after_crash:  # they were there when this worker served them last
                 self._shared.tally.recreated += made
             self._groups[group] = self._tasks.create_task(group.run(tenure))
-            log.info("pipelines_served", extra={
-                "pipelines": list(group.slots), "epoch": tenure.epoch,
-                "stores": [name for plan in tenure.plans for name in plan.stores]})
+            log.info(
+                "pipelines_served",
+                extra={
+                    "pipelines": list(group.slots),
+                    "epoch": tenure.epoch,
+                    "stores": [name for plan in tenure.plans for name in plan.stores],
+                },
+            )
         self._applied.set()
         await self._read(self._groups)
 
@@ -282,7 +348,7 @@ class Session:
 def connected(plans: Iterable[Plan]) -> list[list[Plan]]:
     """Plans that share stores, together; in the order in which they come."""
     groups: dict[int, list[Plan]] = {}
-    group_of: dict[str, int] = {}   # by store
+    group_of: dict[str, int] = {}  # by store
     for number, plan in enumerate(plans):
         touching = sorted({group_of[store] for store in plan.every_store if store in group_of})
         one, *others = touching or [number]

@@ -1,4 +1,6 @@
-"""Where the reader leaves a pipeline's next entries for its group: one batch under way, one waiting, no more."""
+"""Where the reader leaves a pipeline's next entries for its group: one batch under way, one
+waiting, no more."""
+
 import asyncio
 from collections.abc import Callable
 
@@ -14,8 +16,8 @@ class Slot:
         self.plan = plan
         self._wanted = wanted
         self._entries: list[Entry] = []
-        self._open = False   # not before the group has recovered
-        self.on_free: Callable[[], None] = lambda: None   # the reader's: read this pipeline again
+        self._open = False  # not before the group has recovered
+        self.on_free: Callable[[], None] = lambda: None  # the reader's: read this pipeline again
 
     @property
     def ready(self) -> bool:
@@ -43,5 +45,9 @@ class Slot:
 
 def as_entries(plan: Plan, entries: list[tuple[bytes, list[bytes]]]) -> list[Entry]:
     """Raw entries of a stream."""
-    return [as_entry(ident.decode(), plan, fields) if b"again" in fields else Entry(ident.decode(), plan, fields)
-            for ident, fields in entries]
+    return [
+        as_entry(ident.decode(), plan, fields)
+        if b"again" in fields
+        else Entry(ident.decode(), plan, fields)
+        for ident, fields in entries
+    ]

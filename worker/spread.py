@@ -1,21 +1,25 @@
-"""How far inputs have spread over public swarms: what is said there ends its cascade, and begins one in each that listens.
+"""How far inputs have spread over public swarms: what is said there ends its cascade, and begins
+one in each that listens.
 
-Two that hear each other and themselves say twice as much with each hop, so hops alone do not bound it. Each worker counts what
+Two that hear each other and themselves say twice as much with each hop, so hops alone do not bound
+it. Each worker counts what
 its own pipelines say, and begins anew with its process.
 """
+
 from worker.inputs import Input
 from worker.outcome import Outcome
 
-MOST = 10_000   # inputs that are known, the latest
+MOST = 10_000  # inputs that are known, the latest
 
 
 class Spread:
-    """By what the input that began it is called: pipeline and id. Changed by the loop alone, and read by database threads."""
+    """By what the input that began it is called: pipeline and id. Changed by the loop alone, and
+    read by database threads."""
 
     def __init__(self) -> None:
         """Nothing was said."""
         self._said: dict[str, int] = {}
-        self._began: dict[str, str] = {}   # an input that goes on later -> what it began with
+        self._began: dict[str, str] = {}  # an input that goes on later -> what it began with
 
     def of(self, work: Input) -> int:
         """How many messages were said in public on account of what this input began with."""

@@ -1,4 +1,5 @@
 """What the groups of a worker share."""
+
 from dataclasses import dataclass, field
 
 from bus.clock import BusClock
@@ -26,7 +27,7 @@ class Surroundings:
     watch: Watch
     embedding: EmbeddingThread
     questions: Questions
-    database: int   # of the server
+    database: int  # of the server
     clock: BusClock = field(default_factory=BusClock)
     quarantine: Quarantine = field(default_factory=Quarantine)
     spread: Spread = field(default_factory=Spread)

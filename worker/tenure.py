@@ -1,4 +1,5 @@
 """A tenure: the time for which a worker owns the pipelines of a group, under one epoch."""
+
 from collections.abc import Sequence
 
 from bus.connection import Connection
@@ -13,20 +14,22 @@ from worker.ownership import Place
 from worker.reader import create_group, last_delivered, undone
 from worker.slot import Slot
 
-TOGETHER = 256   # entries at a time
+TOGETHER = 256  # entries at a time
 
 
 class Tenure:
     """Over when the worker lets the pipelines go, or is taken for dead."""
 
-    def __init__(self, plans: Sequence[Plan], lease: Lease, place: Place, control: Connection) -> None:
+    def __init__(
+        self, plans: Sequence[Plan], lease: Lease, place: Place, control: Connection
+    ) -> None:
         """Nothing is owned yet."""
         self.plans, self.uids = plans, sorted(plan.uid for plan in plans)
         self._lease, self._place, self.control = lease, place, control
         self.epoch = 0
-        self._last: dict[str, bytes] = {}   # by pipeline: how far its input was read before
-        self.told: list[tuple[str, str]] = []   # (store, its last commit that the bus was told of)
-        self.after_crash = True   # what is in flight is run one by one
+        self._last: dict[str, bytes] = {}  # by pipeline: how far its input was read before
+        self.told: list[tuple[str, str]] = []  # (store, its last commit that the bus was told of)
+        self.after_crash = True  # what is in flight is run one by one
 
     async def begin(self, at_least: int = 0) -> bool:
         """Whether all of them are this worker's now. Raises Fenced."""
@@ -38,7 +41,8 @@ class Tenure:
             await self._lease.declare_dead(grant.holder)
 
     async def surpass(self, epoch: int) -> None:
-        """Goes on under an epoch above this one, which a store knows. Raises Fenced where another worker owns them."""
+        """Goes on under an epoch above this one, which a store knows. Raises Fenced where another
+        worker owns them."""
         if not await self.begin(epoch):
             raise Fenced("another worker took these pipelines over; this one begins anew")
 

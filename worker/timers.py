@@ -1,4 +1,6 @@
-"""Timers: calls the agents that want it at each interval (`wf_interval_secs`), by entries in their pipelines' inputs."""
+"""Timers: calls the agents that want it at each interval (`wf_interval_secs`), by entries in their
+pipelines' inputs."""
+
 import asyncio
 import logging
 import time
@@ -13,12 +15,13 @@ from pipelines.plan import Plan, Timer
 from worker.waiting import wait
 
 log = logging.getLogger(__name__)
-AGAIN_S = 5.0    # after the server refused a tick, as one does that is out of memory
-SHORTLY_S = 0.001   # after an interval's end, so that it is over by the server's clock too
+AGAIN_S = 5.0  # after the server refused a tick, as one does that is out of memory
+SHORTLY_S = 0.001  # after an interval's end, so that it is over by the server's clock too
 
 
 class Timers:
-    """Whether a tick is due is the server's to say; here is only waited, by a clock that nobody can set."""
+    """Whether a tick is due is the server's to say; here is only waited, by a clock that nobody can
+    set."""
 
     def __init__(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         """`run` does the work, over a connection that it shares; `clock` gives seconds."""
@@ -28,7 +31,10 @@ class Timers:
 
     def serve(self, plans: Iterable[Plan]) -> None:
         """The timers of these pipelines from now on, and no others."""
-        self._due = {key: self._due.get(key, 0.0) for key in ((plan.uid, timer) for plan in plans for timer in plan.timers)}
+        self._due = {
+            key: self._due.get(key, 0.0)
+            for key in ((plan.uid, timer) for plan in plans for timer in plan.timers)
+        }
         self._changed.set()
 
     async def run(self) -> None:
@@ -37,7 +43,9 @@ class Timers:
             self._changed.clear()
             now = self._clock()
             due = [key for key, at in self._due.items() if at <= now]
-            for key, left_s in zip(due, await asyncio.gather(*[self._tick(*key) for key in due]), strict=True):
+            for key, left_s in zip(
+                due, await asyncio.gather(*[self._tick(*key) for key in due]), strict=True
+            ):
                 if key in self._due:
                     self._due[key] = self._clock() + left_s
             next_s = min(self._due.values()) - self._clock() if self._due else None
@@ -50,6 +58,9 @@ class Timers:
         try:
             left_ms = await tick(self._connection, uid, timer.agent.alias, timer.interval_ms, data)
         except BusRefused as error:
-            log.warning("timer_refused", extra={"pipeline": uid, "agent": timer.agent.alias, "reason": str(error)})
+            log.warning(
+                "timer_refused",
+                extra={"pipeline": uid, "agent": timer.agent.alias, "reason": str(error)},
+            )
             return min(AGAIN_S, timer.interval_ms / 1000)
         return left_ms / 1000 + SHORTLY_S

@@ -1,4 +1,6 @@
-"""Whose keys are of other types: somebody has put another value at one, and the server refuses every command for it."""
+"""Whose keys are of other types: somebody has put another value at one, and the server refuses
+every command for it."""
+
 import logging
 from collections.abc import Container, Sequence
 
@@ -11,7 +13,8 @@ log = logging.getLogger(__name__)
 
 
 class Usable:
-    """Leaves such pipelines out, so that they do not cost the others their session. It asks only where one was met."""
+    """Leaves such pipelines out, so that they do not cost the others their session. It asks only
+    where one was met."""
 
     def __init__(self) -> None:
         """Nothing is suspected."""
@@ -23,21 +26,25 @@ class Usable:
         self._suspicious |= isinstance(error, BusRefused) and error.code == "WRONGTYPE"
 
     async def look(self, control: Connection) -> None:
-        """Tells of the keys that all pipelines share, once. Raises BusUnavailable and BusRefused."""
+        """Tells of the keys that all pipelines share, once. Raises BusUnavailable and
+        BusRefused."""
         if self._suspicious:
             for odd in self._news(await odd_keys(control, SHARED), SHARED):
                 log.error("nothing_can_be_served", extra={"reason": str(odd), "remedy": odd.remedy})
 
     async def among(self, control: Connection, plans: Sequence[Plan]) -> Sequence[Plan]:
-        """Those that can be served; why not of the others, once. Raises BusUnavailable and BusRefused."""
+        """Those that can be served; why not of the others, once. Raises BusUnavailable and
+        BusRefused."""
         if not self._suspicious:
             return plans
         wanted = {key: kind for plan in plans for key, kind in needed_keys(plan.uid).items()}
         uid_of = {key: plan.uid for plan in plans for key in needed_keys(plan.uid)}
         found = await odd_keys(control, wanted)
         for odd in self._news(found, wanted):
-            log.error("pipeline_not_served", extra={
-                "pipeline": uid_of[odd.key], "reason": str(odd), "remedy": odd.remedy})
+            log.error(
+                "pipeline_not_served",
+                extra={"pipeline": uid_of[odd.key], "reason": str(odd), "remedy": odd.remedy},
+            )
         unusable, self._suspicious = {uid_of[odd.key] for odd in found}, bool(found)
         return [plan for plan in plans if plan.uid not in unusable]
 

@@ -1,4 +1,6 @@
-"""Makes the vectors of a group's stores, in the background: writes never wait for it, nor it for more than a few of them."""
+"""Makes the vectors of a group's stores, in the background: writes never wait for it, nor it for
+more than a few of them."""
+
 import asyncio
 import logging
 import time
@@ -8,7 +10,14 @@ from typing import TypeVar
 
 from memory.embedding.embedder import PROBE, Embedder
 from memory.embedding.loading import other_model
-from memory.errors import EmbeddingFault, EmbeddingLater, MemoryFault, StoreBroken, StoreBusy, StoreFenced
+from memory.errors import (
+    EmbeddingFault,
+    EmbeddingLater,
+    MemoryFault,
+    StoreBroken,
+    StoreBusy,
+    StoreFenced,
+)
 from memory.sqlite.store import Store
 from memory.sqlite.vectors import Made
 from memory.threads import DatabaseThread
@@ -19,44 +28,61 @@ from worker.upkeep import if_there
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-GATHER_S = 0.25                         # for what is written meanwhile: fewer commits, and it is found soon enough
-FEWEST, MOST = 8, 512                   # texts at once
-GOAL_S = 0.3                            # which they should take
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0   # before a fault is tried again
-LONGEST_ASKED_S = 900.0                 # the same, where the embedder says when
-FEWER = 8                               # times as few texts, after a fault
-TRIES = 5                               # of one text alone that a server fails at while it does others
+GATHER_S = 0.25  # for what is written meanwhile: fewer commits, and it is found soon enough
+FEWEST, MOST = 8, 512  # texts at once
+GOAL_S = 0.3  # which they should take
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # before a fault is tried again
+LONGEST_ASKED_S = 900.0  # the same, where the embedder says when
+FEWER = 8  # times as few texts, after a fault
+TRIES = 5  # of one text alone that a server fails at while it does others
 
 
 class VectorMaker:
-    """For one group. Its steps run in the group's database thread between two batches; the embedding itself does not."""
+    """For one group. Its steps run in the group's database thread between two batches; the
+    embedding itself does not."""
 
-    def __init__(self, plans: Sequence[Plan], stores: Sequence[str], thread: DatabaseThread, shared: Surroundings) -> None:
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        stores: Sequence[str],
+        thread: DatabaseThread,
+        shared: Surroundings,
+    ) -> None:
         """Nothing is looked at before `run`."""
         self._wanted = {name for plan in plans for name in plan.embedded_stores}
-        self._homes = {plan.home for plan in plans} - self._wanted   # wanted where there are named memories
+        self._homes = {
+            plan.home for plan in plans
+        } - self._wanted  # wanted where there are named memories
         self._stores, self._thread, self._shared = tuple(stores), thread, shared
         self._embedding = shared.embedding
-        self._unseen = set(self._stores)   # of which it is to be seen whether they have vectors, or named memories
+        self._unseen = set(
+            self._stores
+        )  # of which it is to be seen whether they have vectors, or named memories
         self._woken = asyncio.Event()
-        self._remake: set[str] = set()         # stores whose vectors are to be made anew, and are not begun yet
-        self._token = ""                       # of the wish for it
-        self._backlogs: dict[str, int] = {}    # of the stores that have vectors
-        self._serving: dict[str, str] = {}     # of each store that has vectors, the fingerprint of those that are searched
+        self._remake: set[str] = (
+            set()
+        )  # stores whose vectors are to be made anew, and are not begun yet
+        self._token = ""  # of the wish for it
+        self._backlogs: dict[str, int] = {}  # of the stores that have vectors
+        self._serving: dict[
+            str, str
+        ] = {}  # of each store that has vectors, the fingerprint of those that are searched
         self._together, self._pause_s = FEWEST, FIRST_PAUSE_S
-        self._failed = ("", 0, 0)   # store, row and tries of the text that failed alone
-        self._others = ""   # that a store's vectors are of another embedder
-        self.fault = ""     # why none are made
+        self._failed = ("", 0, 0)  # store, row and tries of the text that failed alone
+        self._others = ""  # that a store's vectors are of another embedder
+        self.fault = ""  # why none are made
 
     def wake(self, wanted: Collection[str] = (), imported: Collection[str] = ()) -> None:
-        """Something was written; the `wanted` stores are to have vectors from now on, and so may those that got an export."""
+        """Something was written; the `wanted` stores are to have vectors from now on, and so may
+        those that got an export."""
         self._wanted.update(wanted)
         self._unseen.update(imported)
         if self._concerned:
             self._woken.set()
 
     def remake(self, token: str) -> bool:
-        """All vectors are to be made anew, by the embedder of today, once for each token. Whether that has begun."""
+        """All vectors are to be made anew, by the embedder of today, once for each token. Whether
+        that has begun."""
         if token != self._token:
             self._token = token
             self._remake.update(self._stores)
@@ -74,7 +100,8 @@ class VectorMaker:
         return sum(self._backlogs.get(name, 0) for name in stores)
 
     async def run(self) -> None:
-        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found by the group's own work."""
+        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found
+        by the group's own work."""
         try:
             while True:
                 self._woken.clear()
@@ -97,10 +124,10 @@ class VectorMaker:
         for name in self._stores:
             try:
                 more |= await self._step(name)
-            except EmbeddingFault as error:   # so it is for every store
+            except EmbeddingFault as error:  # so it is for every store
                 fault = error
                 break
-            except (StoreBusy, StoreBroken) as error:   # the others go on
+            except (StoreBusy, StoreBroken) as error:  # the others go on
                 fault = error
         if fault is not None:
             await self._pause(fault)
@@ -125,10 +152,15 @@ class VectorMaker:
             await self._in_store(name, partial(remake, embedder=embedder))
             self._remake.discard(name)
             self._shared.checkpoint("vectors begun anew")
-        task = await self._in_store(name, partial(next_task, embedder=embedder, wanted=wanted, most=self._together))
+        task = await self._in_store(
+            name, partial(next_task, embedder=embedder, wanted=wanted, most=self._together)
+        )
         if task is not None:
             await self._do(name, task, embedder)
-        elif found.fingerprint not in ("", str(embedder.fingerprint)):   # "" where they have begun a moment ago
+        elif found.fingerprint not in (
+            "",
+            str(embedder.fingerprint),
+        ):  # "" where they have begun a moment ago
             self._others = str(other_model(found.fingerprint, embedder))
         return task is not None
 
@@ -152,13 +184,16 @@ class VectorMaker:
             made = [Made(*task.texts[0], b"")]
             log.warning("text_without_vector", extra={"store": name, "reason": str(fault)})
         took_s = time.monotonic() - began
-        self._together = max(FEWEST, min(MOST, int(len(made) * min(2.0, GOAL_S / max(took_s, 1e-3)))))
+        self._together = max(
+            FEWEST, min(MOST, int(len(made) * min(2.0, GOAL_S / max(took_s, 1e-3))))
+        )
         self._shared.checkpoint("vectors made")
         await self._in_store(name, partial(keep, one=task.one, made=made))
         self._shared.checkpoint("vectors kept")
 
     async def _is_to_blame(self, name: str, row: int, embedder: Embedder) -> bool:
-        """Whether a text that failed alone is to be left without a vector, so that it holds up no other: again and again it
+        """Whether a text that failed alone is to be left without a vector, so that it holds up no
+        other: again and again it
         failed while others do not. Raises EmbeddingLater where these do, too.
         """
         await self._embedding.run(partial(embedder.embed, [PROBE]))

@@ -1,4 +1,5 @@
 """Waiting for an event, for some time; and doing something beside something else."""
+
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
@@ -21,7 +22,8 @@ async def wait(event: asyncio.Event, seconds: float | None) -> bool:
 
 @asynccontextmanager
 async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """The work runs until the context ends; it must raise nothing. What it raises all the same is logged, and it is over."""
+    """The work runs until the context ends; it must raise nothing. What it raises all the same is
+    logged, and it is over."""
     task = asyncio.create_task(work)
     task.add_done_callback(_tell)
     try:
@@ -33,4 +35,8 @@ async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 def _tell(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("work_beside_failed", extra={"work": getattr(task.get_coro(), "__qualname__", "")}, exc_info=error)
+        log.error(
+            "work_beside_failed",
+            extra={"work": getattr(task.get_coro(), "__qualname__", "")},
+            exc_info=error,
+        )

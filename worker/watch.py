@@ -1,4 +1,6 @@
-"""Watches what nobody asks for: how late the event loop is, and whether the open stores could be written to."""
+"""Watches what nobody asks for: how late the event loop is, and whether the open stores could be
+written to."""
+
 import asyncio
 import os
 import time
@@ -12,8 +14,8 @@ from memory.stores import OpenStores
 from memory.threads import DatabaseThread
 from worker.waiting import beside
 
-TICK_S = 0.05    # a loop that is held up for longer than this is noticed for certain
-PROBE_S = 2.0    # between two looks at the open stores of a thread
+TICK_S = 0.05  # a loop that is held up for longer than this is noticed for certain
+PROBE_S = 2.0  # between two looks at the open stores of a thread
 
 
 class Watch:
@@ -42,7 +44,8 @@ class Watch:
         return round(1000 * lag_s, 1)
 
     def fault(self, names: Iterable[str]) -> str:
-        """What is wrong with the first of these stores that cannot be written to; "" where nothing is."""
+        """What is wrong with the first of these stores that cannot be written to; "" where nothing
+        is."""
         return next((self._faults[name] for name in names if name in self._faults), "")
 
     def wal_bytes(self, names: Iterable[str]) -> int:

@@ -1,4 +1,6 @@
-"""Any data set in the layout of BEIR (Thakur et al. 2021): corpus.jsonl, queries.jsonl, qrels/test.tsv."""
+"""Any data set in the layout of BEIR (Thakur et al. 2021): corpus.jsonl, queries.jsonl,
+qrels/test.tsv."""
+
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,18 +15,30 @@ MEASURES = {"nDCG@10": gain(10), "recall@10": turn_recall(10)}
 
 
 def load(folder: Path) -> Collection:
-    """A store of the corpus, each document with its title before its text. Questions without gold are left out.
+    """A store of the corpus, each document with its title before its text. Questions without gold
+    are left out.
 
     Raises BadData.
     """
     files = [folder / name for name in (DOCUMENTS, QUESTIONS, JUDGEMENTS)]
     try:
         gold = _judgements(files[2].read_text())
-        documents = [Document(str(one["_id"]), f"{one.get('title') or ''} {one['text']}".strip()) for one in _lines(files[0])]
-        questions = [Question(one["text"], gold[str(one["_id"])]) for one in _lines(files[1]) if gold.get(str(one["_id"]))]
+        documents = [
+            Document(str(one["_id"]), f"{one.get('title') or ''} {one['text']}".strip())
+            for one in _lines(files[0])
+        ]
+        questions = [
+            Question(one["text"], gold[str(one["_id"])])
+            for one in _lines(files[1])
+            if gold.get(str(one["_id"]))
+        ]
     except (OSError, KeyError, ValueError) as error:
-        raise BadData(f"{folder}: {DOCUMENTS}, {QUESTIONS} and {JUDGEMENTS} are not in BEIR's layout: {error!r}") from error
-    return Collection(folder.resolve().name, [Corpus(documents, questions)], MEASURES, digests(*files))
+        raise BadData(
+            f"{folder}: {DOCUMENTS}, {QUESTIONS} and {JUDGEMENTS} are not in BEIR's layout: {error!r}"
+        ) from error
+    return Collection(
+        folder.resolve().name, [Corpus(documents, questions)], MEASURES, digests(*files)
+    )
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,5 @@
 """What is searched and asked, whatever file it came from."""
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -7,7 +8,8 @@ from typing import NamedTuple
 
 
 class BadData(Exception):
-    """A file is not what its name says, or there is none that is known; the message says what is wanted."""
+    """A file is not what its name says, or there is none that is known; the message says what is
+    wanted."""
 
 
 class Document(NamedTuple):
@@ -15,16 +17,16 @@ class Document(NamedTuple):
 
     id: str
     text: str
-    thread: str = ""   # the conversation that it is a turn of, if any
-    source: str = ""   # who said it
-    at_ms: int = 0     # when, Unix ms
+    thread: str = ""  # the conversation that it is a turn of, if any
+    source: str = ""  # who said it
+    at_ms: int = 0  # when, Unix ms
 
 
 class Question(NamedTuple):
     """What is asked, and what should be found."""
 
     text: str
-    gold: Mapping[str, float]   # a document's id -> how relevant it is, above 0
+    gold: Mapping[str, float]  # a document's id -> how relevant it is, above 0
     category: str = ""
 
 
@@ -46,8 +48,8 @@ class Collection:
 
     name: str
     corpora: Sequence[Corpus]
-    measures: Mapping[str, Measure]   # by the name of their column
-    digests: Mapping[str, str] = field(default_factory=dict)   # file -> SHA-256, in hex
+    measures: Mapping[str, Measure]  # by the name of their column
+    digests: Mapping[str, str] = field(default_factory=dict)  # file -> SHA-256, in hex
 
 
 def digests(*files: Path) -> dict[str, str]:

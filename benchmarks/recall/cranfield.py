@@ -1,4 +1,5 @@
 """Cranfield (Cleverdon 1967): abstracts on aerodynamics, with questions and judgements."""
+
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -13,9 +14,11 @@ _FIELD = re.compile(r"^\.([A-Z])\s*$", re.MULTILINE)
 
 
 def load(folder: Path) -> Collection:
-    """A store of the abstracts; each begins with its title. A judgement is by a question's place in its file, from 1.
+    """A store of the abstracts; each begins with its title. A judgement is by a question's place in
+    its file, from 1.
 
-    What was judged from 1 (a complete answer) to 4 (of minimum interest) is gold, all of it alike; -1 is not. Raises BadData.
+    What was judged from 1 (a complete answer) to 4 (of minimum interest) is gold, all of it alike;
+    -1 is not. Raises BadData.
     """
     files = [folder / name for name in (ABSTRACTS, QUESTIONS, JUDGEMENTS)]
     try:
@@ -26,9 +29,15 @@ def load(folder: Path) -> Collection:
             if judgement > 0:
                 gold[place][str(document)] = 1.0
         documents = [Document(id_, fields.get("W") or fields["T"]) for id_, fields in abstracts]
-        questions = [Question(fields["W"], gold[place]) for place, (_, fields) in enumerate(asked, start=1) if gold[place]]
+        questions = [
+            Question(fields["W"], gold[place])
+            for place, (_, fields) in enumerate(asked, start=1)
+            if gold[place]
+        ]
     except (OSError, KeyError, ValueError) as error:
-        raise BadData(f"{folder}: {ABSTRACTS}, {QUESTIONS} and {JUDGEMENTS} are not those of Cranfield: {error!r}") from error
+        raise BadData(
+            f"{folder}: {ABSTRACTS}, {QUESTIONS} and {JUDGEMENTS} are not those of Cranfield: {error!r}"
+        ) from error
     return Collection("cranfield", [Corpus(documents, questions)], MEASURES, digests(*files))
 
 
@@ -40,4 +49,6 @@ def _entries(text: str) -> list[tuple[str, dict[str, str]]]:
 
 def _fields(text: str) -> dict[str, str]:
     _, *parts = _FIELD.split(text)
-    return {letter: " ".join(rest.split()) for letter, rest in zip(parts[::2], parts[1::2], strict=True)}
+    return {
+        letter: " ".join(rest.split()) for letter, rest in zip(parts[::2], parts[1::2], strict=True)
+    }

@@ -1,4 +1,5 @@
 """The built-in embedder by itself: the documents whose vectors lie nearest to the question's."""
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,9 @@ class EmbedderAlone:
     def ingest(self, documents: Sequence[Document]) -> None:
         """Embeds them all."""
         self._ids = [one.id for one in documents]
-        self._matrix = self._embedder.embed([embedded_text(bool(one.thread), one.source, one.text) for one in documents])
+        self._matrix = self._embedder.embed(
+            [embedded_text(bool(one.thread), one.source, one.text) for one in documents]
+        )
 
     def search(self, question: str, limit: int) -> list[str]:
         """By cosine."""

@@ -1,19 +1,24 @@
 """The data sets that lie in a folder that the user has named: itself one, or the folder of some."""
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.recall import beir, cranfield, locomo
 from benchmarks.recall.collection import BadData, Collection
 
-WANTED = ("LoCoMo's conversations (*.json), Cranfield (cran.all.1400, cran.qry, cranqrel), or BEIR's layout (corpus.jsonl, "
-          "queries.jsonl, qrels/test.tsv)")
+WANTED = (
+    "LoCoMo's conversations (*.json), Cranfield (cran.all.1400, cran.qry, cranqrel), or BEIR's layout (corpus.jsonl, "
+    "queries.jsonl, qrels/test.tsv)"
+)
 
 
 def collections(folder: Path) -> list[Collection]:
     """Those of the folder, or those of its folders. Raises BadData where there are none."""
     found = list(_found(folder))
     if not found:
-        raise BadData(f"{folder} is no folder, or holds no data set that is known, nor do the folders in it: {WANTED}")
+        raise BadData(
+            f"{folder} is no folder, or holds no data set that is known, nor do the folders in it: {WANTED}"
+        )
     return found
 
 

@@ -1,8 +1,11 @@
-"""LoCoMo (Maharana et al. 2024): long conversations with questions whose evidence is named, turn by turn.
+"""LoCoMo (Maharana et al. 2024): long conversations with questions whose evidence is named, turn by
+turn.
 
-Each conversation is a store, each of its sessions a thread, each turn a document. Where an audit of the data set lies beside it
+Each conversation is a store, each of its sessions a thread, each turn a document. Where an audit of
+the data set lies beside it
 and says that a question's evidence is another, that holds.
 """
+
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +17,13 @@ from benchmarks.recall.collection import BadData, Collection, Corpus, Document, 
 from benchmarks.recall.measures import session_recall, turn_recall
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
-MEASURES = {"turn@5": turn_recall(5), "turn@10": turn_recall(10),
-            "session@5": session_recall(5), "session@10": session_recall(10)}
-AUDIT = "audit"   # in the name of its file
+MEASURES = {
+    "turn@5": turn_recall(5),
+    "turn@10": turn_recall(10),
+    "session@5": session_recall(5),
+    "session@10": session_recall(10),
+}
+AUDIT = "audit"  # in the name of its file
 _EVIDENCE = re.compile(r"D(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _WHEN = "%I:%M %p on %d %B, %Y"
@@ -30,19 +37,26 @@ def load(folder: Path) -> Collection:
         for file in files:
             found = json.loads(file.read_bytes())
             if AUDIT in file.name:
-                corrected.update({entry["question_id"]: entry["correct_evidence"] for entry in found})
+                corrected.update(
+                    {entry["question_id"]: entry["correct_evidence"] for entry in found}
+                )
             else:
                 conversations += found
         corpora = [_corpus(number, found, corrected) for number, found in enumerate(conversations)]
     except (KeyError, TypeError, ValueError) as error:
-        raise BadData(f"{folder}: its *.json are not LoCoMo's conversations (a list of `qa` and `conversation`) and "
-                      f"an audit (a list of `question_id` and `correct_evidence`): {error!r}") from error
+        raise BadData(
+            f"{folder}: its *.json are not LoCoMo's conversations (a list of `qa` and `conversation`) and "
+            f"an audit (a list of `question_id` and `correct_evidence`): {error!r}"
+        ) from error
     return Collection("locomo", corpora, MEASURES, digests(*files))
 
 
 def _corpus(number: int, found: Mapping[str, Any], corrected: Mapping[str, list[str]]) -> Corpus:
-    documents = [document for session in _sessions(found["conversation"])
-                 for document in _turns(found["conversation"], session)]
+    documents = [
+        document
+        for session in _sessions(found["conversation"])
+        for document in _turns(found["conversation"], session)
+    ]
     known = {document.id for document in documents}
     questions = []
     for index, asked in enumerate(found["qa"]):
@@ -60,7 +74,9 @@ def _turns(conversation: Mapping[str, Any], session: int) -> Iterator[Document]:
     thread = f"session_{session}"
     when = datetime.strptime(conversation[f"{thread}_date_time"], _WHEN).replace(tzinfo=UTC)
     for turn in conversation[thread]:
-        yield Document(turn["dia_id"], turn["text"], thread, turn["speaker"], int(when.timestamp() * 1000))
+        yield Document(
+            turn["dia_id"], turn["text"], thread, turn["speaker"], int(when.timestamp() * 1000)
+        )
 
 
 def _ids(evidence: Iterable[str]) -> Iterator[str]:

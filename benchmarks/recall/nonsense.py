@@ -1,5 +1,7 @@
-"""200 queries that ask for nothing: words thrown together, other languages, and what a cat types. To all of them the right
+"""200 queries that ask for nothing: words thrown together, other languages, and what a cat types.
+To all of them the right
 answer is none."""
+
 from random import Random
 from string import ascii_lowercase
 
@@ -50,7 +52,10 @@ def queries(seed: int = 2026) -> list[str]:
     third = COUNT // 3
     words = [" ".join(random.sample(known, random.randint(2, 6))) for _ in range(third)]
     languages = [sentences[number % len(sentences)] for number in range(third)]
-    typed = [" ".join(_typed(random) for _ in range(random.randint(1, 4))) for _ in range(COUNT - 2 * third)]
+    typed = [
+        " ".join(_typed(random) for _ in range(random.randint(1, 4)))
+        for _ in range(COUNT - 2 * third)
+    ]
     return words + languages + typed
 
 

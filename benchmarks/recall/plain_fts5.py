@@ -1,4 +1,6 @@
-"""SQLite's full-text search as one would use it by itself: stems, the stop words dropped, any of the other words wanted."""
+"""SQLite's full-text search as one would use it by itself: stems, the stop words dropped, any of
+the other words wanted."""
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +10,9 @@ from benchmarks.recall.collection import Document
 from memory.recall.stopwords import STOP_WORDS
 from memory.words import tokens
 
-TABLE = "CREATE VIRTUAL TABLE documents USING fts5(id UNINDEXED, text, tokenize = 'porter unicode61')"
+TABLE = (
+    "CREATE VIRTUAL TABLE documents USING fts5(id UNINDEXED, text, tokenize = 'porter unicode61')"
+)
 SEARCH = "SELECT id FROM documents WHERE documents MATCH ? ORDER BY rank LIMIT ?"
 
 
@@ -23,14 +27,24 @@ class PlainFts5:
     def ingest(self, documents: Sequence[Document]) -> None:
         """In one transaction."""
         with self._connection:
-            self._connection.executemany("INSERT INTO documents VALUES (?, ?)", [(one.id, one.text) for one in documents])
+            self._connection.executemany(
+                "INSERT INTO documents VALUES (?, ?)", [(one.id, one.text) for one in documents]
+            )
 
     def search(self, question: str, limit: int) -> list[str]:
-        """By bm25 with SQLite's own k1 = 1.2 and b = 0.75; nothing where there are but stop words."""
-        words = dict.fromkeys(word for word in tokens(question) if word not in STOP_WORDS["english"])
+        """By bm25 with SQLite's own k1 = 1.2 and b = 0.75; nothing where there are but stop
+        words."""
+        words = dict.fromkeys(
+            word for word in tokens(question) if word not in STOP_WORDS["english"]
+        )
         if not words:
             return []
-        return [id_ for id_, in self._connection.execute(SEARCH, (" OR ".join(f'"{word}"' for word in words), limit))]
+        return [
+            id_
+            for (id_,) in self._connection.execute(
+                SEARCH, (" OR ".join(f'"{word}"' for word in words), limit)
+            )
+        ]
 
     def close(self) -> None:
         """The file is closed."""

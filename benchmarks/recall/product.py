@@ -1,4 +1,5 @@
 """Memrelay itself: a store file, records.write and records.search, as blocks use them."""
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from memory.sqlite.store import Store
 from memory.vectoring import keep, make, next_task
 
 MEMORY_ID = "instances/bench/memories"
-BATCH = 256   # writes in a transaction, as a worker takes them; and texts that are embedded at once
-MOST_BYTES = 1 << 30   # of an answer, and of vectors in memory
+BATCH = 256  # writes in a transaction, as a worker takes them; and texts that are embedded at once
+MOST_BYTES = 1 << 30  # of an answer, and of vectors in memory
 
 
 class Product:
@@ -30,17 +31,18 @@ class Product:
         self._embedder = lazy.get() if lazy.configured else None
         meaning = Meaning(Questions(lazy), Pool(MOST_BYTES)) if self._embedder else None
         self._store = Store(MEMORY_ID, path_of(folder, MEMORY_ID), meaning=meaning)
-        self._ids: dict[str, str] = {}   # guid -> the document's id
+        self._ids: dict[str, str] = {}  # guid -> the document's id
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """A turn is a record with a thread; what was said when is what the store has as its time."""
+        """A turn is a record with a thread; what was said when is what the store has as its
+        time."""
         for first in range(0, len(documents), BATCH):
             with self._store.transaction() as tx:
-                for number, document in enumerate(documents[first:first + BATCH], start=first):
+                for number, document in enumerate(documents[first : first + BATCH], start=first):
                     self._ids[write(tx, _record(number, document))] = document.id
         if self._embedder is not None:
             embed_all(self._store, self._embedder)
-        self._store.begin()   # searches run in a transaction, many in one, as in a worker's batch
+        self._store.begin()  # searches run in a transaction, many in one, as in a worker's batch
 
     def search(self, question: str, limit: int) -> list[str]:
         """Of records.search."""
@@ -55,7 +57,16 @@ class Product:
 
 def _record(number: int, document: Document) -> WriteInput:
     guid = derive_guid("bench", f"{document.at_ms}-{number}", "recall", 0)
-    return WriteInput(guid, MEMORY_ID, DEFAULT_KIND, document.text, document.source, (), document.at_ms, document.thread)
+    return WriteInput(
+        guid,
+        MEMORY_ID,
+        DEFAULT_KIND,
+        document.text,
+        document.source,
+        (),
+        document.at_ms,
+        document.thread,
+    )
 
 
 def embed_all(store: Store, embedder: Embedder) -> None:

@@ -1,4 +1,6 @@
-"""Reciprocal rank fusion of two systems (Cormack, Clarke and Büttcher 2009), as it is usually done."""
+"""Reciprocal rank fusion of two systems (Cormack, Clarke and Büttcher 2009), as it is usually
+done."""
+
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -7,7 +9,7 @@ from benchmarks.recall.collection import Document
 from benchmarks.recall.system import System
 
 K = 60
-DEPTH = 100   # of the lists that are fused
+DEPTH = 100  # of the lists that are fused
 
 
 class RankFusion:

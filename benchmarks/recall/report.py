@@ -1,4 +1,5 @@
 """What was measured, as tables for people and as JSON for programs."""
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,38 +10,64 @@ from benchmarks.recall.collection import Collection
 from benchmarks.recall.trial import Trial
 
 ALL = "all"
-Trials = Mapping[str, Trial]   # by system
+Trials = Mapping[str, Trial]  # by system
 
 
 def tables(collection: Collection, trials: Trials) -> str:
     """A table a group of questions, and one of speed, in Markdown."""
     groups = _groups(next(iter(trials.values())).categories)
-    parts = [f"## {collection.name}: {sum(len(corpus.documents) for corpus in collection.corpora)} documents in "
-             f"{len(collection.corpora)} store(s), {len(groups[ALL])} questions"]
+    parts = [
+        f"## {collection.name}: {sum(len(corpus.documents) for corpus in collection.corpora)} documents in "
+        f"{len(collection.corpora)} store(s), {len(groups[ALL])} questions"
+    ]
     for group, places in groups.items():
         heading = f"{group} ({len(places)})"
-        rows = [[name, *(_cell(trial.values[measure], places) for measure in collection.measures)]
-                for name, trial in trials.items()]
+        rows = [
+            [name, *(_cell(trial.values[measure], places) for measure in collection.measures)]
+            for name, trial in trials.items()
+        ]
         parts.append(_table([heading, *collection.measures], rows))
-    speed = [[name, f"{trial.documents / trial.ingest_s:,.0f}", *(f"{ms:.1f}" for ms in _milliseconds(trial)),
-              f"{trial.peak_bytes / 1e6:.0f}", f"{trial.fooled:.1%}"] for name, trial in trials.items()]
-    parts.append(_table(["speed", "documents/s", "p50 ms", "p95 ms", "peak MB", "nonsense answered"], speed))
+    speed = [
+        [
+            name,
+            f"{trial.documents / trial.ingest_s:,.0f}",
+            *(f"{ms:.1f}" for ms in _milliseconds(trial)),
+            f"{trial.peak_bytes / 1e6:.0f}",
+            f"{trial.fooled:.1%}",
+        ]
+        for name, trial in trials.items()
+    ]
+    parts.append(
+        _table(["speed", "documents/s", "p50 ms", "p95 ms", "peak MB", "nonsense answered"], speed)
+    )
     return "\n\n".join(parts)
 
 
 def as_json(collection: Collection, trials: Trials) -> dict[str, Any]:
     """Each mean with its interval, each system's costs, and the SHA-256 of each file of data."""
-    return {"collection": collection.name, "sha256": dict(collection.digests),
-            "systems": {name: _described(collection, trial) for name, trial in trials.items()}}
+    return {
+        "collection": collection.name,
+        "sha256": dict(collection.digests),
+        "systems": {name: _described(collection, trial) for name, trial in trials.items()},
+    }
 
 
 def _described(collection: Collection, trial: Trial) -> dict[str, Any]:
     p50, p95 = _milliseconds(trial)
-    figures = {group: {"questions": len(places)} | {measure: _figure(trial.values[measure], places)
-                                                    for measure in collection.measures}
-               for group, places in _groups(trial.categories).items()}
-    return {"figures": figures, "documents": trial.documents, "documents_per_s": trial.documents / trial.ingest_s,
-            "p50_ms": p50, "p95_ms": p95, "peak_bytes": trial.peak_bytes, "nonsense_answered": trial.fooled}
+    figures = {
+        group: {"questions": len(places)}
+        | {measure: _figure(trial.values[measure], places) for measure in collection.measures}
+        for group, places in _groups(trial.categories).items()
+    }
+    return {
+        "figures": figures,
+        "documents": trial.documents,
+        "documents_per_s": trial.documents / trial.ingest_s,
+        "p50_ms": p50,
+        "p95_ms": p95,
+        "peak_bytes": trial.peak_bytes,
+        "nonsense_answered": trial.fooled,
+    }
 
 
 def _groups(categories: Sequence[str]) -> dict[str, list[int]]:

@@ -1,9 +1,13 @@
-"""usage: run.py --data FOLDER [--json FILE] [--only SYSTEM ...]. What `make bench-recall DATA=FOLDER` runs.
+"""usage: run.py --data FOLDER [--json FILE] [--only SYSTEM ...]. What `make bench-recall
+DATA=FOLDER` runs.
 
-Scores Memrelay beside plain FTS5, the built-in embedder and the rank fusion of both, on the data sets in a folder: LoCoMo,
-Cranfield, and what is in BEIR's layout. Each system has a process of its own. The tables are printed, and everything is in
+Scores Memrelay beside plain FTS5, the built-in embedder and the rank fusion of both, on the data
+sets in a folder: LoCoMo,
+Cranfield, and what is in BEIR's layout. Each system has a process of its own. The tables are
+printed, and everything is in
 benchmarks/results/recall.json. docs/recall.md says how to read them.
 """
+
 import argparse
 import json
 import sys
@@ -21,8 +25,10 @@ from benchmarks.recall.report import as_json, tables  # noqa: E402
 from benchmarks.recall.systems import SYSTEMS  # noqa: E402
 from benchmarks.recall.trial import Trial, run  # noqa: E402
 
-WANTED = ("make bench-recall DATA=FOLDER: name the folder of the data to score, which is no part of the project; it holds "
-          "LoCoMo, Cranfield or a data set in BEIR's layout, or folders of such (docs/recall.md)")
+WANTED = (
+    "make bench-recall DATA=FOLDER: name the folder of the data to score, which is no part of the project; it holds "
+    "LoCoMo, Cranfield or a data set in BEIR's layout, or folders of such (docs/recall.md)"
+)
 
 
 def trial(folder: Path, place: int, system: str) -> Trial:
@@ -48,7 +54,10 @@ def main() -> int:
     results = []
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
         for place, collection in enumerate(found):
-            trials = {name: processes.submit(trial, given.data, place, name).result() for name in given.only}
+            trials = {
+                name: processes.submit(trial, given.data, place, name).result()
+                for name in given.only
+            }
             print(tables(collection, trials), end="\n\n", flush=True)
             results.append(as_json(collection, trials))
     given.json.parent.mkdir(parents=True, exist_ok=True)

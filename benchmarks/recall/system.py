@@ -1,4 +1,5 @@
 """What is compared with what."""
+
 from collections.abc import Sequence
 from typing import Protocol
 

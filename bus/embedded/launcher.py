@@ -1,7 +1,10 @@
-"""The embedded server's launcher: one server per data folder, launched or attached to, watched and ended.
+"""The embedded server's launcher: one server per data folder, launched or attached to, watched and
+ended.
 
-Whoever takes the folder's lock launches; everyone else attaches to the socket that it recorded. The server
-holds the lock for as long as it lives, so a free lock means that there is no server, whatever files remain.
+Whoever takes the folder's lock launches; everyone else attaches to the socket that it recorded. The
+server
+holds the lock for as long as it lives, so a free lock means that there is no server, whatever files
+remain.
 """
 
 import asyncio
@@ -21,7 +24,17 @@ from bus.embedded.binary import find_binary
 from bus.embedded.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 from bus.embedded.lock import LOCK_NAME, FolderLock, take_lock
 from bus.embedded.probe import State, ask, set_option
-from bus.embedded.process import LOG_NAME, NEVER, UNCOUNTED, end, last_words, options, remedy, size_of, spawn
+from bus.embedded.process import (
+    LOG_NAME,
+    NEVER,
+    UNCOUNTED,
+    end,
+    last_words,
+    options,
+    remedy,
+    size_of,
+    spawn,
+)
 from bus.embedded.socket_path import settle_socket, socket_of
 
 __all__ = ["EmbeddedServer", "socket_of"]
@@ -38,12 +51,14 @@ Steps = Generator[float, None, None]
 class EmbeddedServer:
     """A server on a data folder, shared by everyone who starts one there.
 
-    Everything happens in the main thread. `start` it before a loop runs, keep `supervise` running as a task,
+    Everything happens in the main thread. `start` it before a loop runs, keep `supervise` running
+    as a task,
     and `stop` it at the end. Until `start` has returned, only `launched` may be asked.
 
     `with_parent`: the server ends with this process, however that ends (Linux).
     `attach_timeout_s`: how long whoever holds the folder may be silent.
-    `start_timeout_s`: how long a server of ours may be silent; and how long, in all, another's may be loading.
+    `start_timeout_s`: how long a server of ours may be silent; and how long, in all, another's may
+    be loading.
     """
 
     def __init__(
@@ -63,7 +78,9 @@ class EmbeddedServer:
         self._with_parent = with_parent
         self._attach_timeout_s = attach_timeout_s
         self._start_timeout_s = start_timeout_s
-        self._backoff = Backoff(first_s=backoff_first_s, most_s=backoff_most_s, healthy_after_s=healthy_after_s)
+        self._backoff = Backoff(
+            first_s=backoff_first_s, most_s=backoff_most_s, healthy_after_s=healthy_after_s
+        )
         self._binary: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None  # only of a server that we launched
         self._socket: Path | None = None
@@ -95,7 +112,8 @@ class EmbeddedServer:
         return self._pid
 
     def start(self) -> None:
-        """Launch a server, or attach to the one that lives; it answers when this returns. Blocks meanwhile.
+        """Launch a server, or attach to the one that lives; it answers when this returns. Blocks
+        meanwhile.
 
         Raises EmbeddedServerError, and RuntimeError outside of the main thread.
         """
@@ -106,7 +124,8 @@ class EmbeddedServer:
                 time.sleep(pause_s)
 
     async def supervise(self) -> None:
-        """Run until stopped or cancelled: whenever the server is gone, launch it again or attach to who did.
+        """Run until stopped or cancelled: whenever the server is gone, launch it again or attach to
+        who did.
 
         What fails here is logged and tried again, ever more slowly.
         """
@@ -117,14 +136,17 @@ class EmbeddedServer:
                 continue
             delay_s = self._backoff.delay_s(self._take_life_s())
             exit_code = self._process.returncode if self._process else None
-            log.warning("embedded_server_gone", extra={
-                "launched": self.launched, "exit_code": exit_code, "retry_in_s": delay_s})
+            log.warning(
+                "embedded_server_gone",
+                extra={"launched": self.launched, "exit_code": exit_code, "retry_in_s": delay_s},
+            )
             await asyncio.sleep(delay_s)
             if not self._stopping:
                 await self._join_again()
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """End the server if we launched it, with SIGTERM and after `grace_s` SIGKILL; leave another's alone.
+        """End the server if we launched it, with SIGTERM and after `grace_s` SIGKILL; leave
+        another's alone.
 
         Blocks until it is gone. A running `supervise` returns instead of starting it again.
         """
@@ -132,14 +154,20 @@ class EmbeddedServer:
         process, self._process = self._process, None
         if process is not None:
             end(process, grace_s)
-            log.info("embedded_server_stopped", extra={"pid": process.pid, "exit_code": process.returncode})
+            log.info(
+                "embedded_server_stopped",
+                extra={"pid": process.pid, "exit_code": process.returncode},
+            )
 
     async def _join_again(self) -> None:
         try:
             with closing(self._join()) as steps:
                 await self._walk(steps)
         except EmbeddedServerError as error:
-            log.error("embedded_server_not_back", extra={"error": type(error).__name__, "reason": str(error)})
+            log.error(
+                "embedded_server_not_back",
+                extra={"error": type(error).__name__, "reason": str(error)},
+            )
 
     async def _walk(self, steps: Steps) -> None:
         for pause_s in steps:
@@ -191,9 +219,13 @@ class EmbeddedServer:
             self._socket = settle_socket(self._folder)
             self._log_start = size_of(self._log_path)
             command = [str(self._binary), *options(self._folder, self._socket)]
-            process = spawn(command, self._log_path, keep=lock.descriptor, with_parent=self._with_parent)
-        log.info("embedded_server_launched", extra={
-            "pid": process.pid, "binary": str(self._binary), "folder": str(self._folder)})
+            process = spawn(
+                command, self._log_path, keep=lock.descriptor, with_parent=self._with_parent
+            )
+        log.info(
+            "embedded_server_launched",
+            extra={"pid": process.pid, "binary": str(self._binary), "folder": str(self._folder)},
+        )
         return process
 
     def _until_ready(self, process: subprocess.Popen[bytes]) -> Steps:
@@ -202,7 +234,9 @@ class EmbeddedServer:
         while process.poll() is None:
             answer = yield from ask(self._socket)
             if answer.state is State.READY and self._socket is not None:
-                yield from set_option(self._socket, UNCOUNTED, NEVER)  # most servers have no such option, and count all
+                yield from set_option(
+                    self._socket, UNCOUNTED, NEVER
+                )  # most servers have no such option, and count all
                 self._note_ready(self._socket, process.pid)
                 return
             if answer.state is State.BUSY:
@@ -215,15 +249,20 @@ class EmbeddedServer:
         raise ServerDidNotStart(
             f"the embedded server must answer within {self._start_timeout_s:g} s, but ended with exit code "
             f"{process.returncode}: correct what its log {self._log_path} says, and start again\n"
-            + words + (remedy(words, self._binary, self._folder) if self._binary else "")
+            + words
+            + (remedy(words, self._binary, self._folder) if self._binary else "")
         )
 
     def _note_ready(self, path: Path | None, pid: int | None) -> None:
         self._socket, self._pid, self._ready_at = path, pid, time.monotonic()
-        log.info("embedded_server_ready", extra={"launched": self.launched, "pid": pid, "socket": str(path)})
+        log.info(
+            "embedded_server_ready",
+            extra={"launched": self.launched, "pid": pid, "socket": str(path)},
+        )
 
     def _is_gone(self) -> bool:
-        """Whether there is no server that we joined. The lock tells of another's, for it dies with it."""
+        """Whether there is no server that we joined. The lock tells of another's, for it dies with
+        it."""
         if self._ready_at is None:
             return True
         if self._process is not None:

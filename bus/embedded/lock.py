@@ -1,7 +1,9 @@
 """The lock that keeps a data folder to one server.
 
-It is a flock, which belongs to the open file and not to a process: the launcher takes it, the server inherits
-the descriptor, and the launcher closes its own copy. From then on the lock lives exactly as long as the
+It is a flock, which belongs to the open file and not to a process: the launcher takes it, the
+server inherits
+the descriptor, and the launcher closes its own copy. From then on the lock lives exactly as long as
+the
 server, however either of them ends, and no stale lock can remain.
 """
 
@@ -15,7 +17,8 @@ LOCK_NAME = "server.lock"
 
 
 class FolderLock:
-    """A taken lock, to be closed by who took it; a child given `descriptor` through `pass_fds` keeps it."""
+    """A taken lock, to be closed by who took it; a child given `descriptor` through `pass_fds`
+    keeps it."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -23,13 +26,19 @@ class FolderLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         # Close, never LOCK_UN: unlocking would release the server's copy as well.
         os.close(self.descriptor)
 
 
 def take_lock(data_folder: Path) -> FolderLock | None:
-    """The folder's lock, or None where another process, or another caller here, has it. Never waits.
+    """The folder's lock, or None where another process, or another caller here, has it. Never
+    waits.
 
     Raises OSError where the folder is missing or not writable.
     """
@@ -46,7 +55,8 @@ def take_lock(data_folder: Path) -> FolderLock | None:
 
 
 def _open_above_standard(path: Path) -> int:
-    """A descriptor of 3 or more: a lower one, free in a detached program, would be lost to the child's DEVNULL."""
+    """A descriptor of 3 or more: a lower one, free in a detached program, would be lost to the
+    child's DEVNULL."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if descriptor > 2:
         return descriptor

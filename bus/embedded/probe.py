@@ -1,6 +1,7 @@
 """Ask a server whether it is ready, without ever blocking.
 
-What waits is a generator that yields seconds: its runner sleeps before a loop runs and awaits inside of one,
+What waits is a generator that yields seconds: its runner sleeps before a loop runs and awaits
+inside of one,
 so that the waiting is written once.
 """
 
@@ -38,7 +39,8 @@ SILENCE = Answer(State.SILENT)
 
 
 def ask(socket_path: Path | None) -> Generator[float, None, Answer]:
-    """PING the server on a unix socket; yields the seconds to wait between looks, returns its answer."""
+    """PING the server on a unix socket; yields the seconds to wait between looks, returns its
+    answer."""
     if socket_path is None:
         return SILENCE
     heard, pid = yield from _say(socket_path, b"PING\r\n")
@@ -48,7 +50,8 @@ def ask(socket_path: Path | None) -> Generator[float, None, Answer]:
 
 
 def set_option(socket_path: Path, name: str, value: int) -> Generator[float, None, bool]:
-    """Sets an option of a server that is up, and returns whether it has such a one: at its start an unknown one ends it."""
+    """Sets an option of a server that is up, and returns whether it has such a one: at its start an
+    unknown one ends it."""
     heard, _ = yield from _say(socket_path, f"CONFIG SET {name} {value}\r\n".encode())
     return heard.startswith(b"+OK")
 
@@ -80,7 +83,8 @@ def _hear(line: socket.socket) -> Generator[float, None, bytes]:
 
 
 def _peer_pid(line: socket.socket) -> int | None:
-    """The kernel's word on who listens; 0 means a process that this one cannot see (another pid namespace)."""
+    """The kernel's word on who listens; 0 means a process that this one cannot see (another pid
+    namespace)."""
     if sys.platform != "linux":
         return None
     told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))

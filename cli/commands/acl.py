@@ -1,4 +1,5 @@
 """`memrelay acl PIPELINE`: confines a Redis client to one pipeline."""
+
 import sys
 
 from bus.acl import client_rules
@@ -13,7 +14,9 @@ PASSWORD = ">PASSWORD"
 
 
 def acl(pipeline: Pipeline, *, as_json: Json = False) -> None:
-    """Print the server's ACL line that confines a client to one pipeline's keys and channels; put a password in its place."""
+    """Print the server's ACL line that confines a client to one pipeline's keys and channels; put a
+    password in its place."""
+
     async def command(settings: Settings) -> None:
         spoken = await look_up(settings, pipeline)
         public = [swarm for swarm in spoken.swarms if spoken.home_of(swarm) == PUBLIC]
@@ -23,6 +26,8 @@ def acl(pipeline: Pipeline, *, as_json: Json = False) -> None:
             return
         print_line(" ".join(["ACL SETUSER", user, *rules]))
         if sys.stdout.isatty():
-            note("put a password for PASSWORD, run it as an administrator of the server, and keep it with ACL SAVE")
+            note(
+                "put a password for PASSWORD, run it as an administrator of the server, and keep it with ACL SAVE"
+            )
 
     run(command)

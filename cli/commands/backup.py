@@ -1,4 +1,5 @@
 """`memrelay backup [PIPELINE...] --to FOLDER`: copies what is stored, while it is used."""
+
 import time
 from functools import partial
 from importlib.metadata import version
@@ -16,13 +17,20 @@ from cli.settings import Settings
 from cli.stored import pipelines_with_stores, wanted_stores
 from memory.backup import BackedUpFile, Manifest, back_up
 
-To = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to make; it may not be there yet.", show_default=False)]
+To = Annotated[
+    Path,
+    typer.Option(
+        metavar="FOLDER", help="The folder to make; it may not be there yet.", show_default=False
+    ),
+]
 
 
 def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> None:
-    """Copy the stores of these pipelines, or all there are, and system.db to a folder, while they are used.
+    """Copy the stores of these pipelines, or all there are, and system.db to a folder, while they
+    are used.
 
-    Each copy is verified; a damaged store is left out and named, with exit code 1. An interrupted backup leaves no folder.
+    Each copy is verified; a damaged store is left out and named, with exit code 1. An interrupted
+    backup leaves no folder.
     """
     names = pipelines or []
 
@@ -43,6 +51,16 @@ def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> Non
 
 def _tell(file: BackedUpFile, as_json: bool) -> None:
     if as_json:
-        print_json({"memory_id": file.memory_id, "bytes": file.bytes, "records": file.records, "sha256": file.sha256})
+        print_json(
+            {
+                "memory_id": file.memory_id,
+                "bytes": file.bytes,
+                "records": file.records,
+                "sha256": file.sha256,
+            }
+        )
     else:
-        print_line(f"{file.path}: {file.bytes} bytes" + f", {counted(file.records, 'record')}" * bool(file.memory_id))
+        print_line(
+            f"{file.path}: {file.bytes} bytes"
+            + f", {counted(file.records, 'record')}" * bool(file.memory_id)
+        )

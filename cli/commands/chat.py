@@ -1,4 +1,6 @@
-"""`memrelay chat PIPELINE`: a prompt whose lines are said on a swarm; without a terminal, the lines of stdin."""
+"""`memrelay chat PIPELINE`: a prompt whose lines are said on a swarm; without a terminal, the lines
+of stdin."""
+
 import sys
 from contextlib import AsyncExitStack
 
@@ -16,13 +18,24 @@ from cli.options import Json, Pipeline, Swarm, User, Wait
 from cli.pipeline import Spoken, look_up
 from cli.settings import Settings, may_colour
 
-HISTORY = "chat_history"   # in the memory root
+HISTORY = "chat_history"  # in the memory root
 
 
-def chat(pipeline: Pipeline, *, swarm: Swarm = "chat", user: User = "User", wait: Wait = 30.0, as_json: Json = False) -> None:
-    """Talk to a pipeline at a prompt; Ctrl-D or /quit ends it. Without a terminal the lines of stdin are said."""
+def chat(
+    pipeline: Pipeline,
+    *,
+    swarm: Swarm = "chat",
+    user: User = "User",
+    wait: Wait = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Talk to a pipeline at a prompt; Ctrl-D or /quit ends it. Without a terminal the lines of
+    stdin are said."""
+
     async def command(settings: Settings) -> None:
-        configure_logging("error", settings.log.format, may_colour=may_colour())   # a prompt is no log
+        configure_logging(
+            "error", settings.log.format, may_colour=may_colour()
+        )  # a prompt is no log
         spoken = await look_up(settings, pipeline)
         spoken.check_swarm(swarm)
         manner = Manner(spoken.uid, swarm, user, wait, settings.bus.max_message_bytes, as_json)
@@ -35,15 +48,19 @@ def chat(pipeline: Pipeline, *, swarm: Swarm = "chat", user: User = "User", wait
     run(command)
 
 
-async def _at_prompt(settings: Settings, requester: Requester, spoken: Spoken, manner: Manner) -> None:
+async def _at_prompt(
+    settings: Settings, requester: Requester, spoken: Spoken, manner: Manner
+) -> None:
     seen, overheard = Seen(), Overheard(spoken.blocks, print_dimly)
     conversation = Conversation(requester, manner, seen, overheard)
     prompt = Prompt(spoken.name, spoken.commands, seen, settings.memory.root / HISTORY)
     async with AsyncExitStack() as stack:
         follower = await stack.enter_async_context(Follower(bus_address(settings)))
         await follower.follow(spoken.home_of(manner.swarm), manner.swarm, overheard.hear)
-        print_dimly(f"{spoken.name} ({spoken.uid}), {manner.swarm}: {', '.join(spoken.commands) or 'no commands'}. "
-                    "Tab completes, Ctrl-D ends.")
+        print_dimly(
+            f"{spoken.name} ({spoken.uid}), {manner.swarm}: {', '.join(spoken.commands) or 'no commands'}. "
+            "Tab completes, Ctrl-D ends."
+        )
         async for text in prompt.lines():
             if text.strip():
                 await unless_interrupted(conversation.say(text))

@@ -1,4 +1,5 @@
 """`memrelay check FILE`: what a deploy would say, without doing it."""
+
 from cli.deployment import read_bundle
 from cli.options import BundleFile, JsonAnyway
 from cli.output import print_json
@@ -9,4 +10,11 @@ def check(file: BundleFile, *, as_json: JsonAnyway = False) -> None:
     checked = read_bundle(file, None)
     bundle = checked.bundle
     assert bundle is not None
-    print_json({"ok": True, "name": bundle.name, "agents": len(bundle.agents), "warnings": len(checked.warnings)})
+    print_json(
+        {
+            "ok": True,
+            "name": bundle.name,
+            "agents": len(bundle.agents),
+            "warnings": len(checked.warnings),
+        }
+    )

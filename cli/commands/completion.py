@@ -1,4 +1,6 @@
-"""`memrelay completion SHELL`: the script by which a shell completes commands, options and pipelines."""
+"""`memrelay completion SHELL`: the script by which a shell completes commands, options and
+pipelines."""
+
 from typing import Annotated
 
 import typer
@@ -16,14 +18,25 @@ def _known(shell: str) -> str:
     return shell
 
 
-Which = Annotated[str, typer.Argument(metavar="SHELL", callback=_known, help="bash, zsh or fish.", show_default=False,
-                                      autocompletion=lambda: list(SHELLS))]
+Which = Annotated[
+    str,
+    typer.Argument(
+        metavar="SHELL",
+        callback=_known,
+        help="bash, zsh or fish.",
+        show_default=False,
+        autocompletion=lambda: list(SHELLS),
+    ),
+]
 
 
 def completion(context: typer.Context, shell: Which, *, as_json: Json = False) -> None:
-    """Print what makes a shell complete commands and pipelines; put eval "$(memrelay completion bash)" into ~/.bashrc."""
+    """Print what makes a shell complete commands and pipelines; put eval "$(memrelay completion
+    bash)" into ~/.bashrc."""
     name = context.find_root().info_name or ""
-    script = get_completion_script(prog_name=name, complete_var=f"_{name.upper()}_COMPLETE", shell=shell)
+    script = get_completion_script(
+        prog_name=name, complete_var=f"_{name.upper()}_COMPLETE", shell=shell
+    )
     if as_json:
         print_json({"shell": shell, "script": script})
         return

@@ -1,4 +1,5 @@
 """`memrelay deploy FILE`: checks a bundle and puts it in service."""
+
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -10,11 +11,18 @@ from cli.options import BundleFile, IfMatch, JsonAnyway, expected_by
 from cli.settings import Settings
 from memory.catalog import Catalog, Deployed
 
-Uid = Annotated[str | None, typer.Option(metavar="UID", help="Deploy as this pipeline; without, the bundle's pipeline_uid, "
-                                                             "else a new one.")]
+Uid = Annotated[
+    str | None,
+    typer.Option(
+        metavar="UID",
+        help="Deploy as this pipeline; without, the bundle's pipeline_uid, else a new one.",
+    ),
+]
 
 
-def deploy(file: BundleFile, *, uid: Uid = None, if_match: IfMatch = None, as_json: JsonAnyway = False) -> None:
+def deploy(
+    file: BundleFile, *, uid: Uid = None, if_match: IfMatch = None, as_json: JsonAnyway = False
+) -> None:
     """Check a bundle and put it in service; prints {pipeline_uid, name, hash, version, served}."""
     checked = read_bundle(file, uid)
 
@@ -35,4 +43,6 @@ def _tell_what_may_be_meant(deployed: Deployed, before: Sequence[Deployed]) -> N
         if one.uid == deployed.uid and one.name != deployed.name:
             note(f"pipeline {one.uid} was {one.name}; it is {deployed.name} now")
         elif one.name == deployed.name and one.uid != deployed.uid:
-            note(f"{one.name} is in service as {one.uid} too; to replace that one: memrelay deploy FILE --uid {one.uid}")
+            note(
+                f"{one.name} is in service as {one.uid} too; to replace that one: memrelay deploy FILE --uid {one.uid}"
+            )

@@ -1,4 +1,5 @@
 """`memrelay dlq ls|show|replay|drop`: the dead letters, what could not be run."""
+
 import sys
 from asyncio import gather
 from collections.abc import AsyncIterator
@@ -20,24 +21,56 @@ from memory.dead_letters import Listed
 from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
 
 PAGE = 500
-SYNCED, SYNCED_BYTES = 100, 1 << 20   # replays that the server writes to its disk together
-Of = Annotated[str | None, typer.Argument(metavar="PIPELINE", help="Those of one pipeline; without, all.", show_default=False,
-                                          autocompletion=known_pipelines)]
-Id = Annotated[str, typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists it.", show_default=False)]
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists them.", show_default=False)]
+SYNCED, SYNCED_BYTES = 100, 1 << 20  # replays that the server writes to its disk together
+Of = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PIPELINE",
+        help="Those of one pipeline; without, all.",
+        show_default=False,
+        autocompletion=known_pipelines,
+    ),
+]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists it.", show_default=False)
+]
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists them.", show_default=False),
+]
 All = Annotated[bool, typer.Option("--all", help="All of the pipeline that there are now.")]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Those whose reason has this in it, small and large letters alike.",
-                                     show_default=False)]
-Together = Annotated[bool, typer.Option("--by-reason", help="How many there are of each reason, numbers and ids aside.")]
+Reason = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT",
+        help="Those whose reason has this in it, small and large letters alike.",
+        show_default=False,
+    ),
+]
+Together = Annotated[
+    bool,
+    typer.Option("--by-reason", help="How many there are of each reason, numbers and ids aside."),
+]
 
 
-def ls(pipeline: Of = None, *, reason: Reason = "", by_reason: Together = False, as_json: Json = False) -> None:
-    """List dead letters in the order in which they came: a table on a terminal, else a JSON line each."""
+def ls(
+    pipeline: Of = None, *, reason: Reason = "", by_reason: Together = False, as_json: Json = False
+) -> None:
+    """List dead letters in the order in which they came: a table on a terminal, else a JSON line
+    each."""
+
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog:
-            found = [one async for one in _every(catalog, await _uid(catalog, pipeline) if pipeline else "", reason)]
+            found = [
+                one
+                async for one in _every(
+                    catalog, await _uid(catalog, pipeline) if pipeline else "", reason
+                )
+            ]
         if as_json or not sys.stdout.isatty():
-            for item in [one.as_item() for one in gathered(found)] if by_reason else map(as_item, found):
+            for item in (
+                [one.as_item() for one in gathered(found)] if by_reason else map(as_item, found)
+            ):
                 print_json(item)
         elif by_reason:
             print_gathered(gathered(found))
@@ -49,6 +82,7 @@ def ls(pipeline: Of = None, *, reason: Reason = "", by_reason: Together = False,
 
 def show(pipeline: Pipeline, ident: Id, *, as_json: JsonAnyway = False) -> None:
     """Print a dead letter with what was said, as JSON."""
+
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog:
             try:
@@ -60,9 +94,16 @@ def show(pipeline: Pipeline, ident: Id, *, as_json: JsonAnyway = False) -> None:
     run(command)
 
 
-def replay(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, reason: Reason = "",
-           as_json: JsonAnyway = False) -> None:
-    """Run dead letters again, under their own ids and today's bundle. Each stays in the list until it has gone through."""
+def replay(
+    pipeline: Pipeline,
+    idents: Ids = None,
+    *,
+    everything: All = False,
+    reason: Reason = "",
+    as_json: JsonAnyway = False,
+) -> None:
+    """Run dead letters again, under their own ids and today's bundle. Each stays in the list until
+    it has gone through."""
     _check_choice(idents, everything, reason)
 
     async def command(settings: Settings) -> None:
@@ -78,8 +119,14 @@ def replay(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, r
     run(command)
 
 
-def drop(pipeline: Pipeline, idents: Ids = None, *, everything: All = False, reason: Reason = "",
-         as_json: JsonAnyway = False) -> None:
+def drop(
+    pipeline: Pipeline,
+    idents: Ids = None,
+    *,
+    everything: All = False,
+    reason: Reason = "",
+    as_json: JsonAnyway = False,
+) -> None:
     """Forget dead letters, for good; a replay that has not run yet is called off with them."""
     _check_choice(idents, everything, reason)
 
@@ -102,7 +149,10 @@ dlq = [ls, show, replay, drop]
 
 def _check_choice(idents: list[str] | None, everything: bool, reason: str) -> None:
     if [bool(idents), everything, bool(reason)].count(True) != 1:
-        raise typer.BadParameter("name ids, or give --all for all of the pipeline's, or --reason for some", param_hint="ID")
+        raise typer.BadParameter(
+            "name ids, or give --all for all of the pipeline's, or --reason for some",
+            param_hint="ID",
+        )
 
 
 async def _replays(catalog: Catalog, uid: str, idents: list[str]) -> AsyncIterator[list[NewEntry]]:
@@ -122,7 +172,8 @@ async def _replays(catalog: Catalog, uid: str, idents: list[str]) -> AsyncIterat
 
 
 async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
-    """All at once, in their order; says which were, and returns how many. Raises as `Ingress.append` does."""
+    """All at once, in their order; says which were, and returns how many. Raises as
+    `Ingress.append` does."""
     done = await gather(*map(ingress.append, entries), return_exceptions=True)
     for entry, answer in zip(entries, done, strict=True):
         if isinstance(answer, BaseException):
@@ -132,7 +183,8 @@ async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
 
 
 async def _uid(catalog: Catalog, given: str) -> str:
-    """Of a pipeline in service, or of one that is no more and has left dead letters. Ends the command where there is none."""
+    """Of a pipeline in service, or of one that is no more and has left dead letters. Ends the
+    command where there is none."""
     if await catalog.find(given) is None and given in await catalog.letters.count():
         return given
     return (await pipeline_named(catalog, given)).uid
@@ -140,7 +192,11 @@ async def _uid(catalog: Catalog, given: str) -> str:
 
 async def _chosen(catalog: Catalog, uid: str, idents: list[str] | None, reason: str) -> list[str]:
     """The ids that are named, else all of that reason, before anything happens to them."""
-    return list(dict.fromkeys(idents)) if idents else [one.id async for one in _every(catalog, uid, reason)]
+    return (
+        list(dict.fromkeys(idents))
+        if idents
+        else [one.id async for one in _every(catalog, uid, reason)]
+    )
 
 
 async def _every(catalog: Catalog, uid: str, reason: str) -> AsyncIterator[Listed]:
@@ -156,6 +212,15 @@ def _print_table(found: list[Listed]) -> None:
     if not found:
         print_line("There are no dead letters.")
         return
-    rows = [(one.pipeline, one.id, str(one.attempts), moment(one.buried_at), one.error.split("\n")[0][:100]) for one in found]
+    rows = [
+        (
+            one.pipeline,
+            one.id,
+            str(one.attempts),
+            moment(one.buried_at),
+            one.error.split("\n")[0][:100],
+        )
+        for one in found
+    ]
     for line in table([("PIPELINE", "ID", "ATTEMPTS", "LAST", "REASON"), *rows]):
         print_line(line)

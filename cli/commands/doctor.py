@@ -1,4 +1,5 @@
 """`memrelay doctor`: what is wrong with an installation, and what to do about it."""
+
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
 """`memrelay ls`: the pipelines in service."""
+
 import sys
 
 from cli.composition import run, stored_catalog
@@ -11,13 +12,21 @@ from memory.catalog import Deployed
 
 def ls(*, as_json: Json = False) -> None:
     """List the pipelines in service: a table on a terminal, else a JSON line each."""
+
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog:
             everything = await catalog.active()
         if as_json or not sys.stdout.isatty():
             for one in everything:
-                print_json({"pipeline_uid": one.uid, "name": one.name, "hash": one.hash, "version": one.version,
-                            "deployed_at": one.deployed_at})
+                print_json(
+                    {
+                        "pipeline_uid": one.uid,
+                        "name": one.name,
+                        "hash": one.hash,
+                        "version": one.version,
+                        "deployed_at": one.deployed_at,
+                    }
+                )
         else:
             _print_table(everything)
 

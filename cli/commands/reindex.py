@@ -1,4 +1,6 @@
-"""`memrelay reindex PIPELINE`: makes the vectors of a pipeline's stores anew, while they are searched."""
+"""`memrelay reindex PIPELINE`: makes the vectors of a pipeline's stores anew, while they are
+searched."""
+
 import asyncio
 import time
 
@@ -9,14 +11,17 @@ from cli.options import Json, Pipeline
 from cli.output import print_json, print_line
 from cli.settings import Settings
 
-WITHIN_S, LOOK_S = 5.0, 0.1   # how long an owner may take to begin
+WITHIN_S, LOOK_S = 5.0, 0.1  # how long an owner may take to begin
 
 
 def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
-    """Make the vectors of a pipeline anew, by the embedder of the settings: after `embedding.model` was changed, or to be sure.
+    """Make the vectors of a pipeline anew, by the embedder of the settings: after `embedding.model`
+    was changed, or to be sure.
 
-    The old vectors are searched until the new ones are complete; `memrelay status` counts what is left.
+    The old vectors are searched until the new ones are complete; `memrelay status` counts what is
+    left.
     """
+
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog, Line(bus_address(settings)) as line:
             found = await pipeline_named(catalog, pipeline)
@@ -25,9 +30,13 @@ def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
         if as_json:
             print_json({"pipeline_uid": found.uid, "name": found.name, "begun": begun})
         elif begun:
-            print_line(f"the vectors of {found.name} ({found.uid}) are made anew, if it has any; `memrelay status` counts them")
+            print_line(
+                f"the vectors of {found.name} ({found.uid}) are made anew, if it has any; `memrelay status` counts them"
+            )
         else:
-            print_line(f"no worker has begun with {found.name} ({found.uid}) yet; it will, once one serves it with an embedder")
+            print_line(
+                f"no worker has begun with {found.name} ({found.uid}) yet; it will, once one serves it with an embedder"
+            )
 
     run(command)
 

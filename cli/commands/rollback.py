@@ -1,4 +1,5 @@
 """`memrelay rollback PIPELINE`: an earlier version's bundle in service again."""
+
 from typing import Annotated
 
 import typer
@@ -11,15 +12,27 @@ from cli.settings import Settings
 from pipelines.errors import BundleRefused
 from web.deployments import NoSuchVersion
 
-To = Annotated[int | None, typer.Option(metavar="VERSION", min=1, show_default=False,
-                                        help="That version; by default the last one with another bundle than now.")]
+To = Annotated[
+    int | None,
+    typer.Option(
+        metavar="VERSION",
+        min=1,
+        show_default=False,
+        help="That version; by default the last one with another bundle than now.",
+    ),
+]
 
 
-def rollback(pipeline: Pipeline, *, to: To = None, if_match: IfMatch = None, as_json: JsonAnyway = False) -> None:
-    """Put an earlier version's bundle in service again, as a new version; prints {pipeline_uid, name, hash, version, served}.
+def rollback(
+    pipeline: Pipeline, *, to: To = None, if_match: IfMatch = None, as_json: JsonAnyway = False
+) -> None:
+    """Put an earlier version's bundle in service again, as a new version; prints {pipeline_uid,
+    name, hash, version, served}.
 
-    A pipeline that was taken out of service, named by its uid, is in service again. Records stay as they are.
+    A pipeline that was taken out of service, named by its uid, is in service again. Records stay as
+    they are.
     """
+
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog:
             uid = await uid_of(catalog, pipeline)

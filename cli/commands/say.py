@@ -1,4 +1,5 @@
 """`memrelay say PIPELINE TEXT`: says something on a swarm and prints what comes of it."""
+
 from typing import Annotated
 
 import typer
@@ -12,12 +13,23 @@ from cli.report import print_results
 from cli.settings import Settings
 from cli.speech import ask, envelope_of
 
-Whole = Annotated[bool, typer.Option("--envelope", help="Print whole envelopes instead of their texts.")]
+Whole = Annotated[
+    bool, typer.Option("--envelope", help="Print whole envelopes instead of their texts.")
+]
 
 
-def say(pipeline: Pipeline, text: Text, *, swarm: Swarm = "chat", user: User = "User", wait: Wait = 30.0,
-        envelope: Whole = False, as_json: JsonAnyway = False) -> None:
+def say(
+    pipeline: Pipeline,
+    text: Text,
+    *,
+    swarm: Swarm = "chat",
+    user: User = "User",
+    wait: Wait = 30.0,
+    envelope: Whole = False,
+    as_json: JsonAnyway = False,
+) -> None:
     """Say something on a swarm and print the results, a JSON line each; none is an answer too."""
+
     async def command(settings: Settings) -> None:
         spoken = await look_up(settings, pipeline)
         spoken.check_swarm(swarm)

@@ -1,4 +1,5 @@
 """`memrelay scrub [PIPELINE...]`: reads everything that is stored, and looks for damage."""
+
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from memory.sqlite.damage import note_of, noted
 
 
 def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
-    """Read all of the stores of these pipelines, or of all: pages, checksums of records, and the full-text index.
+    """Read all of the stores of these pipelines, or of all: pages, checksums of records, and the
+    full-text index.
 
-    It reads copies, one after the other, so nobody waits for it; it changes nothing. Exit code 1 where something is damaged, or
+    It reads copies, one after the other, so nobody waits for it; it changes nothing. Exit code 1
+    where something is damaged, or
     could not be looked at, as where there is no room for the copy.
     """
     names, wrong = pipelines or [], []
@@ -33,7 +36,7 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
             if path.exists() or note_of(path).exists():
                 try:
                     inspected = _inspect(root, memory_id)
-                except StoreBusy as busy:   # that says nothing of the store
+                except StoreBusy as busy:  # that says nothing of the store
                     note(f"{memory_id} was not looked at: {busy}")
                     wrong.append(str(busy))
                     continue
@@ -47,12 +50,14 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
 
 def _inspect(root: Path, memory_id: str) -> Inspection:
     path = path_of(root, memory_id)
-    if not path.exists():   # but a note on it
+    if not path.exists():  # but a note on it
         return Inspection(0, 0, "", noted(path), [])
     try:
         with interruptible(), copied(path, root, FOR_SCRUB) as copy:
             found = inspect(copy)
-        return found if found.faults else found._replace(faults=noted(path))   # which no worker opens
+        return (
+            found if found.faults else found._replace(faults=noted(path))
+        )  # which no worker opens
     except StoreBusy:
         raise
     except MemoryFault as fault:
@@ -65,9 +70,13 @@ def _tell(memory_id: str, found: Inspection, as_json: bool) -> None:
         return
     unknown = f", {found.unknown} of them from before there were checksums" if found.unknown else ""
     faults = "; ".join(found.faults)
-    print_line(f"{memory_id}: {'DAMAGED, ' + faults if faults else 'sound'}; {counted(found.records, 'record')}{unknown}")
+    print_line(
+        f"{memory_id}: {'DAMAGED, ' + faults if faults else 'sound'}; {counted(found.records, 'record')}{unknown}"
+    )
     for guid in found.guids:
         print_line(f"  {guid} is not what was written")
     if faults:
-        print_line("  -> stop the worker, then `memrelay restore` a backup, or `memrelay salvage` what can be read; "
-                   "with --force, where the store is served all the same")
+        print_line(
+            "  -> stop the worker, then `memrelay restore` a backup, or `memrelay salvage` what can be read; "
+            "with --force, where the store is served all the same"
+        )

@@ -1,4 +1,5 @@
 """`memrelay tail PIPELINE`: what is said on its swarms, from the logs and then live."""
+
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -20,8 +21,8 @@ from cli.pipeline import look_up
 from cli.readable import moment, text_lines
 from cli.settings import Settings, may_colour
 
-LOOK_S = 1.0   # how often a reader that has gone is noticed while nothing is said
-PAUSE_S = 0.5   # before a bus that is away is looked at again
+LOOK_S = 1.0  # how often a reader that has gone is noticed while nothing is said
+PAUSE_S = 0.5  # before a bus that is away is looked at again
 Print = Callable[[str, Said], None]
 
 
@@ -31,21 +32,43 @@ def _cursor_or_count(since: str) -> str:
         if not (since.isascii() and since.isdecimal() and len(since) < 10):
             place_of(since)
     except ValueError as error:
-        raise typer.BadParameter(f"a number of messages, or a cursor such as 1780000000000-0, not {since!r}") from error
+        raise typer.BadParameter(
+            f"a number of messages, or a cursor such as 1780000000000-0, not {since!r}"
+        ) from error
     return since
 
 
-Swarms = Annotated[list[str] | None, typer.Option("--swarm", metavar="NAME", help="Only this one; may be given again.")]
-Since = Annotated[str, typer.Option(metavar="CURSOR|N", callback=_cursor_or_count,
-                                    help="Begin after this cursor (0-0: with the oldest that is kept), or with the last N.")]
-NoFollow = Annotated[bool, typer.Option("--no-follow", help="End when all that is in the logs is printed.")]
+Swarms = Annotated[
+    list[str] | None,
+    typer.Option("--swarm", metavar="NAME", help="Only this one; may be given again."),
+]
+Since = Annotated[
+    str,
+    typer.Option(
+        metavar="CURSOR|N",
+        callback=_cursor_or_count,
+        help="Begin after this cursor (0-0: with the oldest that is kept), or with the last N.",
+    ),
+]
+NoFollow = Annotated[
+    bool, typer.Option("--no-follow", help="End when all that is in the logs is printed.")
+]
 
 
-def tail(pipeline: Pipeline, *, swarm: Swarms = None, since: Since = "10", no_follow: NoFollow = False,
-         as_json: Json = False) -> None:
+def tail(
+    pipeline: Pipeline,
+    *,
+    swarm: Swarms = None,
+    since: Since = "10",
+    no_follow: NoFollow = False,
+    as_json: Json = False,
+) -> None:
     """Print what is said on a pipeline's swarms until Ctrl-C: time, swarm, speaker, text."""
+
     async def command(settings: Settings) -> None:
-        configure_logging("error", settings.log.format, may_colour=may_colour())   # what is printed here is what is said
+        configure_logging(
+            "error", settings.log.format, may_colour=may_colour()
+        )  # what is printed here is what is said
         spoken = await look_up(settings, pipeline)
         for name in swarm or ():
             spoken.check_swarm(name)
@@ -64,7 +87,7 @@ def tail(pipeline: Pipeline, *, swarm: Swarms = None, since: Since = "10", no_fo
     try:
         run(command)
     except KeyboardInterrupt as end:
-        raise typer.Exit(0) from end   # the way to end it, and no failure
+        raise typer.Exit(0) from end  # the way to end it, and no failure
 
 
 async def _begin(line: Line, home_of: HomeOf, swarms: Sequence[str], since: str) -> History:
@@ -86,12 +109,13 @@ async def _follow(history: History, show: Print, bell: asyncio.Event) -> None:
         try:
             await _print_unread(history, show)
         except BusUnavailable:
-            bell.set()   # look again as soon as it is back
+            bell.set()  # look again as soon as it is back
             await asyncio.sleep(PAUSE_S)
 
 
 async def _rung(bell: asyncio.Event) -> None:
-    """Waits for the bell; ends the command where nobody reads any more, which is not told until something is written."""
+    """Waits for the bell; ends the command where nobody reads any more, which is not told until
+    something is written."""
     while not bell.is_set():
         if not is_read():
             end_unread()
@@ -118,4 +142,6 @@ def _as_text(swarm: str, said: Said) -> None:
 
 
 def _as_json(swarm: str, said: Said) -> None:
-    print_json({"swarm": swarm, "cursor": said.cursor, "mid": said.mid, "message": on_one_line(said.data)})
+    print_json(
+        {"swarm": swarm, "cursor": said.cursor, "mid": said.mid, "message": on_one_line(said.data)}
+    )

@@ -1,4 +1,5 @@
 """`memrelay up`: everything in one process, with the sample pipeline to try."""
+
 import asyncio
 import fcntl
 import os
@@ -43,14 +44,22 @@ Ctrl-C ends it; what was said and stored is kept.
 
 
 def up(*, as_json: JsonLog = False) -> None:
-    """Start the embedded bus, a worker and the web server, deploy the sample pipeline, and say what to try."""
+    """Start the embedded bus, a worker and the web server, deploy the sample pipeline, and say what
+    to try."""
     # In this order they end: what still waits for an answer over HTTP gets it from the worker.
-    serve(make_web, make_worker, with_bus=True, prepare=partial(_deploy_sample, as_json=as_json), as_json=as_json)
+    serve(
+        make_web,
+        make_worker,
+        with_bus=True,
+        prepare=partial(_deploy_sample, as_json=as_json),
+        as_json=as_json,
+    )
 
 
 @asynccontextmanager
 async def _one_at_a_time(folder: Path) -> AsyncIterator[None]:
-    """Of several that start at once, else each would deploy a sample of its own, and its name would stand for none of them."""
+    """Of several that start at once, else each would deploy a sample of its own, and its name would
+    stand for none of them."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         while True:
@@ -69,9 +78,22 @@ async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_
     async with Catalog(settings.memory.root) as catalog, _one_at_a_time(settings.memory.root):
         there = [one for one in await catalog.active() if one.name == "memory_test"]
         # One that is in service stays as it is: it may have been edited.
-        deployed = min(there, key=attrgetter("deployed_at")) if there else await deploy(settings, read_bundle(SAMPLE, None))
+        deployed = (
+            min(there, key=attrgetter("deployed_at"))
+            if there
+            else await deploy(settings, read_bundle(SAMPLE, None))
+        )
     channel = swarm_key(deployed.uid, "chat")
     if as_json:
-        greet(partial(print_json, {"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)}))
+        greet(
+            partial(
+                print_json, {"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)}
+            )
+        )
         return
-    greet(partial(typer.echo, WELCOME.format(uid=deployed.uid, bus=bus_name(settings), channel=channel, url=url)))
+    greet(
+        partial(
+            typer.echo,
+            WELCOME.format(uid=deployed.uid, bus=bus_name(settings), channel=channel, url=url),
+        )
+    )

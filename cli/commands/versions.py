@@ -1,4 +1,5 @@
 """`memrelay versions PIPELINE`: what a pipeline was, version by version."""
+
 import sys
 
 from cli.composition import run, stored_catalog
@@ -10,21 +11,38 @@ from cli.settings import Settings
 
 
 def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
-    """List every version that a pipeline had, the newest first: a table on a terminal, else a JSON line each.
+    """List every version that a pipeline had, the newest first: a table on a terminal, else a JSON
+    line each.
 
     A pipeline that was taken out of service is named by its uid.
     """
+
     async def command(settings: Settings) -> None:
         async with stored_catalog(settings) as catalog:
             uid = await uid_of(catalog, pipeline)
             everything, active = await catalog.versions(uid), await catalog.serving(uid)
         if as_json or not sys.stdout.isatty():
             for one in everything:
-                print_json({"version": one.version, "hash": one.hash, "name": one.name, "deployed_at": one.deployed_at,
-                            "active": one == active})
+                print_json(
+                    {
+                        "version": one.version,
+                        "hash": one.hash,
+                        "name": one.name,
+                        "deployed_at": one.deployed_at,
+                        "active": one == active,
+                    }
+                )
             return
-        rows = [(str(one.version), "active" * (one == active), one.name, moment(one.deployed_at), one.hash[:12])
-                for one in everything]
+        rows = [
+            (
+                str(one.version),
+                "active" * (one == active),
+                one.name,
+                moment(one.deployed_at),
+                one.hash[:12],
+            )
+            for one in everything
+        ]
         for line in table([("VERSION", "", "NAME", "DEPLOYED", "HASH"), *rows]):
             print_line(line)
 

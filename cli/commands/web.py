@@ -1,4 +1,6 @@
-"""`memrelay web`: webhooks, the API and the page, on the configured bus or the embedded one that runs."""
+"""`memrelay web`: webhooks, the API and the page, on the configured bus or the embedded one that
+runs."""
+
 from cli.options import JsonLog
 from cli.process import serve
 from cli.web_servers import make_web

@@ -1,4 +1,6 @@
-"""`memrelay worker`: serves the deployed pipelines, on the configured bus or the embedded one that runs."""
+"""`memrelay worker`: serves the deployed pipelines, on the configured bus or the embedded one that
+runs."""
+
 from cli.options import JsonLog
 from cli.process import serve
 from cli.workers import make_worker

@@ -1,4 +1,5 @@
 """The examination: every check in turn; those of the bus only where it answers."""
+
 import asyncio
 
 from bus.errors import BusError, BusRefused
@@ -31,10 +32,30 @@ from cli.doctor.service import (
 )
 from cli.settings import Settings, SettingsError, default_config_file, load_settings
 
-HERE: tuple[Check, ...] = (check_folders, check_sqlite, check_handles, check_catalogue, check_stores, check_letters)
-ON_THE_BUS: tuple[BusCheck, ...] = (check_version, check_rights, check_writes, check_durability, check_eviction, check_room,
-                                     check_limits, check_idle, check_clock, check_keys, check_workers, check_paused,
-                                     check_listeners, check_readers)
+HERE: tuple[Check, ...] = (
+    check_folders,
+    check_sqlite,
+    check_handles,
+    check_catalogue,
+    check_stores,
+    check_letters,
+)
+ON_THE_BUS: tuple[BusCheck, ...] = (
+    check_version,
+    check_rights,
+    check_writes,
+    check_durability,
+    check_eviction,
+    check_room,
+    check_limits,
+    check_idle,
+    check_clock,
+    check_keys,
+    check_workers,
+    check_paused,
+    check_listeners,
+    check_readers,
+)
 ANSWERS_WITHIN_S = 5.0
 
 
@@ -71,5 +92,11 @@ async def _examine_bus(settings: Settings) -> list[Finding]:
         found.append(fault("bus", f"{address} refuses: {error}", remedy_for(error)))
     except (BusError, TimeoutError) as error:
         remedy = f"start {'that server' if settings.bus.url else 'it with `memrelay up`'}, or correct bus.url"
-        found.append(fault("bus", str(error) or f"{address} does not answer within {ANSWERS_WITHIN_S:g} s", remedy))
+        found.append(
+            fault(
+                "bus",
+                str(error) or f"{address} does not answer within {ANSWERS_WITHIN_S:g} s",
+                remedy,
+            )
+        )
     return found

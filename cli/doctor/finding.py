@@ -1,11 +1,12 @@
 """A finding: what was looked at, whether it is well, and what to do where it is not."""
+
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple
 
 from bus.line import Line
 from cli.settings import Settings
 
-SOME = 5   # that are named, of many
+SOME = 5  # that are named, of many
 
 Level = Literal["ok", "warning", "fault"]
 
@@ -16,7 +17,7 @@ class Finding(NamedTuple):
     check: str
     level: Level
     text: str
-    remedy: str = ""   # what to do; "" where all is well
+    remedy: str = ""  # what to do; "" where all is well
 
 
 class Patient(NamedTuple):
@@ -47,7 +48,11 @@ def fault(check: str, text: str, remedy: str) -> Finding:
 
 def untold(check: str, what: str, command: str) -> Finding:
     """Managed servers and ACLs refuse some commands, so it is no fault."""
-    return warning(check, f"the server does not tell {what}", f"allow {command} to this user, or look where the server is run")
+    return warning(
+        check,
+        f"the server does not tell {what}",
+        f"allow {command} to this user, or look where the server is run",
+    )
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
 """The folders: can they be written, do others stay out, is there room?"""
+
 import os
 import shutil
 import stat
@@ -23,15 +24,21 @@ def _check(setting: str, folder: Path) -> list[Finding]:
     trouble = _why_not_writable(there)
     if trouble is not None:
         remedy = "make room there" if lacks_room(trouble) else "make it a folder of this user's"
-        return [fault(setting, f"{there} cannot be written: {trouble.strerror or trouble}",
-                      f"{remedy}, or name another: MEMRELAY_{setting.upper().replace('.', '__')}")]
+        return [
+            fault(
+                setting,
+                f"{there} cannot be written: {trouble.strerror or trouble}",
+                f"{remedy}, or name another: MEMRELAY_{setting.upper().replace('.', '__')}",
+            )
+        ]
     if there != folder:
         return [ok(setting, f"{folder} is made when it is needed"), _room(setting, there)]
     return [_privacy(setting, folder), _room(setting, folder)]
 
 
 def _why_not_writable(folder: Path) -> OSError | None:
-    """The system's word, from trying it: permissions alone do not tell of a disk that is full or read-only."""
+    """The system's word, from trying it: permissions alone do not tell of a disk that is full or
+    read-only."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"memrelay")
@@ -45,11 +52,19 @@ def _privacy(setting: str, folder: Path) -> Finding:
     found = folder.stat()
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o022:
-        return fault(setting, f"other users may change {folder} (mode {mode:o})", f"chmod 700 {folder}")
+        return fault(
+            setting, f"other users may change {folder} (mode {mode:o})", f"chmod 700 {folder}"
+        )
     if mode & 0o077:
-        return warning(setting, f"other users may look into {folder} (mode {mode:o})", f"chmod 700 {folder}")
+        return warning(
+            setting, f"other users may look into {folder} (mode {mode:o})", f"chmod 700 {folder}"
+        )
     if found.st_uid != os.geteuid():
-        return warning(setting, f"{folder} is user {found.st_uid}'s", f"run Memrelay as that user, or chown {folder}")
+        return warning(
+            setting,
+            f"{folder} is user {found.st_uid}'s",
+            f"run Memrelay as that user, or chown {folder}",
+        )
     return ok(setting, f"{folder} can be written, by you alone")
 
 

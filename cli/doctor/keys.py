@@ -1,4 +1,6 @@
-"""The keys on the bus: of another type than they should have, or with an end that somebody has set."""
+"""The keys on the bus: of another type than they should have, or with an end that somebody has
+set."""
+
 import asyncio
 import sqlite3
 from collections.abc import Collection, Iterator
@@ -18,24 +20,32 @@ from memory.errors import MemoryFault
 
 
 async def check_keys(patient: Patient) -> list[Finding]:
-    """Keys at which somebody has put another value, for which the server refuses every command; and those that will expire."""
+    """Keys at which somebody has put another value, for which the server refuses every command; and
+    those that will expire."""
     try:
         wanted = {**SHARED, **await _keys_of_all(patient.settings)}
     except (MemoryFault, sqlite3.Error):
-        wanted = dict(SHARED)   # told by another check
+        wanted = dict(SHARED)  # told by another check
     try:
         connection = await patient.line.open()
         odd, ending = await odd_keys(connection, wanted), await _ending(connection, wanted)
     except BusRefused:
-        return []   # as told by another check
+        return []  # as told by another check
     found = [fault("keys", str(one), one.remedy) for one in odd[:SOME]]
-    found += [fault("keys", f"{key} expires in {left_s} s, and what it holds is lost then",
-                    f"PERSIST {key}, and find out what has set that") for key, left_s in ending[:SOME]]
+    found += [
+        fault(
+            "keys",
+            f"{key} expires in {left_s} s, and what it holds is lost then",
+            f"PERSIST {key}, and find out what has set that",
+        )
+        for key, left_s in ending[:SOME]
+    ]
     return found or [ok("keys", "each is what it should be")]
 
 
 async def _keys_of_all(settings: Settings) -> dict[str, str]:
-    """Of the pipelines in service, with their swarms' logs; to compile all bundles for these would take long."""
+    """Of the pipelines in service, with their swarms' logs; to compile all bundles for these would
+    take long."""
     keys: dict[str, str] = {}
     async with catalogue_of(settings) as catalog:
         if catalog is None:
@@ -49,7 +59,9 @@ async def _keys_of_all(settings: Settings) -> dict[str, str]:
 def _logs(uid: str, source: bytes) -> Iterator[str]:
     """As the bundle, which was checked when it was deployed, names its swarms."""
     bundle: dict[str, Any] = orjson.loads(source.replace(b"${pipeline_uid}", uid.encode()))
-    public = {swarm["name"] for swarm in bundle.get("swarms") or () if swarm.get("visibility") == "public"}
+    public = {
+        swarm["name"] for swarm in bundle.get("swarms") or () if swarm.get("visibility") == "public"
+    }
     for agent in bundle.get("agents") or ():
         for swarm in filter(None, (agent.get("agent_rec_swarm"), agent.get("agent_send_swarm"))):
             yield swarm_key(PUBLIC if swarm in public else uid, swarm)

@@ -1,4 +1,5 @@
 """Whether the server lets its user do all that Memrelay does there."""
+
 import sqlite3
 from collections.abc import Iterable
 
@@ -16,11 +17,17 @@ async def check_rights(patient: Patient) -> list[Finding]:
     try:
         uids = [one.uid for one in await deployed_in(patient.settings)]
     except (MemoryFault, sqlite3.Error):
-        uids = []   # told by another check
+        uids = []  # told by another check
     try:
         refused = await refused_of(patient.line, *uids[:1])
     except BusRefused as error:
-        return [fault("rights", f"the server refuses scripts: {error}", _let() if error.code == "NOPERM" else RENAMED)]
+        return [
+            fault(
+                "rights",
+                f"the server refuses scripts: {error}",
+                _let() if error.code == "NOPERM" else RENAMED,
+            )
+        ]
     unknown = [one for one in refused if one.unknown]
     if unknown:
         return [fault("rights", f"the server has no {_named(unknown)}", RENAMED)]

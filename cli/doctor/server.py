@@ -1,4 +1,5 @@
 """The bus's server: how new it is, whether it keeps what it acknowledges, and its clock."""
+
 import time
 
 from bus.embedded.binary import MINIMUM_VERSION
@@ -9,9 +10,9 @@ from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
 from web.status import DURABILITIES, NOT_PERSISTENT
 
 OFF_S, FAR_OFF_S = 1.0, 60.0
-LEAST_IDLE_S = 10   # twice what a worker is silent at most
-SCARCE = 0.9   # of what it may use
-REMEDIES = {   # by what the server answers
+LEAST_IDLE_S = 10  # twice what a worker is silent at most
+SCARCE = 0.9  # of what it may use
+REMEDIES = {  # by what the server answers
     "READONLY": "it is a replica; name its primary in bus.url",
     "MASTERDOWN": "it is a replica without its primary; name the primary in bus.url, or make it one with REPLICAOF NO ONE",
     "LOADING": "wait until it has read its data; see its log",
@@ -23,7 +24,10 @@ REMEDIES = {   # by what the server answers
 KEEP_IT = "and the same in its configuration file, or CONFIG REWRITE"
 
 
-def remedy_for(error: BusRefused, otherwise: str = "correct the user, the password or its rights: MEMRELAY_BUS__URL") -> str:
+def remedy_for(
+    error: BusRefused,
+    otherwise: str = "correct the user, the password or its rights: MEMRELAY_BUS__URL",
+) -> str:
     """What to do about what the server answers to everything."""
     if "DB index" in str(error):
         return "name a database in bus.url that the server has, or raise `databases` in its configuration file"
@@ -33,14 +37,28 @@ def remedy_for(error: BusRefused, otherwise: str = "correct the user, the passwo
 async def check_version(patient: Patient) -> list[Finding]:
     """Commands that Memrelay uses came with version 7."""
     told = await _info(patient.line, "server")
-    name, version = told.get("server_name", "redis"), told.get("valkey_version") or told.get("redis_version", "")
+    name, version = (
+        told.get("server_name", "redis"),
+        told.get("valkey_version") or told.get("redis_version", ""),
+    )
     if not version:
         return [untold("version", "its version", "INFO")]
     if int(version.split(".")[0]) < MINIMUM_VERSION[0]:
-        return [fault("version", f"the server is {name} {version}", "run Redis or Valkey 7 or newer, or leave bus.url empty")]
+        return [
+            fault(
+                "version",
+                f"the server is {name} {version}",
+                "run Redis or Valkey 7 or newer, or leave bus.url empty",
+            )
+        ]
     if "cluster" in (told.get("server_mode"), told.get("redis_mode")):
-        return [fault("version", f"the server is part of a cluster ({name} {version}), and pipelines share some keys",
-                      "take one with cluster-enabled no")]
+        return [
+            fault(
+                "version",
+                f"the server is part of a cluster ({name} {version}), and pipelines share some keys",
+                "take one with cluster-enabled no",
+            )
+        ]
     return [ok("version", f"{name} {version}")]
 
 
@@ -51,39 +69,66 @@ async def check_writes(patient: Patient) -> list[Finding]:
     except BusRefused as error:
         if error.code == "NOPERM":
             return [untold("writes", "whether it takes writes", "SET of memrelay:*")]
-        return [fault("writes", f"the server takes no writes: {error}", remedy_for(error, "see the server's log"))]
+        return [
+            fault(
+                "writes",
+                f"the server takes no writes: {error}",
+                remedy_for(error, "see the server's log"),
+            )
+        ]
     return [ok("writes", "the server takes them")]
 
 
 async def check_durability(patient: Patient) -> list[Finding]:
     """Whether what is acknowledged is on disk."""
-    enabled, sync = await config_of(patient.line, "appendonly"), await config_of(patient.line, "appendfsync")
+    enabled, sync = (
+        await config_of(patient.line, "appendonly"),
+        await config_of(patient.line, "appendfsync"),
+    )
     if enabled is None or sync is None:
         return [untold("durability", "whether it keeps what it acknowledges", "CONFIG GET")]
     text = f"appendonly {enabled}, appendfsync {sync}: {DURABILITIES.get((enabled, sync), NOT_PERSISTENT)}"
     found = []
     if enabled != "yes":
-        found.append(fault("durability", text, f"CONFIG SET appendonly yes, appendfsync always, {KEEP_IT}"))
+        found.append(
+            fault("durability", text, f"CONFIG SET appendonly yes, appendfsync always, {KEEP_IT}")
+        )
     elif sync == "always":
         found.append(ok("durability", text))
     else:
         judged = warning if sync == "everysec" else fault
         found.append(judged("durability", text, f"CONFIG SET appendfsync always, {KEEP_IT}"))
     if (await _info(patient.line, "persistence")).get("aof_last_write_status", "ok") != "ok":
-        found.append(fault("durability", "the last write to the append-only file failed", "look at the server's log and disk"))
+        found.append(
+            fault(
+                "durability",
+                "the last write to the append-only file failed",
+                "look at the server's log and disk",
+            )
+        )
     return found
 
 
 async def check_eviction(patient: Patient) -> list[Finding]:
     """A server that evicts may take an input for a cache."""
-    policy, limit = await config_of(patient.line, "maxmemory-policy"), await config_of(patient.line, "maxmemory")
+    policy, limit = (
+        await config_of(patient.line, "maxmemory-policy"),
+        await config_of(patient.line, "maxmemory"),
+    )
     if policy is None or limit is None:
         return [untold("eviction", "whether it evicts", "CONFIG GET")]
-    text, remedy = f"maxmemory-policy {policy}, maxmemory {limit}", f"CONFIG SET maxmemory-policy noeviction, {KEEP_IT}"
+    text, remedy = (
+        f"maxmemory-policy {policy}, maxmemory {limit}",
+        f"CONFIG SET maxmemory-policy noeviction, {KEEP_IT}",
+    )
     if policy == "noeviction":
         return [ok("eviction", f"{text}: nothing is evicted")]
     if limit == "0":
-        return [warning("eviction", f"{text}: as soon as a limit is set, what waits may be evicted", remedy)]
+        return [
+            warning(
+                "eviction", f"{text}: as soon as a limit is set, what waits may be evicted", remedy
+            )
+        ]
     return [fault("eviction", f"{text}: what waits may be evicted", remedy)]
 
 
@@ -97,7 +142,9 @@ async def check_room(patient: Patient) -> list[Finding]:
     remedy = f"CONFIG SET maxmemory to more, or to 0, {KEEP_IT}"
     if limit and used >= limit:
         return [fault("memory", f"{text}: it refuses what is said, and workers wait", remedy)]
-    return [warning("memory", text, remedy) if limit and used > limit * SCARCE else ok("memory", text)]
+    return [
+        warning("memory", text, remedy) if limit and used > limit * SCARCE else ok("memory", text)
+    ]
 
 
 async def check_idle(patient: Patient) -> list[Finding]:
@@ -107,8 +154,14 @@ async def check_idle(patient: Patient) -> list[Finding]:
         return [untold("idle", "whether it ends connections that are silent", "CONFIG GET")]
     if not 0 < int(seconds) < LEAST_IDLE_S:
         return [ok("idle", f"timeout {seconds}: connections of workers stay open")]
-    return [fault("idle", f"timeout {seconds}: the server ends connections that are silent for {seconds} s, and workers begin "
-                          "anew each time", f"CONFIG SET timeout 0, {KEEP_IT}")]
+    return [
+        fault(
+            "idle",
+            f"timeout {seconds}: the server ends connections that are silent for {seconds} s, and workers begin "
+            "anew each time",
+            f"CONFIG SET timeout 0, {KEEP_IT}",
+        )
+    ]
 
 
 async def check_clock(patient: Patient) -> list[Finding]:
@@ -119,7 +172,10 @@ async def check_clock(patient: Patient) -> list[Finding]:
     except BusRefused:
         return [untold("clock", "its time", "TIME")]
     off_s = seconds + micros / 1e6 - (before + time.time()) / 2
-    text, remedy = f"the server's clock is {abs(off_s):.3f} s {'ahead' if off_s > 0 else 'behind'}", "keep both by NTP"
+    text, remedy = (
+        f"the server's clock is {abs(off_s):.3f} s {'ahead' if off_s > 0 else 'behind'}",
+        "keep both by NTP",
+    )
     if abs(off_s) >= FAR_OFF_S:
         return [fault("clock", text, remedy)]
     return [warning("clock", text, remedy) if abs(off_s) >= OFF_S else ok("clock", text)]

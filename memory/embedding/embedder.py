@@ -1,16 +1,17 @@
 """What an embedder is: from texts to vectors whose cosine says how near their meanings are."""
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-if TYPE_CHECKING:   # a worker that embeds nothing does without numpy's 20 MB
+if TYPE_CHECKING:  # a worker that embeds nothing does without numpy's 20 MB
     import numpy as np
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float32]
 
 Model = Literal["none", "local", "wordllama", "endpoint"]
-PROBE = "."   # a text that any model has a vector of
+PROBE = "."  # a text that any model has a vector of
 
 
 class Fingerprint(NamedTuple):
@@ -18,7 +19,7 @@ class Fingerprint(NamedTuple):
 
     name: str
     dimension: int
-    digest: str   # of the weights and the vocabulary, or of what the endpoint calls its model
+    digest: str  # of the weights and the vocabulary, or of what the endpoint calls its model
 
     def __str__(self) -> str:
         """As a store keeps it."""
@@ -26,15 +27,20 @@ class Fingerprint(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """A curve from a cosine to a score of 0 to 1 that means the same for every embedder: straight between its points."""
+    """A curve from a cosine to a score of 0 to 1 that means the same for every embedder: straight
+    between its points."""
 
-    cosines: tuple[float, ...] = (0.0, 1.0)   # ascending
-    scores: tuple[float, ...] = (0.0, 1.0)    # at each of them; below the first and above the last as there
-    least: float = 0.4                        # the score from which on a text is found for its meaning alone
+    cosines: tuple[float, ...] = (0.0, 1.0)  # ascending
+    scores: tuple[float, ...] = (
+        0.0,
+        1.0,
+    )  # at each of them; below the first and above the last as there
+    least: float = 0.4  # the score from which on a text is found for its meaning alone
 
 
 class Embedder(Protocol):
-    """May be called by several threads at once. tests/memory/embedding/test_embedders.py holds each one to this."""
+    """May be called by several threads at once. tests/memory/embedding/test_embedders.py holds each
+    one to this."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -46,12 +52,15 @@ class Embedder(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for another machine, so that a store's transaction must not wait for it."""
+        """Whether it waits for another machine, so that a store's transaction must not wait for
+        it."""
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
-        """A row a text, of unit length, or of zeros where there is nothing to embed; float32, C order.
+        """A row a text, of unit length, or of zeros where there is nothing to embed; float32, C
+        order.
 
-        A text that is longer than the model takes counts with its beginning. Raises EmbeddingFault, or EmbeddingLater where
+        A text that is longer than the model takes counts with its beginning. Raises EmbeddingFault,
+        or EmbeddingLater where
         the same may work shortly, or TextRefused where it is the texts that are not taken.
         """
 
@@ -62,8 +71,10 @@ class EmbeddingOptions:
 
     model: Model = "local"
     threads: int = 1
-    url: str = ""    # of the endpoint: what stands before /embeddings
-    name: str = ""   # by which the endpoint knows its model
-    read_key: Callable[[], str] | None = field(default=None, repr=False)   # raises LookupError where it is not there
-    private: bool = False   # whether the endpoint may have an address that is not public
+    url: str = ""  # of the endpoint: what stands before /embeddings
+    name: str = ""  # by which the endpoint knows its model
+    read_key: Callable[[], str] | None = field(
+        default=None, repr=False
+    )  # raises LookupError where it is not there
+    private: bool = False  # whether the endpoint may have an address that is not public
     timeout_s: float = 10

@@ -1,4 +1,5 @@
 """The configured embedder, which is loaded when it is wanted for the first time."""
+
 import importlib
 import time
 from collections.abc import Callable
@@ -9,21 +10,30 @@ from memory.embedding.embedder import Embedder, EmbeddingOptions, Model
 from memory.errors import EmbeddingFault, EmbeddingLater
 
 NO_EMBEDDER = "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local"
-AGAIN_S = 30.0   # after which a server that refused is asked again: it may be another by now, and so may the key
-BUILT_IN: dict[str, Model] = {"all-MiniLM-L6-v2-int8": "local", "wordllama-l2-supercat": "wordllama"}   # by their names
+# after which a server that refused is asked again: it may be another by now, and so may the key
+AGAIN_S = 30.0
+BUILT_IN: dict[str, Model] = {
+    "all-MiniLM-L6-v2-int8": "local",
+    "wordllama-l2-supercat": "wordllama",
+}  # by their names
 
 
 class LazyEmbedder:
-    """One for a process. May be asked by several threads at once: the others wait until the first has loaded it."""
+    """One for a process. May be asked by several threads at once: the others wait until the first
+    has loaded it."""
 
-    def __init__(self, options: EmbeddingOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, options: EmbeddingOptions, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Loads nothing. `clock` gives seconds."""
         self._options, self._clock = options, clock
-        self._loading, self._loading_former = Lock(), Lock()   # a server may take its time
+        self._loading, self._loading_former = Lock(), Lock()  # a server may take its time
         self._loaded: Embedder | None = None
         self._fault: EmbeddingFault | None = None
-        self._faulted_at = 0.0   # by the clock
-        self._former: dict[str, Embedder | None] = {}   # by fingerprint; None where the one of that name is another by now
+        self._faulted_at = 0.0  # by the clock
+        self._former: dict[
+            str, Embedder | None
+        ] = {}  # by fingerprint; None where the one of that name is another by now
 
     @property
     def configured(self) -> bool:
@@ -41,7 +51,8 @@ class LazyEmbedder:
         return str(self._fault or "")
 
     def get(self) -> Embedder:
-        """The embedder. Raises EmbeddingFault; what cannot be mended without a restart is tried once, a server now and then."""
+        """The embedder. Raises EmbeddingFault; what cannot be mended without a restart is tried
+        once, a server now and then."""
         if self._loaded is not None:
             return self._loaded
         with self._loading:
@@ -61,7 +72,8 @@ class LazyEmbedder:
         return self._former.get(fingerprint)
 
     def of(self, fingerprint: str) -> Embedder:
-        """The embedder of such vectors: this one, or one of ours that was configured before, which does not wait for this one.
+        """The embedder of such vectors: this one, or one of ours that was configured before, which
+        does not wait for this one.
 
         Raises EmbeddingFault.
         """
@@ -80,7 +92,9 @@ class LazyEmbedder:
         with self._loading_former:
             if fingerprint not in self._former:
                 former = load(EmbeddingOptions(model))
-                self._former[fingerprint] = former if str(former.fingerprint) == fingerprint else None
+                self._former[fingerprint] = (
+                    former if str(former.fingerprint) == fingerprint else None
+                )
             return self._former[fingerprint]
 
     def _load(self) -> Embedder:
@@ -98,16 +112,22 @@ class LazyEmbedder:
 def load(options: EmbeddingOptions) -> Embedder:
     """A new embedder, from the file that has its model's name. Raises EmbeddingFault."""
     model = options.model
-    try:   # here and not at the top, for a worker that embeds nothing does without the libraries and their 220 MB
+    # here and not at the top, for a worker that embeds nothing does without the libraries and their
+    # 220 MB
+    try:
         return cast(Embedder, importlib.import_module(f"memory.embedding.{model}").load(options))
     except ModuleNotFoundError as missing:
-        raise EmbeddingFault(f"the embedder `{model}` lacks the package {missing.name}, which `.venv/bin/pip install -e "
-                             f"'.[{model}]'` installs; or set `embedding.model` to none") from missing
+        raise EmbeddingFault(
+            f"the embedder `{model}` lacks the package {missing.name}, which `.venv/bin/pip install -e "
+            f"'.[{model}]'` installs; or set `embedding.model` to none"
+        ) from missing
     except OSError as error:
         raise EmbeddingFault(f"the embedder `{model}` cannot be loaded: {error}") from error
 
 
 def other_model(fingerprint: str, embedder: Embedder) -> EmbeddingFault:
     """Two embedders' vectors are never compared."""
-    return EmbeddingFault(f"the vectors of this store are of {fingerprint}, and the embedder is {embedder.fingerprint}: "
-                          "`memrelay reindex PIPELINE` makes them anew, or set `embedding.model` back")
+    return EmbeddingFault(
+        f"the vectors of this store are of {fingerprint}, and the embedder is {embedder.fingerprint}: "
+        "`memrelay reindex PIPELINE` makes them anew, or set `embedding.model` back"
+    )

@@ -1,4 +1,6 @@
-"""A connection to a server whose address was looked at: one that is not public is refused, unless it is allowed."""
+"""A connection to a server whose address was looked at: one that is not public is refused, unless
+it is allowed."""
+
 import io
 import socket
 import ssl
@@ -16,11 +18,12 @@ if TYPE_CHECKING:
 
 from memory.errors import EmbeddingFault, EmbeddingLater
 
-NAT64 = 0x64FF9B << 96   # whose addresses hold an IPv4 address in their last 32 bits
+NAT64 = 0x64FF9B << 96  # whose addresses hold an IPv4 address in their last 32 bits
 
 
 def is_public(address: str) -> bool:
-    """Whether the address belongs to a machine of the open network. One that wraps an older address is as that one is."""
+    """Whether the address belongs to a machine of the open network. One that wraps an older address
+    is as that one is."""
     found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
     if isinstance(found, IPv6Address):
         wrapped = found.ipv4_mapped or found.sixtofour
@@ -31,11 +34,16 @@ def is_public(address: str) -> bool:
 
 
 class _Until(io.RawIOBase):
-    """What a socket receives until a moment, and not for so long after each byte: a server may send one now and then."""
+    """What a socket receives until a moment, and not for so long after each byte: a server may send
+    one now and then."""
 
     def __init__(self, connection: socket.socket, until: float) -> None:
         """`until` is by the monotonic clock."""
-        self._connection, self._received, self._until = connection, connection.makefile("rb", buffering=0), until
+        self._connection, self._received, self._until = (
+            connection,
+            connection.makefile("rb", buffering=0),
+            until,
+        )
 
     def readable(self) -> bool:
         """For who buffers it."""
@@ -60,14 +68,16 @@ class _Response(HTTPResponse):
 
     def __init__(self, sock: socket.socket, *given: object, until: float, **named: object) -> None:
         """As HTTPConnection makes one."""
-        super().__init__(sock, *given, **named)   # type: ignore[arg-type]
+        super().__init__(sock, *given, **named)  # type: ignore[arg-type]
         self.fp.close()
         self.fp = io.BufferedReader(_Until(sock, until))
 
 
 def connection_to(url: SplitResult, *, private: bool, timeout_s: float) -> HTTPConnection:
-    """A connection that is open. The name is resolved once, and what it was resolved to is connected to. What is
-    not over within `timeout_s`, from the name to the last byte of an answer, is EmbeddingLater, or a TimeoutError.
+    """A connection that is open. The name is resolved once, and what it was resolved to is
+    connected to. What is
+    not over within `timeout_s`, from the name to the last byte of an answer, is EmbeddingLater, or
+    a TimeoutError.
 
     Raises EmbeddingFault where it must not be, EmbeddingLater where it cannot be.
     """
@@ -76,15 +86,19 @@ def connection_to(url: SplitResult, *, private: bool, timeout_s: float) -> HTTPC
     try:
         addresses = _resolved(host, port, until)
     except (OSError, UnicodeError) as error:
-        raise EmbeddingLater(f"{host} cannot be resolved: {str(error) or 'its server of names does not answer'}") from error
+        raise EmbeddingLater(
+            f"{host} cannot be resolved: {str(error) or 'its server of names does not answer'}"
+        ) from error
     if not private and (inner := [address for address in addresses if not is_public(address)]):
-        raise EmbeddingFault(f"{host} is {inner[0]}, which is not public: set `embedding.private` to true if that is meant")
+        raise EmbeddingFault(
+            f"{host} is {inner[0]}, which is not public: set `embedding.private` to true if that is meant"
+        )
     connection = HTTPConnection(host, port)
-    connection.response_class = partial(_Response, until=until)   # type: ignore[assignment]
+    connection.response_class = partial(_Response, until=until)  # type: ignore[assignment]
     connection.sock = _connected(addresses, port, until)
     if url.scheme == "https":
         connection.sock = _secured(connection.sock, host, until)
-    connection.sock.settimeout(_left(until))   # for what is sent
+    connection.sock.settimeout(_left(until))  # for what is sent
     return connection
 
 
@@ -94,7 +108,8 @@ def _left(until: float) -> float:
 
 
 def _resolved(host: str, port: int, until: float) -> list[str]:
-    """The system's resolver cannot be told when to end, and takes half a minute where nobody answers it: it is left behind.
+    """The system's resolver cannot be told when to end, and takes half a minute where nobody
+    answers it: it is left behind.
 
     Raises OSError and UnicodeError.
     """
@@ -123,7 +138,7 @@ def _connected(addresses: list[str], port: int, until: float) -> socket.socket:
 
 def _secured(plain: socket.socket, host: str, until: float) -> socket.socket:
     try:
-        plain.settimeout(_left(until))   # of all that is sent there and back for it
+        plain.settimeout(_left(until))  # of all that is sent there and back for it
         return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
     except OSError as error:
         plain.close()

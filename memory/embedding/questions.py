@@ -1,4 +1,6 @@
-"""Vectors of what is asked: made at once where the embedder is here, and awaited where it is elsewhere."""
+"""Vectors of what is asked: made at once where the embedder is here, and awaited where it is
+elsewhere."""
+
 import math
 import time
 from collections import OrderedDict
@@ -16,16 +18,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-KEPT = 1024             # vectors of questions that were asked lately
+KEPT = 1024  # vectors of questions that were asked lately
 MOST_AWAITED = 256
 THREADS = 2
-FIRST_S = 0.02          # after which an awaited vector is asked for again; then after as long as it is awaited already,
-LONGEST_S = 2.0         # but for this at most: the answer must still be kept then
-MOST_S = 5.0            # that a vector is awaited: who asked has other things to go by, and somebody waits for that
-ANSWER_S = 10.0         # for which what was awaited is kept for those who come back, a fault too
+# after which an awaited vector is asked for again; then after as long as it is awaited already,
+FIRST_S = 0.02
+LONGEST_S = 2.0  # but for this at most: the answer must still be kept then
+# that a vector is awaited: who asked has other things to go by, and somebody waits for that
+MOST_S = 5.0
+ANSWER_S = 10.0  # for which what was awaited is kept for those who come back, a fault too
 SILENT = f"no vector of the question within {MOST_S:g} s"
 
-Key = tuple[str, str]   # text, fingerprint
+Key = tuple[str, str]  # text, fingerprint
 
 
 class Question(NamedTuple):
@@ -52,13 +56,16 @@ class Questions:
         self.embedder, self._clock, self._lock = embedder, clock, Lock()
         self._kept: OrderedDict[Key, Question] = OrderedDict()
         self._awaited: dict[Key, _Awaited] = {}
-        self._again_at = 0.0   # by the clock: since one was awaited in vain, one question at a time is asked; 0: all are
+        # by the clock: since one was awaited in vain, one question at a time is asked; 0: all are
+        self._again_at = 0.0
         self._executor = ThreadPoolExecutor(THREADS, "questions")
 
     def ask(self, text: str, fingerprint: str) -> Question:
-        """The vector of a question, by the embedder of the vectors that it is to be compared with. 5 ms with the built-in one.
+        """The vector of a question, by the embedder of the vectors that it is to be compared with.
+        5 ms with the built-in one.
 
-        Raises VectorAwaited where it is made elsewhere, or the embedder is loaded: ask again when it says; and EmbeddingFault,
+        Raises VectorAwaited where it is made elsewhere, or the embedder is loaded: ask again when
+        it says; and EmbeddingFault,
         also where it was awaited for `MOST_S`, or another question was in vain a moment ago.
         """
         key = text, fingerprint
@@ -79,10 +86,12 @@ class Questions:
             return self._kept.get((text, fingerprint))
 
     def prepare(self, texts: Sequence[str], fingerprint: str = "") -> Future[None]:
-        """Makes the vectors of so many texts (`KEPT` at most), in a thread of its own, by the embedder of vectors with that
+        """Makes the vectors of so many texts (`KEPT` at most), in a thread of its own, by the
+        embedder of vectors with that
         fingerprint, or of today.
 
-        The future ends when they are known, but for those that the embedder refuses; with EmbeddingFault where they cannot be
+        The future ends when they are known, but for those that the embedder refuses; with
+        EmbeddingFault where they cannot be
         made.
         """
         return self._executor.submit(self._prepare, texts, fingerprint)
@@ -93,10 +102,16 @@ class Questions:
         missing = [text for text in dict.fromkeys(texts) if self.known(text, fingerprint) is None]
         if not missing:
             return
-        self._keep({(text, fingerprint): question for text, question in _asked_together(embedder, missing).items()})
+        self._keep(
+            {
+                (text, fingerprint): question
+                for text, question in _asked_together(embedder, missing).items()
+            }
+        )
 
     def forget(self) -> None:
-        """Every vector is made anew: a server may have another model by now, and call it the same."""
+        """Every vector is made anew: a server may have another model by now, and call it the
+        same."""
         with self._lock:
             self._kept.clear()
             self._awaited.clear()
@@ -126,7 +141,7 @@ class Questions:
             raise EmbeddingLater(f"{MOST_AWAITED} questions wait for their vectors already")
         if now < self._again_at:
             raise EmbeddingLater(SILENT)
-        if self._again_at:   # this one looks whether it has passed
+        if self._again_at:  # this one looks whether it has passed
             self._again_at = now + ANSWER_S
         awaited = _Awaited(now)
         awaited.future = self._executor.submit(self._make, key, awaited)
@@ -142,12 +157,14 @@ class Questions:
 
     def _forget(self, now: float) -> None:
         """What was answered a while ago: a fault may have passed."""
-        self._awaited = {key: awaited for key, awaited in self._awaited.items() if awaited.ended > now - ANSWER_S}
+        self._awaited = {
+            key: awaited for key, awaited in self._awaited.items() if awaited.ended > now - ANSWER_S
+        }
 
     def _make(self, key: Key, awaited: _Awaited) -> Question:
         text, fingerprint = key
         try:
-            if self._clock() > awaited.since + MOST_S:   # nobody waits any more
+            if self._clock() > awaited.since + MOST_S:  # nobody waits any more
                 raise EmbeddingLater(SILENT)
             found = _asked(self.embedder.of(fingerprint), text)
         finally:
@@ -165,7 +182,14 @@ def _asked(embedder: Embedder, text: str) -> Question:
 def _asked_together(embedder: Embedder, texts: Sequence[str]) -> dict[str, Question]:
     """By text; without those that it refuses, which are found by halves."""
     try:
-        return {text: Question(vector, embedder) for text, vector in zip(texts, embedder.embed(texts), strict=True)}
+        return {
+            text: Question(vector, embedder)
+            for text, vector in zip(texts, embedder.embed(texts), strict=True)
+        }
     except TextRefused:
         half = len(texts) // 2
-        return _asked_together(embedder, texts[:half]) | _asked_together(embedder, texts[half:]) if half else {}
+        return (
+            _asked_together(embedder, texts[:half]) | _asked_together(embedder, texts[half:])
+            if half
+            else {}
+        )

@@ -1,8 +1,11 @@
-"""WordLlama: the mean of a text's word vectors. Sixty times as fast as the built-in model, and coarser.
+"""WordLlama: the mean of a text's word vectors. Sixty times as fast as the built-in model, and
+coarser.
 
-Only the files of the package `wordllama` are used. Importing it would set up logging for the whole process, and it fetches what
+Only the files of the package `wordllama` are used. Importing it would set up logging for the whole
+process, and it fetches what
 it lacks.
 """
+
 import hashlib
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -17,8 +20,11 @@ from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
 from memory.embedding.unit import unit_rows
 from memory.errors import EmbeddingFault
 
-WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
-MOST_CHARACTERS = 1 << 15   # of a text; what lies beyond does not count
+WEIGHTS, TOKENIZER = (
+    "weights/l2_supercat_256.safetensors",
+    "tokenizers/l2_supercat_tokenizer_config.json",
+)
+MOST_CHARACTERS = 1 << 15  # of a text; what lies beyond does not count
 
 
 class WordLlama:
@@ -29,7 +35,10 @@ class WordLlama:
 
     def __init__(self, folder: Path) -> None:
         """`folder` is the package's."""
-        weights, tokenizer = folder.joinpath(WEIGHTS).read_bytes(), folder.joinpath(TOKENIZER).read_bytes()
+        weights, tokenizer = (
+            folder.joinpath(WEIGHTS).read_bytes(),
+            folder.joinpath(TOKENIZER).read_bytes(),
+        )
         self._words = load_tensors(weights)["embedding.weight"]
         self._tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
@@ -41,7 +50,9 @@ class WordLlama:
         """As Embedder has it."""
         matrix = np.zeros((len(texts), self.fingerprint.dimension), np.float32)
         for row, text in enumerate(texts):
-            if tokens := self._tokenizer.encode(text[:MOST_CHARACTERS], add_special_tokens=False).ids:
+            if tokens := self._tokenizer.encode(
+                text[:MOST_CHARACTERS], add_special_tokens=False
+            ).ids:
                 matrix[row] = self._words[tokens].mean(axis=0, dtype=np.float32)
         return unit_rows(matrix)
 
@@ -50,5 +61,7 @@ def load(options: EmbeddingOptions) -> WordLlama:
     """The embedder. Raises EmbeddingFault where the package is not installed."""
     found = find_spec("wordllama")
     if found is None or found.origin is None:
-        raise EmbeddingFault("the embedder `wordllama` is not installed: `.venv/bin/pip install wordllama`")
+        raise EmbeddingFault(
+            "the embedder `wordllama` is not installed: `.venv/bin/pip install wordllama`"
+        )
     return WordLlama(Path(found.origin).parent)

@@ -1,1 +1,2 @@
-"""The filter language (docs/filters.md): JSON in, checked, and a tree out; what SQL becomes of it stands in memory/sqlite."""
+"""The filter language (docs/filters.md): JSON in, checked, and a tree out; what SQL becomes of it
+stands in memory/sqlite."""

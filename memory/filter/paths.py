@@ -1,4 +1,6 @@
-"""A field as it is written: a name, or `data` with keys behind dots. One with a dot or a quote stands in quotes, as in JSON."""
+"""A field as it is written: a name, or `data` with keys behind dots. One with a dot or a quote
+stands in quotes, as in JSON."""
+
 import re
 
 import orjson
@@ -17,7 +19,9 @@ def steps_of(field: str) -> tuple[str, ...] | None:
     if len(field) > MOST_CHARACTERS or not _PATH.fullmatch(field):
         return None
     try:
-        found = tuple(orjson.loads(step) if step[0] == '"' else step for step in _STEPS.findall(field))
+        found = tuple(
+            orjson.loads(step) if step[0] == '"' else step for step in _STEPS.findall(field)
+        )
         "".join(found).encode()
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None

@@ -1,4 +1,5 @@
 """Reads a filter: JSON in, a tree out, or everything that is wrong, by place."""
+
 from typing import Any
 
 from memory.faults import Faults, Place
@@ -8,8 +9,10 @@ from memory.filter.tree import Condition, Every, Node, Not, Some
 from memory.filter.values import Unfit, fitting
 from memory.suggestions import closest
 
-MOST_PIECES = 128   # a field, an operator, a group and each filter in one is a piece: SQL has bounds, and each costs time
-MOST_DEPTH = 8      # of groups in each other
+# a field, an operator, a group and each filter in one is a piece: SQL has bounds, and each costs
+# time
+MOST_PIECES = 128
+MOST_DEPTH = 8  # of groups in each other
 MOST_LISTED = 1000  # values in all lists together
 NULLABLE = ("key", "owner", "expires_at", "thread", "seq", "data")
 NOTHING = Every(())
@@ -36,7 +39,9 @@ class _Reading:
         if not isinstance(given, dict):
             return self._wrong(place, 'a filter is an object, like {"kind": {"eq": "note"}}')
         if depth > MOST_DEPTH:
-            return self._wrong(place, f"and, or and not stand at most {MOST_DEPTH} deep in each other")
+            return self._wrong(
+                place, f"and, or and not stand at most {MOST_DEPTH} deep in each other"
+            )
         parts = []
         for name, held in given.items():
             if not self._has_room((*place, name)):
@@ -68,16 +73,23 @@ class _Reading:
             name, path = "data", steps
         if not isinstance(held, dict) or not held:
             return self._wrong(place, 'takes an object of operators, like {"eq": "note"}')
-        parts = [self._operator(name, path, operator, value, (*place, operator)) for operator, value in held.items()
-                 if self._has_room((*place, operator))]
+        parts = [
+            self._operator(name, path, operator, value, (*place, operator))
+            for operator, value in held.items()
+            if self._has_room((*place, operator))
+        ]
         return parts[0] if len(parts) == 1 else Every(tuple(parts))
 
-    def _operator(self, field: str, path: tuple[str, ...], operator: str, value: Any, place: Place) -> Node:
+    def _operator(
+        self, field: str, path: tuple[str, ...], operator: str, value: Any, place: Place
+    ) -> Node:
         sort = FIELDS[field]
         if operator not in OPERATORS:
             return self._wrong(place, _unknown("operator", operator, TAKES[sort]))
         if operator not in TAKES[sort]:
-            return self._wrong(place, f"{field} does not take {operator}; it takes {', '.join(TAKES[sort])}")
+            return self._wrong(
+                place, f"{field} does not take {operator}; it takes {', '.join(TAKES[sort])}"
+            )
         if operator in LISTS:
             found = self._list(field, sort, operator, value, place)
         else:
@@ -87,15 +99,21 @@ class _Reading:
         plain = {"ne": "eq", "nin": "in"}.get(operator, operator)
         return _unless(plain != operator, Condition(field, path, plain, found))
 
-    def _list(self, field: str, sort: Sort, operator: str, given: Any, place: Place) -> tuple[Any, ...]:
+    def _list(
+        self, field: str, sort: Sort, operator: str, given: Any, place: Place
+    ) -> tuple[Any, ...]:
         if not isinstance(given, list | tuple):
             self.faults.add(place, f"{operator} takes a list of values", None)
             return ()
         self._listed += len(given)
         if self._listed > MOST_LISTED:
-            self.faults.add(place, f"lists have at most {MOST_LISTED} values, all of a filter together", None)
+            self.faults.add(
+                place, f"lists have at most {MOST_LISTED} values, all of a filter together", None
+            )
             return ()
-        return tuple(self._value(field, sort, operator, one, (*place, at)) for at, one in enumerate(given))
+        return tuple(
+            self._value(field, sort, operator, one, (*place, at)) for at, one in enumerate(given)
+        )
 
     def _value(self, field: str, sort: Sort, operator: str, given: Any, place: Place) -> Any:
         try:
@@ -107,8 +125,11 @@ class _Reading:
     def _has_room(self, place: Place) -> bool:
         self._pieces += 1
         if self._pieces == MOST_PIECES + 1:
-            self.faults.add(place, f"a filter has at most {MOST_PIECES} pieces: fields, operators, groups and filters in them",
-                            None)
+            self.faults.add(
+                place,
+                f"a filter has at most {MOST_PIECES} pieces: fields, operators, groups and filters in them",
+                None,
+            )
         return self._pieces <= MOST_PIECES
 
     def _wrong(self, place: Place, rule: str) -> Node:
@@ -124,4 +145,6 @@ def _unknown(what: str, word: Any, known: tuple[str, ...]) -> str:
     """A refusal by name, with what may be meant."""
     name = str(word)[:100]
     near = closest(str(word), known)
-    return f"there is no {what} {name!r}; " + (f"did you mean {near!r}?" if near else f"known are {', '.join(known)}")
+    return f"there is no {what} {name!r}; " + (
+        f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
+    )

@@ -1,14 +1,22 @@
 """What a condition's value may be, by the sort of its field; times become numbers."""
+
 from typing import Any
 
 from memory.data import number_fault, text_fault
 from memory.filter.fields import ORDERED, Sort
 from memory.times import as_us
 
-MOST_CONTAINED = 256   # characters: looking for a long text in a long one takes time with the product of both
+MOST_CONTAINED = (
+    256  # characters: looking for a long text in a long one takes time with the product of both
+)
 WANTED: dict[Sort, str] = {
-    "text": "a text", "number": "a number", "time": "a time in RFC 3339, or Unix ms as a number", "flag": "true or false",
-    "tags": "a text", "data": "a text, a number, true, false or null"}
+    "text": "a text",
+    "number": "a number",
+    "time": "a time in RFC 3339, or Unix ms as a number",
+    "flag": "true or false",
+    "tags": "a text",
+    "data": "a text, a number, true, false or null",
+}
 
 
 class Unfit(Exception):

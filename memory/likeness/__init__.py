@@ -1,4 +1,5 @@
-"""How alike two short facts are: the same, related, or two things. Nothing here reads or writes anything but its own lists.
+"""How alike two short facts are: the same, related, or two things. Nothing here reads or writes
+anything but its own lists.
 
 What a pair goes through, with the steps of docs/likeness.md:
 
@@ -16,6 +17,8 @@ What a pair goes through, with the steps of docs/likeness.md:
         since.py          what began, and goes on since
       curves.py        6  the score
 
-What is known of words, for all of these: lists.py reads words/*.txt, forms.py knows irregular forms, inflection.py the forms of
-a verb, phrases.py turns of speech, lexicon.py meanings and opposites, and grammar.py the small words.
+What is known of words, for all of these: lists.py reads words/*.txt, forms.py knows irregular
+forms, inflection.py the forms of
+a verb, phrases.py turns of speech, lexicon.py meanings and opposites, and grammar.py the small
+words.
 """

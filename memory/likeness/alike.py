@@ -1,4 +1,6 @@
-"""Whether two short facts are the same, related, or two things: one number on SOAT's scale, and the reason."""
+"""Whether two short facts are the same, related, or two things: one number on SOAT's scale, and the
+reason."""
+
 import math
 from typing import NamedTuple
 
@@ -8,25 +10,27 @@ from memory.likeness.matching import match
 from memory.likeness.plain import one_form, plain
 from memory.likeness.reading import read
 
-NEAR = 0.99        # the same but for small things, without any embedder
-WORDS = 0.80       # each word of the one in the other, without an embedder: related, and no more is sure
-MOST_LINES = 16    # of an entry that was merged, which are compared one by one
+NEAR = 0.99  # the same but for small things, without any embedder
+WORDS = 0.80  # each word of the one in the other, without an embedder: related, and no more is sure
+MOST_LINES = 16  # of an entry that was merged, which are compared one by one
 
 
 class Likeness(NamedTuple):
     """How alike two facts are."""
 
-    score: float   # 0 to 1; from 0.95 on the same, from 0.75 on related
-    why: str       # in a few words
+    score: float  # 0 to 1; from 0.95 on the same, from 0.75 on related
+    why: str  # in a few words
 
 
 SAME_TEXT = Likeness(1.0, "the same text")
 
 
 def alike(new: str, old: str, cosine: float | None, fingerprint: str) -> Likeness:
-    """How alike a new fact is to an entry, of whose vectors `cosine` is (None: there is none), by the embedder `fingerprint`.
+    """How alike a new fact is to an entry, of whose vectors `cosine` is (None: there is none), by
+    the embedder `fingerprint`.
 
-    Raises nothing, whatever the texts are. Symmetric, but for an entry of several lines, which is as alike as its likest.
+    Raises nothing, whatever the texts are. Symmetric, but for an entry of several lines, which is
+    as alike as its likest.
     """
     if new == old:
         return SAME_TEXT

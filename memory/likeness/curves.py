@@ -1,22 +1,25 @@
-"""From an embedder's cosine to SOAT's scale, on which 0.95 is a duplicate and 0.75 related (004_b7bbdd40b27e8d55.txt)."""
+"""From an embedder's cosine to SOAT's scale, on which 0.95 is a duplicate and 0.75 related
+(004_b7bbdd40b27e8d55.txt)."""
+
 from typing import NamedTuple
 
-DUPLICATE, RELATED = 0.95, 0.75   # the document's thresholds
-CAP = 0.94                        # the most that a pair can have that is not the same
+DUPLICATE, RELATED = 0.95, 0.75  # the document's thresholds
+CAP = 0.94  # the most that a pair can have that is not the same
 
 
 class Curve(NamedTuple):
     """Cosines of an embedder."""
 
-    related: float   # from which on texts are related
-    same: float      # from which on they are the same, if each word of the one has its partner in the other
+    related: float  # from which on texts are related
+    # from which on they are the same, if each word of the one has its partner in the other
+    same: float
 
 
 CURVES = {
     "all-MiniLM-L6-v2-int8": Curve(0.60, 0.45),
-    "wordllama-l2-supercat": Curve(0.60, 0.55),   # knows no order of words and little of their sense
+    "wordllama-l2-supercat": Curve(0.60, 0.55),  # knows no order of words and little of their sense
 }
-CAREFUL = Curve(0.85, 0.85)   # of an embedder that nobody has measured
+CAREFUL = Curve(0.85, 0.85)  # of an embedder that nobody has measured
 
 
 def curve_of(fingerprint: str) -> Curve:
@@ -34,4 +37,6 @@ def related(cosine: float, curve: Curve) -> float:
 
 def same(cosine: float, curve: Curve) -> float:
     """The score of two facts that are the same."""
-    return round(DUPLICATE + (min(cosine, 1.0) - curve.same) / (1 - curve.same) * (1 - DUPLICATE), 4)
+    return round(
+        DUPLICATE + (min(cosine, 1.0) - curve.same) / (1 - curve.same) * (1 - DUPLICATE), 4
+    )

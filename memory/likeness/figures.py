@@ -1,26 +1,66 @@
-"""Numbers, times and dates in one form each: `two` is 2, `6 pm` and `18:00` are a time, `2026-03-01` a year, a month and a day.
+"""Numbers, times and dates in one form each: `two` is 2, `6 pm` and `18:00` are a time,
+`2026-03-01` a year, a month and a day.
 
-What was read so begins with #: `#2`, `#t18:00`, `#mar`, `#fri`, and `#fris` for every Friday; a code that has a digit, too.
+What was read so begins with #: `#2`, `#t18:00`, `#mar`, `#fri`, and `#fris` for every Friday; a
+code that has a digit, too.
 """
+
 import re
 from collections.abc import Sequence
 
 from memory.likeness.lists import table
 from memory.likeness.pieces import Piece
 
-WEAK = "#one"   # the word, which may be no more than an article
+WEAK = "#one"  # the word, which may be no more than an article
 _ORDINAL = "."  # after a number: the third is not three
 
 _WORDS = table("numbers")
-_NUMBERS, _SCALES, _PERIODS, _CURRENCIES = _WORDS["number"], _WORDS["scale"], _WORDS["period"], _WORDS["currency"]
+_NUMBERS, _SCALES, _PERIODS, _CURRENCIES = (
+    _WORDS["number"],
+    _WORDS["scale"],
+    _WORDS["period"],
+    _WORDS["currency"],
+)
 _MONTHS = {word: f"#{month}" for word, month in _WORDS["month"].items()}
 _DAYS = {word: f"#{day}" for word, day in _WORDS["day"].items()}
 _SPANS = frozenset(_WORDS["span"])
 _MONTH_NUMBERS = tuple(dict.fromkeys(_MONTHS.values()))
-_SAYING = frozenset((*_WORDS["ordinal"], *_NUMBERS, *_SCALES, *_MONTHS, *_DAYS, *(f"{day}s" for day in _DAYS), *_PERIODS,
-                     *_CURRENCIES, *_SPANS, "second", "one", "noon", "midday", "midnight", "am", "pm"))
+_SAYING = frozenset(
+    (
+        *_WORDS["ordinal"],
+        *_NUMBERS,
+        *_SCALES,
+        *_MONTHS,
+        *_DAYS,
+        *(f"{day}s" for day in _DAYS),
+        *_PERIODS,
+        *_CURRENCIES,
+        *_SPANS,
+        "second",
+        "one",
+        "noon",
+        "midday",
+        "midnight",
+        "am",
+        "pm",
+    )
+)
 _BEFORE_SECOND = frozenset(("the", "his", "her", "our", "my", "their", "its"))
-_BEFORE_TIME = ("at", "from", "until", "till", "by", "is", "for", "before", "after", "around", "about", "to", "of")
+_BEFORE_TIME = (
+    "at",
+    "from",
+    "until",
+    "till",
+    "by",
+    "is",
+    "for",
+    "before",
+    "after",
+    "around",
+    "about",
+    "to",
+    "of",
+)
 _BEFORE_HOUR = ("at", "from", "until", "till")
 _HALVES = {"am": 0, "pm": 12, "morning": 0, "afternoon": 12, "evening": 12}
 _ROUND = frozenset(str(number) for number in range(20, 100, 10))
@@ -50,14 +90,22 @@ def _figures(piece: Piece) -> list[Piece]:
     if not any(map(str.isdigit, text)) or text[0] == "#":
         return [piece]
     if iso := _ISO.fullmatch(text):
-        return [Piece(f"#{iso[1]}"), Piece(_MONTH_NUMBERS[(int(iso[2]) - 1) % 12]), Piece(f"#{int(iso[3])}")]
+        return [
+            Piece(f"#{iso[1]}"),
+            Piece(_MONTH_NUMBERS[(int(iso[2]) - 1) % 12]),
+            Piece(f"#{int(iso[3])}"),
+        ]
     if time := _TIME.fullmatch(text):
         return [Piece(f"#t{int(time[1]):02}:{time[2]}"), *([Piece(time[3])] if time[3] else [])]
     number = _NUMBER.fullmatch(text)
     if number is None:
         parts = text.split("-")
         whole = len(parts) == 1 or not all(parts)
-        return [Piece(f"#{text}")] if whole else [one for part in parts for one in _figures(Piece(part))]
+        return (
+            [Piece(f"#{text}")]
+            if whole
+            else [one for part in parts for one in _figures(Piece(part))]
+        )
     value, unit = _value(number[1]), number[2]
     if unit in (None, "st", "nd", "rd", "th"):
         return [Piece(value + _ORDINAL * (unit is not None))]
@@ -91,10 +139,15 @@ def _word(piece: Piece, pieces: Sequence[Piece], at: int) -> Piece:
 
 
 def _is_month(pieces: Sequence[Piece], at: int) -> bool:
-    """Whether a word like `may` stands as a month does: after `in`, beside a number, or as May is written."""
+    """Whether a word like `may` stands as a month does: after `in`, beside a number, or as May is
+    written."""
     beside = [pieces[near].text for near in (at - 1, at + 1) if 0 <= near < len(pieces)]
     capital = pieces[at].name and pieces[at].text in ("may", "march")
-    return capital or (at > 0 and beside[0] in _WORDS["before-date"]) or any(text[:1].isdigit() for text in beside)
+    return (
+        capital
+        or (at > 0 and beside[0] in _WORDS["before-date"])
+        or any(text[:1].isdigit() for text in beside)
+    )
 
 
 def _sums(pieces: list[Piece]) -> list[Piece]:
@@ -104,15 +157,26 @@ def _sums(pieces: list[Piece]) -> list[Piece]:
         before = found[-1].text if found else ""
         is_number = before[:1] == "#" and before[1:].replace(".", "", 1).isdecimal()
         if piece.text in _SCALES and (is_number or before == "a"):
-            found[-1] = Piece(_number((float(before[1:]) if is_number else 1) * int(_SCALES[piece.text])))
-        elif is_number and before[1:] in _ROUND and piece.text[:1] == "#" and piece.text[1:].rstrip(_ORDINAL) in _SMALL:
+            found[-1] = Piece(
+                _number((float(before[1:]) if is_number else 1) * int(_SCALES[piece.text]))
+            )
+        elif (
+            is_number
+            and before[1:] in _ROUND
+            and piece.text[:1] == "#"
+            and piece.text[1:].rstrip(_ORDINAL) in _SMALL
+        ):
             found[-1] = Piece(f"#{before[1]}{piece.text[1:]}")
         elif is_number and piece.text == "times":
-            pass   # two times, twice
-        elif before in _CURRENCIES.values() and piece.text[:1] == "#" and (len(found) < 2 or found[-2].text[:1] != "#"):
+            pass  # two times, twice
+        elif (
+            before in _CURRENCIES.values()
+            and piece.text[:1] == "#"
+            and (len(found) < 2 or found[-2].text[:1] != "#")
+        ):
             found[-1:] = [piece, found[-1]]
         elif before in _WORDS["counted"] and piece.text[:1] == "#" and piece.text[1:].isdecimal():
-            found.append(Piece(piece.text + _ORDINAL))   # floor 3 is the third
+            found.append(Piece(piece.text + _ORDINAL))  # floor 3 is the third
         else:
             found.append(piece)
     return found
@@ -123,7 +187,8 @@ def _number(value: float) -> str:
 
 
 def _dates(pieces: list[Piece]) -> list[Piece]:
-    """A month before its day, and its year after both: 30 June 2026 is June 30, 2026, and so is 2026-06-30."""
+    """A month before its day, and its year after both: 30 June 2026 is June 30, 2026, and so is
+    2026-06-30."""
     found: list[Piece] = []
     months = frozenset(_MONTH_NUMBERS)
     for piece in pieces:
@@ -160,12 +225,22 @@ def _clock(pieces: list[Piece]) -> list[Piece]:
         before = found[-1].text if found else ""
         half = _HALVES.get(piece.text)
         clock = piece.text in ("am", "pm", "uhr", "o'clock", "oclock")
-        time = before if before[:2] == "#t" else f"#t{int(before[1:]):02}:00" if _is_hour(before) and clock else ""
+        time = (
+            before
+            if before[:2] == "#t"
+            else f"#t{int(before[1:]):02}:00"
+            if _is_hour(before) and clock
+            else ""
+        )
         if time and clock:
             found[-1] = Piece(_shifted(time, half))
         elif half is not None and (hour := _hour_before_half(found)):
             found[-3:] = [Piece(_shifted(hour, half))]
-        elif piece.text in ("noon", "midday", "midnight") and at and pieces[at - 1].text in _BEFORE_TIME:
+        elif (
+            piece.text in ("noon", "midday", "midnight")
+            and at
+            and pieces[at - 1].text in _BEFORE_TIME
+        ):
             found.append(Piece("#t00:00" if piece.text == "midnight" else "#t12:00"))
         else:
             found.append(piece)
@@ -204,7 +279,9 @@ def _spans(pieces: list[Piece]) -> list[Piece]:
             found.append(Piece(f"p:{_PERIODS[text]}"))
         elif text in _SPANS and (before in ("every", "each", "per") or counted):
             found[-1] = Piece(f"p:{text}")
-        elif text[:2] == "p:" or not (before in ("every", "each") and text[:1] == "#" and text[-1:] == "s"):
+        elif text[:2] == "p:" or not (
+            before in ("every", "each") and text[:1] == "#" and text[-1:] == "s"
+        ):
             found.append(piece)
         else:
             found[-1] = piece

@@ -1,4 +1,6 @@
-"""The irregular words of English, and what each of their forms is a form of: went of go, children of child."""
+"""The irregular words of English, and what each of their forms is a form of: went of go, children
+of child."""
+
 from typing import NamedTuple
 
 from memory.likeness.lists import lines
@@ -7,13 +9,13 @@ from memory.likeness.lists import lines
 class Forms(NamedTuple):
     """Irregular words."""
 
-    base: dict[str, str]      # of each form
-    past: frozenset[str]      # forms that are of the past, or a participle
-    finite: frozenset[str]    # of the past, and no participle
+    base: dict[str, str]  # of each form
+    past: frozenset[str]  # forms that are of the past, or a participle
+    finite: frozenset[str]  # of the past, and no participle
     timeless: frozenset[str]  # verbs whose past is as their present
     participles: frozenset[str]
-    plurals: frozenset[str]   # of nouns
-    verbs: dict[str, list[str]]   # of each verb its past, and its participle where that differs
+    plurals: frozenset[str]  # of nouns
+    verbs: dict[str, list[str]]  # of each verb its past, and its participle where that differs
 
 
 def _irregular() -> Forms:
@@ -25,7 +27,15 @@ def _irregular() -> Forms:
     timeless = frozenset(row[0] for row in verbs if row[1] == row[0])
     past = frozenset(row[1] for row in verbs) - timeless
     finite = frozenset(row[1] for row in verbs if len(row) > 2 and row[2] != row[1])
-    return Forms(base, past, finite, timeless, frozenset(row[-1] for row in verbs), plurals, {row[0]: row[1:] for row in verbs})
+    return Forms(
+        base,
+        past,
+        finite,
+        timeless,
+        frozenset(row[-1] for row in verbs),
+        plurals,
+        {row[0]: row[1:] for row in verbs},
+    )
 
 
 FORMS = _irregular()

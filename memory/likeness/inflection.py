@@ -1,4 +1,5 @@
 """The forms of English verbs, for lists that name a verb once: take, takes, took, taken, taking."""
+
 from collections.abc import Mapping, Sequence
 
 _VOWELS = frozenset("aeiou")
@@ -6,11 +7,12 @@ _DOUBLING = frozenset("bdgklmnprt")
 BE = (("be", "are", "am"), ("is",), ("was", "were"), ("been",), ("being",))
 HAVE = (("have",), ("has",), ("had",), ("had",), ("having",))
 
-Forms = tuple[tuple[str, ...], ...]   # as it is, with an s, past, participle, with ing
+Forms = tuple[tuple[str, ...], ...]  # as it is, with an s, past, participle, with ing
 
 
 def forms_of(verb: str, irregular: Mapping[str, Sequence[str]]) -> Forms:
-    """Its forms. `irregular` has the past, and the participle where that differs, of the verbs that are."""
+    """Its forms. `irregular` has the past, and the participle where that differs, of the verbs that
+    are."""
     if verb in ("be", "have"):
         return BE if verb == "be" else HAVE
     past = list(irregular.get(verb, ())) or [_past(verb)]
@@ -40,5 +42,10 @@ def _continuous(verb: str) -> str:
 
 def _doubled(verb: str) -> str:
     """Stop with two p: a short verb of a vowel between two consonants."""
-    short = len(verb) in (3, 4) and verb[-1] in _DOUBLING and verb[-2] in _VOWELS and verb[-3] not in _VOWELS
+    short = (
+        len(verb) in (3, 4)
+        and verb[-1] in _DOUBLING
+        and verb[-2] in _VOWELS
+        and verb[-3] not in _VOWELS
+    )
     return verb + verb[-1] if short else verb

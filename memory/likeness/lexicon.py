@@ -1,7 +1,9 @@
-"""The words that are known: which stand for one another, which exclude one another, and what an irregular form is a form of.
+"""The words that are known: which stand for one another, which exclude one another, and what an
+irregular form is a form of.
 
 The lists are English first, with a few words of other languages. memory/likeness/words/ has them.
 """
+
 import threading
 from collections.abc import Iterable
 from functools import cache, lru_cache
@@ -13,23 +15,47 @@ from memory.likeness.lists import lines
 from memory.likeness.phrases import phrases
 from memory.recall.stems import Stems
 
-LONGEST = 40   # letters of a word that has a stem
+LONGEST = 40  # letters of a word that has a stem
 ENGLISH = "english"
 ABROAD = ("german", "french", "spanish", "italian", "portuguese", "dutch")
-_ENDINGS = {"ly": 4, "li": 4, "ing": 4, "e": 4, "ment": 5, "ness": 5, "ans": 5, "ens": 5, "ist": 5, "ion": 5, "ur": 5, "ag": 5,
-            "th": 5, "er": 5, "or": 5, "al": 5, "ee": 5, "ed": 5, "iti": 5, "i": 6, "y": 6}   # and how long what stays must be
+_ENDINGS = {
+    "ly": 4,
+    "li": 4,
+    "ing": 4,
+    "e": 4,
+    "ment": 5,
+    "ness": 5,
+    "ans": 5,
+    "ens": 5,
+    "ist": 5,
+    "ion": 5,
+    "ur": 5,
+    "ag": 5,
+    "th": 5,
+    "er": 5,
+    "or": 5,
+    "al": 5,
+    "ee": 5,
+    "ed": 5,
+    "iti": 5,
+    "i": 6,
+    "y": 6,
+}  # and how long what stays must be
 
 
 class Known(NamedTuple):
     """A word as far as it is known."""
 
     stem: str
-    root: str = ""                                      # what it has in common with words made of it; "" for what has none
-    groups: frozenset[int] = frozenset()                # lines of synonyms
-    sides: frozenset[tuple[int, int]] = frozenset()     # (line, side) of contrasts; below 0 where nothing is between the sides
+    root: str = ""  # what it has in common with words made of it; "" for what has none
+    groups: frozenset[int] = frozenset()  # lines of synonyms
+    sides: frozenset[tuple[int, int]] = (
+        frozenset()
+    )  # (line, side) of contrasts; below 0 where nothing is between the sides
 
     def excludes(self, other: "Known") -> bool:
-        """Whether a fact has the one or the other: there is a line with both, on two of its sides."""
+        """Whether a fact has the one or the other: there is a line with both, on two of its
+        sides."""
         if not self.sides or not other.sides:
             return False
         lines = dict(self.sides)
@@ -94,7 +120,8 @@ def _sides() -> dict[str, frozenset[tuple[int, int]]]:
 
 @lru_cache(8192)
 def known(word: str, language: str = ENGLISH) -> Known:
-    """What is known of a word in lower case, in a text of that language; of every form of it the same."""
+    """What is known of a word in lower case, in a text of that language; of every form of it the
+    same."""
     groups = _groups()
     stems = {language, ENGLISH, *ABROAD}
     found = frozenset[int]().union(*(groups.get((one, stem_of(word, one)), ()) for one in stems))
@@ -108,5 +135,11 @@ def _root(stem: str) -> str:
         return stem
     plain = stem.replace("our", "or").replace("is", "iz").replace("c", "s")
     plain = plain[0] + "".join(two for one, two in pairwise(plain) if one != two)
-    return next((plain.removesuffix(end) for end, least in _ENDINGS.items() if plain.endswith(end)
-                 and len(plain) - len(end) >= least), plain)
+    return next(
+        (
+            plain.removesuffix(end)
+            for end, least in _ENDINGS.items()
+            if plain.endswith(end) and len(plain) - len(end) >= least
+        ),
+        plain,
+    )

@@ -1,4 +1,5 @@
 """The lists of words in memory/likeness/words/, which are read once."""
+
 from collections.abc import Iterator
 from importlib.resources import files
 

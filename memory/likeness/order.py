@@ -1,4 +1,5 @@
 """Who does what to whom: the same words in another order may say the reverse."""
+
 from itertools import combinations, pairwise
 
 from memory.likeness import grammar
@@ -8,43 +9,102 @@ from memory.likeness.matching import Match
 from memory.likeness.reading import Reading, Word
 from memory.likeness.voice import doer_differs, doer_named_differs, done_differs
 
-MOST = 32   # pairs of words of which the order is looked at; of more, any other order counts
+MOST = 32  # pairs of words of which the order is looked at; of more, any other order counts
 
-_OPPOSED = [set(two) for two in (
-    ("from", "to"), ("from", "into"), ("from", "for"), ("from", "at"), ("for", "by"), ("to", "by"), ("for", "against"),
-    ("over", "under"), ("above", "below"), ("above", "under"), ("before", "after"), ("before", "behind"), ("with", "without"),
-    ("on", "under"), ("in", "near"), ("at", "near"), ("in", "outside"), ("on", "near"), ("for", "without"), ("from", "since"),
-    ("in", "behind"), ("in", "beside"), ("at", "beside"), ("behind", "beside"), ("against", "with"), ("to", "through"),
-    ("to", "via"), ("about", "to"), ("about", "from"))]
+_OPPOSED = [
+    set(two)
+    for two in (
+        ("from", "to"),
+        ("from", "into"),
+        ("from", "for"),
+        ("from", "at"),
+        ("for", "by"),
+        ("to", "by"),
+        ("for", "against"),
+        ("over", "under"),
+        ("above", "below"),
+        ("above", "under"),
+        ("before", "after"),
+        ("before", "behind"),
+        ("with", "without"),
+        ("on", "under"),
+        ("in", "near"),
+        ("at", "near"),
+        ("in", "outside"),
+        ("on", "near"),
+        ("for", "without"),
+        ("from", "since"),
+        ("in", "behind"),
+        ("in", "beside"),
+        ("at", "beside"),
+        ("behind", "beside"),
+        ("against", "with"),
+        ("to", "through"),
+        ("to", "via"),
+        ("about", "to"),
+        ("about", "from"),
+    )
+]
 
-_SYMMETRIC = stems_of(grammar.SYMMETRIC)   # who is it to someone, to whom that one is it, too
+_SYMMETRIC = stems_of(grammar.SYMMETRIC)  # who is it to someone, to whom that one is it, too
 WISHES = stems_of(grammar.WISHES)
 _ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
-_SECOND = ("over", "than", "to")   # tea over coffee, rather tea than coffee, prefers tea to coffee
+_SECOND = ("over", "than", "to")  # tea over coffee, rather tea than coffee, prefers tea to coffee
 
-_YEAR = 5   # characters of one; in 2020 and 2020 are one, in 10 minutes and 10 minutes are not
-_DUE = {"via", "from"}   # by Friday
-_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]   # but not of numbers
-_CHANGES = stems_of(("rise", "raise", "grow", "increase", "climb", "jump", "fall", "drop", "decrease", "reduce", "sink",
-                     "lower", "cut", "up", "down"))   # by 200, which may go unsaid, or to 200
-_SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]   # in 5 minutes
+_YEAR = 5  # characters of one; in 2020 and 2020 are one, in 10 minutes and 10 minutes are not
+_DUE = {"via", "from"}  # by Friday
+_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]  # but not of numbers
+_CHANGES = stems_of(
+    (
+        "rise",
+        "raise",
+        "grow",
+        "increase",
+        "climb",
+        "jump",
+        "fall",
+        "drop",
+        "decrease",
+        "reduce",
+        "sink",
+        "lower",
+        "cut",
+        "up",
+        "down",
+    )
+)  # by 200, which may go unsaid, or to 200
+_SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]  # in 5 minutes
 _IN_OR_ON = stems_of(grammar.IN_OR_ON)
 _UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
 _BESIDE = frozenset(("for", "about", "from", "against"))
-_SEVERAL = 4   # pairs of words: who is it to whom, and more
-_STRONG = {"behind": "behind", "near": "near", "beside": "near", "outside": "outside", "against": "against", "under": "under",
-           "below": "under", "without": "without", "between": "between"}   # say more than others
+_SEVERAL = 4  # pairs of words: who is it to whom, and more
+_STRONG = {
+    "behind": "behind",
+    "near": "near",
+    "beside": "near",
+    "outside": "outside",
+    "against": "against",
+    "under": "under",
+    "below": "under",
+    "without": "without",
+    "between": "between",
+}  # say more than others
 
-Pair = tuple[int, int]   # the places of a word in the two texts
+Pair = tuple[int, int]  # the places of a word in the two texts
 
 
 def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether two words have changed places around a third, or what marks them: from and to, than and nothing.
+    """Whether two words have changed places around a third, or what marks them: from and to, than
+    and nothing.
 
-    A passive (`by`) changes places without changing roles, and changes roles without changing places.
+    A passive (`by`) changes places without changing roles, and changes roles without changing
+    places.
     """
     pairs = sorted(match.pairs)
-    if any(one.words[a].marker != other.words[b].marker and _marked_otherwise(one, other, a, b) for a, b in pairs):
+    if any(
+        one.words[a].marker != other.words[b].marker and _marked_otherwise(one, other, a, b)
+        for a, b in pairs
+    ):
         return True
     turned = [(b, a) for a, b in pairs]
     if _told_or_ordered(one, other, pairs) or _told_or_ordered(other, one, turned):
@@ -56,15 +116,24 @@ def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
     if done_differs(one, other, pairs) or done_differs(other, one, turned):
         return True
     moved = [(a, b) for a, b in combinations(pairs, 2) if a[1] > b[1]]
-    if (moved and len(pairs) > MOST) or answers_swapped(one.near, other.near) or _name_turned(one, other, moved):
+    if (
+        (moved and len(pairs) > MOST)
+        or answers_swapped(one.near, other.near)
+        or _name_turned(one, other, moved)
+    ):
         return True
-    if len(pairs) < _SEVERAL and any({one.words[a].known.stem, other.words[b].known.stem} & _SYMMETRIC for a, b in pairs):
+    if len(pairs) < _SEVERAL and any(
+        {one.words[a].known.stem, other.words[b].known.stem} & _SYMMETRIC for a, b in pairs
+    ):
         return False
-    return any(_markers_swapped(one, other, two) or _turned_around(one, other, two, pairs) for two in moved)
+    return any(
+        _markers_swapped(one, other, two) or _turned_around(one, other, two, pairs) for two in moved
+    )
 
 
 def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
-    """Whether one text orders what someone does in the other: send the user emails, the user sends emails."""
+    """Whether one text orders what someone does in the other: send the user emails, the user sends
+    emails."""
     if order.order < 0 or other.order >= 0 or not other.said.isdisjoint(_ASKED):
         return False
     at = dict(pairs).get(order.order)
@@ -73,92 +142,148 @@ def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
     if at is None or other.words[at].marker not in ("", "not"):
         return False
     before = other.words[:at]
-    return any(not word.marker for word in before) and not any(word.known.stem in WISHES for word in before)
+    return any(not word.marker for word in before) and not any(
+        word.known.stem in WISHES for word in before
+    )
 
 
 def _marked_otherwise(one: Reading, other: Reading, a: int, b: int) -> bool:
     """Whether the two words stand after prepositions that tell them apart."""
-    return (_opposed(one.words[a], other.words[b]) or _changed_to(one, other, a, b) or _inside(one, other, a, b)
-            or _for_someone(one, other, a, b))
+    return (
+        _opposed(one.words[a], other.words[b])
+        or _changed_to(one, other, a, b)
+        or _inside(one, other, a, b)
+        or _for_someone(one, other, a, b)
+    )
 
 
 def _opposed(word: Word, other: Word) -> bool:
-    """Whether it is marked for one thing here and for the reverse there; from 6 pm and at 6 pm are no reverse."""
+    """Whether it is marked for one thing here and for the reverse there; from 6 pm and at 6 pm are
+    no reverse."""
     markers = {word.marker, other.marker}
     if word.known.stem in _UNITS:
         return markers == {"in", ""}
     if word.number:
         span = markers in _SPANS and word.text[1:].isdecimal() and len(word.text) < _YEAR
-        return span or (word.marker == "every") != (other.marker == "every") or markers == _DUE or (
-            markers in _OPPOSED and "at" not in markers)
-    return markers in _OPPOSED or markers in _ELSEWHERE or _STRONG.get(word.marker) != _STRONG.get(other.marker)
+        return (
+            span
+            or (word.marker == "every") != (other.marker == "every")
+            or markers == _DUE
+            or (markers in _OPPOSED and "at" not in markers)
+        )
+    return (
+        markers in _OPPOSED
+        or markers in _ELSEWHERE
+        or _STRONG.get(word.marker) != _STRONG.get(other.marker)
+    )
 
 
 def _changed_to(one: Reading, other: Reading, a: int, b: int) -> bool:
     """Whether something changes by a number in one text, and to that number in the other."""
-    if not (a and b and one.words[a].number and {one.words[a].marker, other.words[b].marker} == {"to", ""}):
+    if not (
+        a
+        and b
+        and one.words[a].number
+        and {one.words[a].marker, other.words[b].marker} == {"to", ""}
+    ):
         return False
     return {one.words[a - 1].known.stem, other.words[b - 1].known.stem} <= _CHANGES
 
 
 def _inside(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether it is in a thing in one text, and on it in the other. In the team and on the team are one."""
+    """Whether it is in a thing in one text, and on it in the other. In the team and on the team are
+    one."""
     word, near = one.words[a], other.words[b]
-    return not word.number and {word.marker, near.marker} == {"in", "on"} and not any(
-        beside.marker == marked.marker and beside.known.stem in _IN_OR_ON
-        for text, marked in ((one, word), (other, near)) for beside in text.words)
+    return (
+        not word.number
+        and {word.marker, near.marker} == {"in", "on"}
+        and not any(
+            beside.marker == marked.marker and beside.known.stem in _IN_OR_ON
+            for text, marked in ((one, word), (other, near))
+            for beside in text.words
+        )
+    )
 
 
 def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -> bool:
     """Whether a name stands in another order, and in no list: Kim Lee, Lee Kim."""
-    return not one.joins and not other.joins and any(
-        a[0] + 1 == b[0] and b[1] + 1 == a[1] and all(_full_name(text, at) for text, at in ((one, a[0]), (other, b[1])))
-        for a, b in moved)
+    return (
+        not one.joins
+        and not other.joins
+        and any(
+            a[0] + 1 == b[0]
+            and b[1] + 1 == a[1]
+            and all(_full_name(text, at) for text, at in ((one, a[0]), (other, b[1])))
+            for a, b in moved
+        )
+    )
 
 
 def _full_name(text: Reading, at: int) -> bool:
     """Whether two names stand side by side there, with nothing between them."""
     first, last = text.words[at], text.words[at + 1]
-    return (first.name or first.head) and last.name and (first.text, last.text) in pairwise(text.near)
+    return (
+        (first.name or first.head) and last.name and (first.text, last.text) in pairwise(text.near)
+    )
 
 
 def _for_someone(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether something is done to someone in one text, and for, about or against him in the other: pay Ann, pay for Ann."""
+    """Whether something is done to someone in one text, and for, about or against him in the other:
+    pay Ann, pay for Ann."""
     word, near = one.words[a], other.words[b]
-    if not (a and b and word.name and near.name and one.words[a - 1].known.stem == other.words[b - 1].known.stem):
+    if not (
+        a
+        and b
+        and word.name
+        and near.name
+        and one.words[a - 1].known.stem == other.words[b - 1].known.stem
+    ):
         return False
     return "" in (word.marker, near.marker) and not _BESIDE.isdisjoint((word.marker, near.marker))
 
 
 def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:
-    """Whether each has the marker that the other had; or it is the other of them that is second to something."""
+    """Whether each has the marker that the other had; or it is the other of them that is second to
+    something."""
     here, there = _markers(one, other, two)
     if here[0] != here[1] and here == there[::-1]:
         return True
-    second = tuple(marker in _SECOND for marker in here), tuple(marker in _SECOND for marker in there)
+    second = (
+        tuple(marker in _SECOND for marker in here),
+        tuple(marker in _SECOND for marker in there),
+    )
     return second[0] == second[1][::-1] and second[0][0] != second[0][1]
 
 
 def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: list[Pair]) -> bool:
-    """Whether both are numbers, or a third word stands between them in both texts, while nothing else tells their roles."""
+    """Whether both are numbers, or a third word stands between them in both texts, while nothing
+    else tells their roles."""
     (here, there), (a, b) = _markers(one, other, two), two
     numbers = one.words[a[0]].number + one.words[b[0]].number
     if here[0] != here[1] or here != there or numbers == 1:
         return False
     is_so = one.tenses == other.tenses == {"now"}
-    return numbers == 2 or any(a[0] < near[0] < b[0] and b[1] < near[1] < a[1] and not (is_so and _owns(one, other, near))
-                               for near in pairs)
+    return numbers == 2 or any(
+        a[0] < near[0] < b[0] and b[1] < near[1] < a[1] and not (is_so and _owns(one, other, near))
+        for near in pairs
+    )
 
 
 def _owns(one: Reading, other: Reading, near: Pair) -> bool:
-    """Whether it owns something in both texts, and so stands beside that: the CEO of Acme is Lena, Lena is Acme's CEO."""
+    """Whether it owns something in both texts, and so stands beside that: the CEO of Acme is Lena,
+    Lena is Acme's CEO."""
     return one.words[near[0]].marker == other.words[near[1]].marker == "of"
 
 
-def _markers(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> tuple[tuple[str, str], tuple[str, str]]:
+def _markers(
+    one: Reading, other: Reading, two: tuple[Pair, Pair]
+) -> tuple[tuple[str, str], tuple[str, str]]:
     """With the `not` before any of them: with Ann, not with Bob."""
     (a, first), (b, second) = two
-    return (_marker(one.words[a]), _marker(one.words[b])), (_marker(other.words[first]), _marker(other.words[second]))
+    return (_marker(one.words[a]), _marker(one.words[b])), (
+        _marker(other.words[first]),
+        _marker(other.words[second]),
+    )
 
 
 def _marker(word: Word) -> str:

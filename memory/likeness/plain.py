@@ -1,25 +1,40 @@
 """A text in one form: of the ways to write a letter, a quotation mark or a space one is left."""
+
 import re
 import unicodedata
 
-LONGEST_WORD = 256   # characters; what is longer is left as it is, for sorting thousands of accents on a letter takes forever
+# characters; what is longer is left as it is, for sorting thousands of accents on a letter takes
+# forever
+LONGEST_WORD = 256
 
-_MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`", "'"),
-                        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
-                        "\u2044": "/",   # of a fraction
-                        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
-                        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", None)})
-_BESIDE_A_NUMBER = re.compile("(?<=[0-9])[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u208e\u2150-\u215f\u2189\u2460-\u249b]")
-_LOOSE = re.compile(r"[\"'()\[\]{};:!.,\u060c\u061b\u06d4\u0964\u0965\u3002\u3001\u2026]+(?=\s|$)"
-                    r"|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+")
+_MARKS = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+        "\u2044": "/",  # of a fraction
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", None),
+    }
+)
+_BESIDE_A_NUMBER = re.compile(
+    "(?<=[0-9])[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u208e\u2150-\u215f\u2189\u2460-\u249b]"
+)
+_LOOSE = re.compile(
+    r"[\"'()\[\]{};:!.,\u060c\u061b\u06d4\u0964\u0965\u3002\u3001\u2026]+(?=\s|$)"
+    r"|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+"
+)
 
 
 def one_form(text: str) -> str:
-    """The text as NFKC, with plain quotation marks and hyphens and single spaces; in its letters' own case."""
+    """The text as NFKC, with plain quotation marks and hyphens and single spaces; in its letters'
+    own case."""
     if text.isascii():
         return _operators(" ".join(text.split()).replace("`", "'"))
     text = _BESIDE_A_NUMBER.sub(_apart, text)
-    words = (word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word) for word in text.split())
+    words = (
+        word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word)
+        for word in text.split()
+    )
     return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
 
 
@@ -32,13 +47,19 @@ def _apart(match: re.Match[str]) -> str:
 def _operators(text: str) -> str:
     """!=, <= and -> as one sign each."""
     text = text.replace("->", "\u2192") if ">" in text else text
-    return text.replace("!=", "\u2260").replace("<=", "\u2264").replace(">=", "\u2265") if "=" in text else text
+    return (
+        text.replace("!=", "\u2260").replace("<=", "\u2264").replace(">=", "\u2265")
+        if "=" in text
+        else text
+    )
 
 
 def plain(text: str) -> str:
-    """What is left without case, and without punctuation at the ends of words. Two texts with one plain form are equal.
+    """What is left without case, and without punctuation at the ends of words. Two texts with one
+    plain form are equal.
 
-    Nothing within a word goes, nor a sign before a number, a symbol or a question mark: 1.5 is not 15, -3 not 3, < not >.
+    Nothing within a word goes, nor a sign before a number, a symbol or a question mark: 1.5 is not
+    15, -3 not 3, < not >.
     """
     return " ".join(map(_lower, _LOOSE.sub(" ", one_form(text)).split()))
 

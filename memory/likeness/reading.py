@@ -1,4 +1,6 @@
-"""What a short fact says, as far as words and forms tell: its words in order, and what the small words between them say."""
+"""What a short fact says, as far as words and forms tell: its words in order, and what the small
+words between them say."""
+
 from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,8 +14,8 @@ from memory.likeness.pieces import Piece, pieces_of
 from memory.likeness.unsaid import goes_without_saying, may_go_unsaid
 from memory.recall.stopwords import STOP_WORDS
 
-LONGEST = 2000     # characters of a fact; what is longer is not read, and only equal to itself
-MOST_WORDS = 120   # of them that say something
+LONGEST = 2000  # characters of a fact; what is longer is not read, and only equal to itself
+MOST_WORDS = 120  # of them that say something
 
 
 class Word(NamedTuple):
@@ -21,16 +23,19 @@ class Word(NamedTuple):
 
     text: str
     known: Known
-    marker: str       # the preposition, or the `not`, that it stands after; `of` also where it owns what follows
+    # the preposition, or the `not`, that it stands after; `of` also where it owns what follows
+    marker: str
     name: bool
-    head: bool        # begins a sentence, so that it may be a name
-    light: bool       # says little beside the others
-    unsaid: str       # verb, deed, noun or class, where it may be left out beside an `is` or a `has`; or ""
-    past: bool        # a verb in the past
-    being: bool       # after a form of be
-    single: bool      # after `a` or `one`: a cat is no cats
-    counted: bool     # after a number: its unit, or what there are so many of
-    denied: bool      # the first after a negation: not with Bob
+    head: bool  # begins a sentence, so that it may be a name
+    light: bool  # says little beside the others
+    unsaid: (
+        str  # verb, deed, noun or class, where it may be left out beside an `is` or a `has`; or ""
+    )
+    past: bool  # a verb in the past
+    being: bool  # after a form of be
+    single: bool  # after `a` or `one`: a cat is no cats
+    counted: bool  # after a number: its unit, or what there are so many of
+    denied: bool  # the first after a negation: not with Bob
 
     @property
     def number(self) -> bool:
@@ -58,15 +63,17 @@ class Reading(NamedTuple):
 
     words: tuple[Word, ...]
     negations: int
-    said: frozenset[str]      # modes, persons and signals, each as `kind:value`
-    tenses: frozenset[str]    # of its auxiliaries: past, perfect, now, doing, will
-    joins: int                # how often it says and, or, but
-    passive: bool             # `by` after a participle
-    order: int                # the place of the verb with which it orders something; -1 for none
-    near: tuple[str, ...]     # all its words without articles: facts that agree in them differ in nothing that counts
+    said: frozenset[str]  # modes, persons and signals, each as `kind:value`
+    tenses: frozenset[str]  # of its auxiliaries: past, perfect, now, doing, will
+    joins: int  # how often it says and, or, but
+    passive: bool  # `by` after a participle
+    order: int  # the place of the verb with which it orders something; -1 for none
+    near: tuple[
+        str, ...
+    ]  # all its words without articles: facts that agree in them differ in nothing that counts
 
 
-@lru_cache(512)   # facts of some 100 characters: 2 MB of them
+@lru_cache(512)  # facts of some 100 characters: 2 MB of them
 def read(text: str) -> Reading | None:
     """A text in one form, read. None where it is too long for that."""
     if len(text) > LONGEST:
@@ -85,13 +92,17 @@ def _without_phrases(pieces: list[Piece]) -> list[Piece]:
     at = 0
     texts = [piece.text for piece in pieces]
     while at < len(pieces):
-        beginning = PHRASES.get(" ".join(texts[at:at + 2])) or PHRASES.get(texts[at])
+        beginning = PHRASES.get(" ".join(texts[at : at + 2])) or PHRASES.get(texts[at])
         if beginning is None:
             found.append(pieces[at])
             at += 1
             continue
-        fitting = (phrase for phrase in beginning if phrase.stands(texts, at)
-                   and not any(piece.name or piece.owner for piece in pieces[at:at + len(phrase.words)]))
+        fitting = (
+            phrase
+            for phrase in beginning
+            if phrase.stands(texts, at)
+            and not any(piece.name or piece.owner for piece in pieces[at : at + len(phrase.words)])
+        )
         phrase = next(fitting, None)
         found += [Piece(word) for word in phrase.instead] if phrase else [pieces[at]]
         at += len(phrase.words) if phrase else 1
@@ -103,18 +114,31 @@ class _Reader:
 
     def __init__(self, pieces: list[Piece]) -> None:
         self._pieces = pieces
-        self._language = grammar.language_of(frozenset(piece.text for piece in pieces if not piece.name))
-        self._small = frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
+        self._language = grammar.language_of(
+            frozenset(piece.text for piece in pieces if not piece.name)
+        )
+        self._small = (
+            frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
+        )
         self.words: list[Word] = []
-        self._marker, self._filled = "", False   # the marker in force; whether a word stands after it already
+        self._marker, self._filled = (
+            "",
+            False,
+        )  # the marker in force; whether a word stands after it already
         self._negations, self._participle, self._order, self._denied = 0, False, -1, False
         self._said: set[str] = set()
         self._tenses: set[str] = set()
 
     def read(self) -> None:
-        order = next((at for at, piece in enumerate(self._pieces) if piece.text not in _BEFORE_ORDERS), -1)
+        order = next(
+            (at for at, piece in enumerate(self._pieces) if piece.text not in _BEFORE_ORDERS), -1
+        )
         for at, piece in enumerate(self._pieces):
-            if at == order and piece.text in grammar.ORDERS and all(one.text not in _FINITE for one in self._pieces[at:]):
+            if (
+                at == order
+                and piece.text in grammar.ORDERS
+                and all(one.text not in _FINITE for one in self._pieces[at:])
+            ):
                 self._said.add("mode:please")
                 self._order = len(self.words)
             is_name = piece.name and (self._language != "english" or piece.text in grammar.NAMES)
@@ -123,12 +147,23 @@ class _Reader:
 
     def reading(self) -> Reading:
         passive = any(word.marker == "by" for word in self.words)
-        near = tuple(_singular(piece.text, self._before(at)) for at, piece in enumerate(self._pieces)
-                     if piece.text not in _DROPPED)
+        near = tuple(
+            _singular(piece.text, self._before(at))
+            for at, piece in enumerate(self._pieces)
+            if piece.text not in _DROPPED
+        )
         joins = sum(piece.text in grammar.JOINS for piece in self._pieces)
         order = self._order if self._order < len(self.words) else -1
-        return Reading(tuple(self.words), self._negations, frozenset(self._said), frozenset(self._tenses), joins, passive,
-                       order, near)
+        return Reading(
+            tuple(self.words),
+            self._negations,
+            frozenset(self._said),
+            frozenset(self._tenses),
+            joins,
+            passive,
+            order,
+            near,
+        )
 
     def _small_word(self, text: str, at: int) -> bool:
         """Takes a small word for what it says. False for one that is none."""
@@ -140,29 +175,43 @@ class _Reader:
             self._marker, self._filled = "every", False
             return True
         if after[:1] == "#" and text in _BEFORE_NUMBERS:
-            self._said |= {"signal:above"} if text in ("over", "above") else {"signal:below"} if text == "under" else set()
+            self._said |= (
+                {"signal:above"}
+                if text in ("over", "above")
+                else {"signal:below"}
+                if text == "under"
+                else set()
+            )
             return True
         if small is not None:
             self._said.update(small.said)
             self._tenses.update(small.tenses if text not in HAVING else [self._having(text, at)])
             self._negations += small.denies
             self._denied |= small.denies
-        if small is not None and small.marker and (text != "a" or self._language != "english"):   # it means to elsewhere
+        if (
+            small is not None and small.marker and (text != "a" or self._language != "english")
+        ):  # it means to elsewhere
             self._marker, self._filled = self._told(small.marker, after), False
         elif self._filled and text not in grammar.AND:
             self._marker = ""
         return True
 
     def _having(self, text: str, at: int) -> str:
-        """What has, had or have tells: that something was done, or that someone has something, or had it."""
-        after = [piece.text for piece in self._pieces[at + 1:at + 4]]
+        """What has, had or have tells: that something was done, or that someone has something, or
+        had it."""
+        after = [piece.text for piece in self._pieces[at + 1 : at + 4]]
         if "been" in after or any(_is_participle(word) or word in FORMS.timeless for word in after):
             return "perfect"
         return "past" if text == "had" else "has"
 
     def _told(self, marker: str, after: str) -> str:
         """A `by` tells who did it only after a participle: not by bus, nor by Friday."""
-        return "via" if marker == "by" and (after[:1] == "#" or after in grammar.MEANS or not self._participle) else marker
+        return (
+            "via"
+            if marker == "by"
+            and (after[:1] == "#" or after in grammar.MEANS or not self._participle)
+            else marker
+        )
 
     def _word(self, piece: Piece, at: int) -> None:
         text = piece.text
@@ -172,35 +221,65 @@ class _Reader:
         what = Known(text) if text[0] == "#" else known(text, self._language)
         if text in FORMS.timeless or text == "got":
             self._tenses.add("perfect")
-        elif text == "born":   # who was born there is from there
+        elif text == "born":  # who was born there is from there
             self._tenses.discard("past")
         marker = "of" if piece.owner and not self._marker else self._marker
         ordered = text == "give" and self._order == len(self.words)
         light = ordered or what.stem in _LIGHT or goes_without_saying(what.stem, self._pieces, at)
         self._participle |= _is_participle(text)
-        unsaid = "noun" if light and what.stem not in _LIGHT else may_go_unsaid(what.stem, self._pieces, at,
-                                                                                passive=self._beside_be(at))
+        unsaid = (
+            "noun"
+            if light and what.stem not in _LIGHT
+            else may_go_unsaid(what.stem, self._pieces, at, passive=self._beside_be(at))
+        )
         counted = self._before(at)[:1] == "#" and text[0] != "#"
-        self.words.append(Word(text, what, marker, piece.name, piece.head, light, unsaid, self._past(text, at),
-                               self._beside_be(at, _PASSIVE), self._single(at), counted, self._denied))
+        self.words.append(
+            Word(
+                text,
+                what,
+                marker,
+                piece.name,
+                piece.head,
+                light,
+                unsaid,
+                self._past(text, at),
+                self._beside_be(at, _PASSIVE),
+                self._single(at),
+                counted,
+                self._denied,
+            )
+        )
         self._filled, self._denied = True, False
 
     def _past(self, text: str, at: int) -> bool:
         """Whether it is a verb in the past, and no participle."""
         if text in FORMS.finite:
             return True
-        if text not in FORMS.past and not (text.endswith("ed") and text[-3:] != "eed" and len(text) > 4 and text.isascii()):
+        if text not in FORMS.past and not (
+            text.endswith("ed") and text[-3:] != "eed" and len(text) > 4 and text.isascii()
+        ):
             return False
         before = self._before(at)
-        if at and self._pieces[at - 1].owner:   # her preferred channel
+        if at and self._pieces[at - 1].owner:  # her preferred channel
             return False
-        return bool(before) and self._after(at) != "by" and not self._beside_be(at) and before not in _BEFORE_PARTICIPLES
+        return (
+            bool(before)
+            and self._after(at) != "by"
+            and not self._beside_be(at)
+            and before not in _BEFORE_PARTICIPLES
+        )
 
     def _single(self, at: int) -> bool:
-        """Whether there is one of it: a cat, a black cat; a cat called Rex; and not the first word of a cat food."""
-        article = self._before(at) if self._before(at) in _ONE or at < 2 else self._pieces[at - 2].text
+        """Whether there is one of it: a cat, a black cat; a cat called Rex; and not the first word
+        of a cat food."""
+        article = (
+            self._before(at) if self._before(at) in _ONE or at < 2 else self._pieces[at - 2].text
+        )
         return article in _ONE and (
-            self._after(at) in grammar.SMALL or not self._after(at) or _is_participle(self._after(at)))
+            self._after(at) in grammar.SMALL
+            or not self._after(at)
+            or _is_participle(self._after(at))
+        )
 
     def _before(self, at: int) -> str:
         return self._pieces[at - 1].text if at else ""
@@ -210,26 +289,50 @@ class _Reader:
 
     def _beside_be(self, at: int, forms: Collection[str] | None = None) -> bool:
         """Whether one of the two words before is one of the forms, or one of be, have or get."""
-        return any(piece.text in (forms or _BE) for piece in self._pieces[max(at - (3 if forms else 2), 0):at])
+        return any(
+            piece.text in (forms or _BE)
+            for piece in self._pieces[max(at - (3 if forms else 2), 0) : at]
+        )
 
 
 def _is_participle(text: str) -> bool:
-    return text in FORMS.participles or (text.endswith("ed") and not text.endswith("eed") and len(text) > 3)
+    return text in FORMS.participles or (
+        text.endswith("ed") and not text.endswith("eed") and len(text) > 3
+    )
 
 
 def _singular(text: str, before: str) -> str:
     """256 bits are 256 bit."""
-    return text.removesuffix("s") if before[:1] == "#" and len(text) > 2 and text[0] != "#" else text
+    return (
+        text.removesuffix("s") if before[:1] == "#" and len(text) > 2 and text[0] != "#" else text
+    )
 
 
 _DROPPED = ("a", "an", "the")
 _ONE = ("a", "an", WEAK)
-_BEFORE_NUMBERS = ("over", "above", "under", "than", "about", "around", "roughly", "approximately", "circa")
+_BEFORE_NUMBERS = (
+    "over",
+    "above",
+    "under",
+    "than",
+    "about",
+    "around",
+    "roughly",
+    "approximately",
+    "circa",
+)
 _EVERY = ("every", "each")
 _LIGHT = stems_of(grammar.LIGHT)
 _BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
-    ("be", "been", "get", "gets", "got", "getting"))
-_PASSIVE = frozenset(("is", "are", "am", "was", "were", "be", "been", "being", "get", "gets", "got"))
-_FINITE = frozenset(("is", "are", "was", "were", "has", "had", "will", "should", "must", "does", "did"))   # not in an order
+    ("be", "been", "get", "gets", "got", "getting")
+)
+_PASSIVE = frozenset(
+    ("is", "are", "am", "was", "were", "be", "been", "being", "get", "gets", "got")
+)
+_FINITE = frozenset(
+    ("is", "are", "was", "were", "has", "had", "will", "should", "must", "does", "did")
+)  # not in an order
 _BEFORE_ORDERS = frozenset(("please", "always", "never", "do", "not", "also", "just"))
-_BEFORE_PARTICIPLES = grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}
+_BEFORE_PARTICIPLES = (
+    grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}
+)

@@ -1,4 +1,6 @@
-"""Words that may go unsaid: has (and drinks) coffee, is (written) in German, the marketing (team), is 3 m (high)."""
+"""Words that may go unsaid: has (and drinks) coffee, is (written) in German, the marketing (team),
+is 3 m (high)."""
+
 from collections.abc import Callable, Sequence
 
 from memory.likeness import grammar
@@ -7,7 +9,8 @@ from memory.likeness.pieces import Piece
 
 
 def may_go_unsaid(stem: str, pieces: Sequence[Piece], at: int, *, passive: bool) -> str:
-    """What says little more than an `is` or a `has` at that place: verb, deed, noun or class; "" for anything else.
+    """What says little more than an `is` or a `has` at that place: verb, deed, noun or class; ""
+    for anything else.
 
     `passive`: it stands after a form of be.
     """
@@ -18,19 +21,28 @@ def may_go_unsaid(stem: str, pieces: Sequence[Piece], at: int, *, passive: bool)
         return where * (_text(pieces, at + 1) in _IS)
     if where == "naming":
         return "noun" * _naming(pieces, at)
-    return "verb" * ((where == "being" and passive) or (where in _RULES and _RULES[where](pieces, at)))
+    return "verb" * (
+        (where == "being" and passive) or (where in _RULES and _RULES[where](pieces, at))
+    )
 
 
 def goes_without_saying(stem: str, pieces: Sequence[Piece], at: int) -> bool:
     """Whether it says nothing after what stands before it."""
     where = _WHERE.get(stem, "")
-    return (where == "named" and _named(pieces, at)) or (where == "measured" and _measured(pieces, at)) or (
-        where == "sized" and any(piece.text[:1] == "#" for piece in pieces))
+    return (
+        (where == "named" and _named(pieces, at))
+        or (where == "measured" and _measured(pieces, at))
+        or (where == "sized" and any(piece.text[:1] == "#" for piece in pieces))
+    )
 
 
 def _having(pieces: Sequence[Piece], at: int) -> bool:
-    """A verb with its object, or a time: she lives in Rome, and is there; but she who sings in Rome is there for that."""
-    return _text(pieces, at + 1) not in grammar.MARKERS - grammar.ARTICLES or _text(pieces, at + 2)[:1] == "#"
+    """A verb with its object, or a time: she lives in Rome, and is there; but she who sings in Rome
+    is there for that."""
+    return (
+        _text(pieces, at + 1) not in grammar.MARKERS - grammar.ARTICLES
+        or _text(pieces, at + 2)[:1] == "#"
+    )
 
 
 def _timed(pieces: Sequence[Piece], at: int) -> bool:
@@ -64,4 +76,7 @@ def _text(pieces: Sequence[Piece], at: int) -> str:
 _IS = ("is", "are", "was", "were")
 _WHERE = {stem_of(word, ENGLISH): where for word, where in grammar.UNSAID.items()}
 _RULES: dict[str, Callable[[Sequence[Piece], int], bool]] = {
-    "having": _having, "as": _before_as, "timed": _timed}
+    "having": _having,
+    "as": _before_as,
+    "timed": _timed,
+}

@@ -1,4 +1,5 @@
 """entries.delete: deletes one entry of a named memory."""
+
 from dataclasses import dataclass
 
 from memory.named_view import Ident, MaybeIdent

@@ -1,4 +1,5 @@
 """entries.get: one entry of a named memory by its id."""
+
 from dataclasses import dataclass
 
 from memory.errors import NotThere
@@ -35,14 +36,24 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
     if memory:
         fetch_memory(tx, memory)
     guid = guid_of("me", tx.memory_id, ident)
-    record = next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None) if guid else None
-    is_entry = record is not None and record.kind == KIND and tx.memories.find(record.scope) is not None
+    record = (
+        next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None) if guid else None
+    )
+    is_entry = (
+        record is not None and record.kind == KIND and tx.memories.find(record.scope) is not None
+    )
     if record is None or not is_entry or memory not in ("", record.scope):
         where = f" in {memory[:128]}" if memory else ""
-        raise NotThere(f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; entries.list lists them")
+        raise NotThere(
+            f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; entries.list lists them"
+        )
     return record
 
 
 def entry_view(tx: Transaction, record: Record) -> EntryView:
     """As it is told."""
-    return EntryView(**entry_fields(record, tx.records.further(record.guid), tx.memory_id, tx.entries.confirmed(record.guid)))
+    return EntryView(
+        **entry_fields(
+            record, tx.records.further(record.guid), tx.memory_id, tx.entries.confirmed(record.guid)
+        )
+    )

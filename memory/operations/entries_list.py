@@ -1,4 +1,5 @@
 """entries.list: pages of a named memory's entries in the order in which they came."""
+
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -27,7 +28,8 @@ class ListEntries:
     source: Source | None = None
     """Only entries of this source."""
     filter: Filter | None = None
-    """Only entries whose records pass this filter, as docs/filters.md has it; `data` is an entry's metadata."""
+    """Only entries whose records pass this filter, as docs/filters.md has it; `data` is an entry's
+    metadata."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
@@ -41,7 +43,11 @@ class ListEntries:
     def conditions(self) -> Conditions:
         """Those that are set."""
         source = {"source": self.source} if self.source is not None else {}
-        return Conditions({"scope": self.memory_id, "kind": KIND} | source, globs=self.tags, given=compiled(self.filter))
+        return Conditions(
+            {"scope": self.memory_id, "kind": KIND} | source,
+            globs=self.tags,
+            given=compiled(self.filter),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,14 @@ def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> Entr
     """
     fetch_memory(tx, wanted.memory_id)
     conditions = wanted.conditions
-    found = tx.records.page(conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1, offset=wanted.offset)
+    found = tx.records.page(
+        conditions,
+        wanted.order,
+        place_of_cursor(wanted.cursor),
+        wanted.limit + 1,
+        offset=wanted.offset,
+    )
     records, cursor = page_within(found, wanted.limit, context)
-    return EntryPage(tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(conditions))
+    return EntryPage(
+        tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(conditions)
+    )

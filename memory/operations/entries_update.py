@@ -1,4 +1,5 @@
 """entries.update: changes what an entry says, without looking for others like it."""
+
 from dataclasses import dataclass
 
 import orjson
@@ -40,8 +41,14 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
     before = fetch_entry(tx, change.id, change.memory_id)
     further = tx.records.further(before.guid)
     check_version(before, further, change.if_version)
-    tags = before.tags if change.tags is None else orjson.dumps(list(dict.fromkeys(change.tags))).decode()
-    after = before._replace(content=before.content if change.content is None else change.content, tags=tags)
+    tags = (
+        before.tags
+        if change.tags is None
+        else orjson.dumps(list(dict.fromkeys(change.tags))).decode()
+    )
+    after = before._replace(
+        content=before.content if change.content is None else change.content, tags=tags
+    )
     known = further if change.metadata is None else further._replace(data=as_text(change.metadata))
     if (after, known) != (before, further):
         after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))

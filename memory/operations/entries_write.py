@@ -1,7 +1,10 @@
-"""The one way in for entries of named memories (seed 004, "Write Algorithm"), under operations and blocks.
+"""The one way in for entries of named memories (seed 004, "Write Algorithm"), under operations and
+blocks.
 
-Decision and change are in one transaction of the store's one owner, so the same text written at once by many is one entry.
+Decision and change are in one transaction of the store's one owner, so the same text written at
+once by many is one entry.
 """
+
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple
@@ -25,10 +28,14 @@ from memory.times import change_ms
 from memory.words import plain_tokens
 
 Mode = Literal["skip", "merge", "create", "supersede"]
-CANDIDATES = 8   # that are compared, of those with words in common, and of those with near vectors; each takes a third of a ms
-MOST_WITH_WORDS = 1000       # entries with the rare words of a text that are looked at for these; each takes 2 us
-MOST_BESIDE_VECTORS = 300    # so many where near vectors say as much
-CLOSE = 0.80     # by the cosine; what is less and says the same shares words
+# that are compared, of those with words in common, and of those with near vectors; each takes a
+# third of a ms
+CANDIDATES = 8
+MOST_WITH_WORDS = (
+    1000  # entries with the rare words of a text that are looked at for these; each takes 2 us
+)
+MOST_BESIDE_VECTORS = 300  # so many where near vectors say as much
+CLOSE = 0.80  # by the cosine; what is less and says the same shares words
 NOTHING_LIKE_IT = Likeness(0.0, "nothing like it")
 
 
@@ -36,7 +43,7 @@ class NewEntry(NamedTuple):
     """An entry to be. `now_ms` is Unix ms."""
 
     guid: str
-    memory: str   # its id
+    memory: str  # its id
     content: str
     now_ms: int
     source: str = "manual"
@@ -50,18 +57,21 @@ class NewEntry(NamedTuple):
 class Written(NamedTuple):
     """What became of it."""
 
-    guid: str   # of the entry that holds it now
+    guid: str  # of the entry that holds it now
     action: Action
     likeness: Likeness
 
 
 def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Written:
-    """Creates an entry, lets another grow, or finds it there. `question` is its vector, where it is known."""
+    """Creates an entry, lets another grow, or finds it there. `question` is its vector, where it is
+    known."""
     if new.mode == "create":
         return _create(tx, new, question, NOTHING_LIKE_IT)
     tx.records.flush()
     found = tx.entries.same(new.memory, digest_of(new.content))
-    same = next((guid for guid in found if tx.records.by_guid(guid) is not None), None)   # and has not expired
+    same = next(
+        (guid for guid in found if tx.records.by_guid(guid) is not None), None
+    )  # and has not expired
     if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
         return _confirm(tx, new, same, SAME_TEXT)
     old, likeness = _likest(tx, new, question)
@@ -74,7 +84,8 @@ def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Wr
 
 
 def _decision(new: NewEntry, score: float) -> Mode:
-    """By the thresholds; both count from themselves on, and the higher likeness is looked at first."""
+    """By the thresholds; both count from themselves on, and the higher likeness is looked at
+    first."""
     is_known, overlaps = score >= new.duplicate_threshold, score >= new.update_threshold
     match new.mode:
         case "merge":
@@ -87,9 +98,23 @@ def _decision(new: NewEntry, score: float) -> Mode:
             return "skip" if is_known else "merge" if overlaps else "create"
 
 
-def _create(tx: Transaction, new: NewEntry, question: Question | None, likeness: Likeness) -> Written:
+def _create(
+    tx: Transaction, new: NewEntry, question: Question | None, likeness: Likeness
+) -> Written:
     further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
-    write(tx, WriteInput(new.guid, new.memory, KIND, new.content, new.source, new.tags, new.now_ms, further=further))
+    write(
+        tx,
+        WriteInput(
+            new.guid,
+            new.memory,
+            KIND,
+            new.content,
+            new.source,
+            new.tags,
+            new.now_ms,
+            further=further,
+        ),
+    )
     tx.records.flush()
     tx.entries.digest(new.memory)
     if question is not None:
@@ -102,7 +127,9 @@ def _confirm(tx: Transaction, new: NewEntry, guid: str, likeness: Likeness) -> W
     return Written(guid, "skipped", likeness)
 
 
-def _change(tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how: Mode) -> Written | None:
+def _change(
+    tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how: Mode
+) -> Written | None:
     """The entry that was there says it now; None where it would get too long."""
     content = new.content if how == "supersede" else merged(old.content, new.content)
     if content == old.content:
@@ -113,13 +140,20 @@ def _change(tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how
         return None
     tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
     source = new.source if how == "supersede" else old.source
-    after = old._replace(content=content, tags=tags, source=source, score=0.0,
-                         updated_at=change_ms(new.now_ms, old.updated_at))
+    after = old._replace(
+        content=content,
+        tags=tags,
+        source=source,
+        score=0.0,
+        updated_at=change_ms(new.now_ms, old.updated_at),
+    )
     tx.records.replace(old, after, further._replace(data=data) if new.metadata else further)
     return Written(old.guid, "updated", likeness)
 
 
-def _likest(tx: Transaction, new: NewEntry, question: Question | None) -> tuple[Record | None, Likeness]:
+def _likest(
+    tx: Transaction, new: NewEntry, question: Question | None
+) -> tuple[Record | None, Likeness]:
     """The entry of that memory that is most like the new one, the oldest of several."""
     within = Conditions({"scope": new.memory, "kind": KIND})
     fingerprint = str(question.embedder.fingerprint) if question is not None else ""
@@ -128,15 +162,20 @@ def _likest(tx: Transaction, new: NewEntry, question: Question | None) -> tuple[
         found = _compare(new.content, record.content, cosine, fingerprint)
         if best is None or found.score > likeness.score:
             best, likeness = record, found
-    if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:   # then anything is like it
+    if (
+        best is None and min(new.duplicate_threshold, new.update_threshold) <= 0
+    ):  # then anything is like it
         best = next(tx.records.select(within, "asc", 1, 0), None)
     return best, likeness
 
 
 def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Likeness:
-    """With an entry as a whole, and with the facts that were merged into it: those with most words in common, since thousands
-    would hold up all that the store is asked meanwhile. What is too long to be read is but equal to one, which `alike` sees.
-    What is not close by its cosine, or has none, and shares few words is not looked at any closer."""
+    """With an entry as a whole, and with the facts that were merged into it: those with most words
+    in common, since thousands
+    would hold up all that the store is asked meanwhile. What is too long to be read is but equal to
+    one, which `alike` sees.
+    What is not close by its cosine, or has none, and shares few words is not looked at any
+    closer."""
     lines = lines_of(old) if "\n" in old else ()
     if len(lines) < 2 or len(new) > LONGEST:
         far = 0.0 if cosine is None else related(cosine, curve_of(fingerprint))
@@ -144,27 +183,49 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Like
             return alike(new, old, cosine, fingerprint)
         return NOTHING_LIKE_IT if cosine is None else Likeness(far, "by the embedder")
     words = set(plain_tokens(new))
-    nearest = nlargest(MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line))))
+    nearest = nlargest(
+        MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line)))
+    )
     near = [line for line in nearest if overlap(new, line)]
     if not near and cosine is None:
         return NOTHING_LIKE_IT
-    whole = alike(new, old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1]), cosine, fingerprint)
-    return max(whole, *[alike(new, line, None, fingerprint) for line in near], key=lambda one: one.score) if near else whole
+    whole = alike(
+        new, old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1]), cosine, fingerprint
+    )
+    return (
+        max(
+            whole,
+            *[alike(new, line, None, fingerprint) for line in near],
+            key=lambda one: one.score,
+        )
+        if near
+        else whole
+    )
 
 
-def _candidates(tx: Transaction, new: NewEntry, within: Conditions,
-                question: Question | None) -> list[tuple[int, Record, float | None]]:
-    """(row, record, cosine) of entries with rare words in common, and of the nearest by their vectors."""
+def _candidates(
+    tx: Transaction, new: NewEntry, within: Conditions, question: Question | None
+) -> list[tuple[int, Record, float | None]]:
+    """(row, record, cosine) of entries with rare words in common, and of the nearest by their
+    vectors."""
     tx.records.complete()
-    words = tx.entries.rare(plain_tokens(new.content), MOST_WITH_WORDS if question is None else MOST_BESIDE_VECTORS)
+    words = tx.entries.rare(
+        plain_tokens(new.content), MOST_WITH_WORDS if question is None else MOST_BESIDE_VECTORS
+    )
     match = " OR ".join(f'"{word}"' for word in words)
     found = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
-    cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, found) if question is not None else {}
+    cosines = (
+        tx.ranker.nearest(within, question.vector, CANDIDATES, found)
+        if question is not None
+        else {}
+    )
     found |= dict(_still_there(tx, [row for row in cosines if row not in found], within))
     return [(row, record, cosines.get(row)) for row, record in found.items()]
 
 
-def _still_there(tx: Transaction, rows: Iterable[int], within: Conditions) -> Iterator[tuple[int, Record]]:
+def _still_there(
+    tx: Transaction, rows: Iterable[int], within: Conditions
+) -> Iterator[tuple[int, Record]]:
     """(row, record) of those that are entries of that memory yet."""
     wanted = within.equal
     for row in rows:

@@ -1,4 +1,5 @@
 """memories.create: a new named memory."""
+
 from dataclasses import dataclass
 
 import orjson
@@ -30,7 +31,14 @@ def create_memory(tx: Transaction, new: CreateMemory, context: Context) -> Memor
 
 def add_memory(tx: Transaction, new: CreateMemory, guid: str, now_ms: int) -> Memory:
     """The memory, which is stored."""
-    memory = Memory(make_id("mem", tx.memory_id, guid), new.name, new.description, tags_json(new.tags), now_ms, now_ms)
+    memory = Memory(
+        make_id("mem", tx.memory_id, guid),
+        new.name,
+        new.description,
+        tags_json(new.tags),
+        now_ms,
+        now_ms,
+    )
     tx.memories.add(memory)
     return memory
 

@@ -1,4 +1,5 @@
 """memories.delete: deletes a named memory with all of its entries."""
+
 from dataclasses import dataclass
 
 from memory.named_view import KIND, Ident

@@ -1,4 +1,5 @@
 """memories.get: one named memory by its id."""
+
 from dataclasses import dataclass
 
 from memory.errors import NotThere
@@ -29,5 +30,7 @@ def fetch_memory(tx: Transaction, ident: str) -> Memory:
     """The memory as it is stored. Raises NotThere."""
     memory = tx.memories.find(ident)
     if memory is None:
-        raise NotThere(f"Memory not found: no memory has the id {ident[:128]!r}; memories.list lists them")
+        raise NotThere(
+            f"Memory not found: no memory has the id {ident[:128]!r}; memories.list lists them"
+        )
     return memory

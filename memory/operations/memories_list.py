@@ -1,4 +1,5 @@
 """memories.list: pages of named memories in the order in which they were made."""
+
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -42,7 +43,15 @@ def list_memories(tx: Transaction, wanted: ListMemories, context: Context) -> Me
 
     Raises Refused for a cursor that is none.
     """
-    found = list(tx.memories.page(wanted.tags, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1))
+    found = list(
+        tx.memories.page(
+            wanted.tags, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1
+        )
+    )
     told = (memory_view(memory, tx.memory_id) for _, memory in found)
     items, more = fitting_page(told, wanted.limit, context.result_bytes)
-    return MemoryPage(tuple(items), str(found[len(items) - 1][0]) if more else None, tx.memories.count(wanted.tags))
+    return MemoryPage(
+        tuple(items),
+        str(found[len(items) - 1][0]) if more else None,
+        tx.memories.count(wanted.tags),
+    )

@@ -1,9 +1,18 @@
 """memories.update: changes what a named memory is called."""
+
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory.errors import VersionDiffers
-from memory.named_view import Description, Ident, MemoryName, MemoryView, TagList, memory_view, version_of_memory
+from memory.named_view import (
+    Description,
+    Ident,
+    MemoryName,
+    MemoryView,
+    TagList,
+    memory_view,
+    version_of_memory,
+)
 from memory.operation import Context, operation
 from memory.operations.memories_create import tags_json
 from memory.operations.memories_get import fetch_memory
@@ -39,8 +48,14 @@ def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> Me
     """
     before = fetch_memory(tx, change.id)
     check_memory_version(before, change.if_version)
-    given: dict[str, Any] = {"name": change.name, "description": change.description, "tags": tags_json(change.tags)}
-    changed = {name: value for name, value in given.items() if value is not None or name in change.clear}
+    given: dict[str, Any] = {
+        "name": change.name,
+        "description": change.description,
+        "tags": tags_json(change.tags),
+    }
+    changed = {
+        name: value for name, value in given.items() if value is not None or name in change.clear
+    }
     after = before._replace(**changed)
     if after != before:
         after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
@@ -51,5 +66,7 @@ def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> Me
 def check_memory_version(memory: Memory, allowed: tuple[str, ...]) -> None:
     """Raises VersionDiffers where a version is asked for that the memory does not have."""
     if allowed and (version := version_of_memory(memory)) not in allowed:
-        raise VersionDiffers(f"memory {memory.id} has the version {version}, not the one that this was meant to change; look "
-                             "at it and decide anew")
+        raise VersionDiffers(
+            f"memory {memory.id} has the version {version}, not the one that this was meant to change; look "
+            "at it and decide anew"
+        )

@@ -1,4 +1,5 @@
 """records.create: stores a text as a new record."""
+
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,7 +12,17 @@ from memory.operation import Context, operation
 from memory.operations.records_get import fetch
 from memory.operations.records_write import WriteInput, write
 from memory.record import DEFAULT_KIND, PLAIN, Further, Record
-from memory.record_view import Content, EndOrNull, GivenName, Name, NameOrNull, RecordView, Tags, end_ms, view
+from memory.record_view import (
+    Content,
+    EndOrNull,
+    GivenName,
+    Name,
+    NameOrNull,
+    RecordView,
+    Tags,
+    end_ms,
+    view,
+)
 from memory.sqlite.store import Transaction
 from memory.tags import parse
 
@@ -56,12 +67,36 @@ def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
     """
     if new.seq is not None and not new.thread:
         raise Refused("`seq` is a place in a thread; name the `thread` too, or leave it out")
-    further = Further(new.key or None, new.owner or None, as_text(new.data or {}), int(new.in_context))
-    record = WriteInput(context.new_guid(), new.scope or tx.memory_id, new.kind, new.content, new.source or context.actor,
-                        parse(new.tags), context.now_ms, new.thread, new.seq, end_ms(new.expires_at, context.now_ms),
-                        PLAIN if further == PLAIN else further)
+    further = Further(
+        new.key or None, new.owner or None, as_text(new.data or {}), int(new.in_context)
+    )
+    record = WriteInput(
+        context.new_guid(),
+        new.scope or tx.memory_id,
+        new.kind,
+        new.content,
+        new.source or context.actor,
+        parse(new.tags),
+        context.now_ms,
+        new.thread,
+        new.seq,
+        end_ms(new.expires_at, context.now_ms),
+        PLAIN if further == PLAIN else further,
+    )
     write(tx, record)
     if new.thread:
-        return view(*fetch(tx, record.guid))   # with its place
-    return view(Record(record.guid, record.scope, record.kind, record.content, record.source,
-                       orjson.dumps(record.tags).decode(), record.now_ms, record.now_ms, record.expires_at), further)
+        return view(*fetch(tx, record.guid))  # with its place
+    return view(
+        Record(
+            record.guid,
+            record.scope,
+            record.kind,
+            record.content,
+            record.source,
+            orjson.dumps(record.tags).decode(),
+            record.now_ms,
+            record.now_ms,
+            record.expires_at,
+        ),
+        further,
+    )

@@ -1,4 +1,5 @@
 """records.delete: deletes one record by its guid; for the block, all of a kind too."""
+
 from dataclasses import dataclass
 
 from memory.operation import Context, operation

@@ -1,4 +1,5 @@
 """records.erasures: what was erased, and whether it is gone everywhere."""
+
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -53,8 +54,23 @@ class ErasureList:
 
 @operation("records.erasures", access="admin", mutates=False)
 def list_erasures(tx: Transaction, wanted: ListErasures, context: Context) -> ErasureList:
-    """Tells what was erased, the newest first: how much, by whom and why, and nothing of what it was."""
-    return ErasureList(tuple(
-        ErasureView(one.n, as_time(one.asked_at), None if one.ended_at is None else as_time(one.ended_at), one.actor,
-                    one.reason, one.records, one.versions, one.replies, one.messages, one.letters, one.left_over)
-        for one in tx.erasures.every(wanted.limit)))
+    """Tells what was erased, the newest first: how much, by whom and why, and nothing of what it
+    was."""
+    return ErasureList(
+        tuple(
+            ErasureView(
+                one.n,
+                as_time(one.asked_at),
+                None if one.ended_at is None else as_time(one.ended_at),
+                one.actor,
+                one.reason,
+                one.records,
+                one.versions,
+                one.replies,
+                one.messages,
+                one.letters,
+                one.left_over,
+            )
+            for one in tx.erasures.every(wanted.limit)
+        )
+    )

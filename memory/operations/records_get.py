@@ -1,4 +1,5 @@
 """records.get: one record by its guid."""
+
 from dataclasses import dataclass
 
 from memory.errors import NotThere, ResultTooLarge
@@ -31,7 +32,9 @@ def fetch(tx: Transaction, guid: str) -> tuple[Record, Further]:
     """The record with its further fields, as it is stored. Raises NotThere."""
     record = next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None)
     if record is None:
-        raise NotThere(f"no record has the guid {guid[:128]!r} in {tx.memory_id}; records.list and records.search find records")
+        raise NotThere(
+            f"no record has the guid {guid[:128]!r} in {tx.memory_id}; records.list and records.search find records"
+        )
     return record, tx.records.further(guid)
 
 
@@ -39,6 +42,8 @@ def fitting(record: Record, further: Further, context: Context) -> Record:
     """The record itself. Raises ResultTooLarge."""
     size = len(record.content.encode()) + len(further.data or "")
     if size > context.result_bytes:
-        raise ResultTooLarge(f"record {record.guid} has {size} bytes, and an answer at most {context.result_bytes}; "
-                             "`memrelay export PIPELINE --records` has it whole")
+        raise ResultTooLarge(
+            f"record {record.guid} has {size} bytes, and an answer at most {context.result_bytes}; "
+            "`memrelay export PIPELINE --records` has it whole"
+        )
     return record

@@ -1,4 +1,6 @@
-"""records.history: every state of a record that is kept, the latest first, with who ended it, when and why."""
+"""records.history: every state of a record that is kept, the latest first, with who ended it, when
+and why."""
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -63,11 +65,14 @@ class History:
 def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History:
     """Tells what a record was before each of its changes, and what became of it.
 
-    Raises NotThere where nothing is kept of it, Refused for a cursor that is none, and ResultTooLarge for a state that does not
+    Raises NotThere where nothing is kept of it, Refused for a cursor that is none, and
+    ResultTooLarge for a state that does not
     fit into an answer.
     """
     before, total = place_of_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
-    states = (state for state in _states(tx, wanted.guid) if before is None or state.number < before)
+    states = (
+        state for state in _states(tx, wanted.guid) if before is None or state.number < before
+    )
     items, more = fitting_page(states, wanted.limit, context.result_bytes)
     for state in items:
         _check_size(state, context.result_bytes)
@@ -77,17 +82,30 @@ def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History
 def _check_size(state: RecordState, most: int) -> None:
     """Raises ResultTooLarge with what to go on with."""
     was = state.record
-    size = RECORD_BYTES + len(was.content) + len(was.source) + len(str(was.tags)) + len(str(was.data)) if was else 0
+    size = (
+        RECORD_BYTES + len(was.content) + len(was.source) + len(str(was.tags)) + len(str(was.data))
+        if was
+        else 0
+    )
     if was and size > most:
-        raise ResultTooLarge(f"state {state.number} of record {was.guid} has {size} bytes, and an answer at most {most}; the "
-                             f"cursor {state.number} goes on after it")
+        raise ResultTooLarge(
+            f"state {state.number} of record {was.guid} has {size} bytes, and an answer at most {most}; the "
+            f"cursor {state.number} goes on after it"
+        )
 
 
 def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
     """As it is now, and then as it was. Raises NotThere."""
     place = tx.records.by_guid(guid)
     if place is not None:
-        yield RecordState(place.whole.number, view(place.whole.record, place.whole.further), None, None, None, None)
+        yield RecordState(
+            place.whole.number,
+            view(place.whole.record, place.whole.further),
+            None,
+            None,
+            None,
+            None,
+        )
         yield from map(_told, tx.records.versions.of(guid, place.content, place.whole.number))
         return
     deleted = tx.records.versions.deleted(guid)
@@ -100,4 +118,6 @@ def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
 def _told(version: Version) -> RecordState:
     state, act = version.state, version.act
     was = view(state.record, state.further) if version.there else None
-    return RecordState(state.number, was, version.what, as_time(act.now_ms), act.actor, act.reason or None)
+    return RecordState(
+        state.number, was, version.what, as_time(act.now_ms), act.actor, act.reason or None
+    )

@@ -1,4 +1,5 @@
 """records.list: pages of records in order of arrival, which stay as they are while others write."""
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -17,7 +18,7 @@ from memory.sqlite.filter_sql import compiled
 from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Transaction
 
-MOST = 1000   # of a page
+MOST = 1000  # of a page
 Limit = Annotated[int, Field(ge=1, le=MOST)]
 
 
@@ -36,7 +37,8 @@ class ListRecords:
     filter: Filter | None = None
     """Only records that pass this filter, as docs/filters.md has it."""
     deleted: bool = False
-    """Instead of those that are there, those that were deleted and can be restored, in the order of their deletion."""
+    """Instead of those that are there, those that were deleted and can be restored, in the order of
+    their deletion."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
@@ -48,7 +50,11 @@ class ListRecords:
     def conditions(self) -> Conditions:
         """Those that are set."""
         named = {"kind": self.kind, "scope": self.scope, "source": self.source}
-        return Conditions({name: value for name, value in named.items() if value}, tags=self.tags, given=compiled(self.filter))
+        return Conditions(
+            {name: value for name, value in named.items() if value},
+            tags=self.tags,
+            given=compiled(self.filter),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +70,11 @@ class RecordPage:
 
 @operation("records.list", access="read", mutates=False)
 def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> RecordPage:
-    """Lists records by exact kind, scope and source, and by tags, a page at a time. What is written meanwhile moves no page.
+    """Lists records by exact kind, scope and source, and by tags, a page at a time. What is written
+    meanwhile moves no page.
 
-    Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into an answer.
+    Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into
+    an answer.
     """
     table = tx.records.versions if wanted.deleted else tx.records
     conditions = wanted.conditions
@@ -75,9 +83,11 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
     return RecordPage(tuple(view(*one) for one in records), cursor, table.count(conditions))
 
 
-def page_within(found: Iterable[tuple[int, Record, Further]], limit: int,
-                context: Context) -> tuple[list[tuple[Record, Further]], str | None]:
-    """(the records of a page, the cursor of the next one) of what was found, one more than the limit. Raises ResultTooLarge."""
+def page_within(
+    found: Iterable[tuple[int, Record, Further]], limit: int, context: Context
+) -> tuple[list[tuple[Record, Further]], str | None]:
+    """(the records of a page, the cursor of the next one) of what was found, one more than the
+    limit. Raises ResultTooLarge."""
     records: list[tuple[Record, Further]] = []
     last, room = None, Room(context.result_bytes)
     for row, record, further in found:

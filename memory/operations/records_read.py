@@ -1,4 +1,6 @@
-"""Lists records for the blocks, by exact kind, scope and source, oldest first. Never cut silently."""
+"""Lists records for the blocks, by exact kind, scope and source, oldest first. Never cut
+silently."""
+
 from collections.abc import Iterable
 from typing import Literal, TypeVar
 
@@ -10,18 +12,22 @@ from memory.record import Further, Record
 from memory.sqlite.filters import Conditions, Given
 from memory.sqlite.store import Transaction
 
-MOST_ESCAPED = 6     # bytes of a character as JSON: \u0000
-RECORD_BYTES = 200   # what a record's keys, guid and times take as JSON, at least
+MOST_ESCAPED = 6  # bytes of a character as JSON: \u0000
+RECORD_BYTES = 200  # what a record's keys, guid and times take as JSON, at least
 Item = TypeVar("Item")
 
 
 def size_of(record: Record, data: str | None) -> int:
-    """How many bytes a record takes at least. A source may be long too: a turn's is what its speaker is called."""
-    return len(record.content) + len(record.source) + len(record.tags) + len(data or "") + RECORD_BYTES
+    """How many bytes a record takes at least. A source may be long too: a turn's is what its
+    speaker is called."""
+    return (
+        len(record.content) + len(record.source) + len(record.tags) + len(data or "") + RECORD_BYTES
+    )
 
 
 class Room:
-    """How much of an answer is taken as JSON: at its worst as long as that fits, since it is quickly told, then as it is."""
+    """How much of an answer is taken as JSON: at its worst as long as that fits, since it is
+    quickly told, then as it is."""
 
     def __init__(self, most: int) -> None:
         """`most` are the bytes that there are."""
@@ -31,7 +37,11 @@ class Room:
     def is_short_of(self, record: Record, further: Further) -> bool:
         """Whether there is too little with this one."""
         self._unsure.append((record, further))
-        names = len(record.scope) + len(record.kind) + sum(map(len, filter(None, (further.key, further.owner, further.thread))))
+        names = (
+            len(record.scope)
+            + len(record.kind)
+            + sum(map(len, filter(None, (further.key, further.owner, further.thread))))
+        )
         self._worst += MOST_ESCAPED * (size_of(record, further.data) + names)
         if self._taken + self._worst <= self._most:
             return False
@@ -48,20 +58,28 @@ def _json_size(record: Record, further: Further) -> int:
 
 
 class ReadInput(Struct, frozen=True):
-    """Which records; `limit` None is all of them. A result of more than `max_bytes` is refused. A struct, as WriteInput is."""
+    """Which records; `limit` None is all of them. A result of more than `max_bytes` is refused. A
+    struct, as WriteInput is."""
 
     max_bytes: int
-    filters: dict[str, str] = {}   # of kind, scope, source
+    filters: dict[str, str] = {}  # of kind, scope, source
     order: Literal["asc", "desc"] = "asc"
     limit: int | None = None
     offset: int = 0
-    given: Given | None = None   # a filter, compiled
+    given: Given | None = None  # a filter, compiled
 
 
 def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
     """The records in order of arrival. Raises ResultTooLarge."""
-    return within(wanted.max_bytes, tx.records.select(Conditions(wanted.filters, given=wanted.given), wanted.order,
-                                                     wanted.limit, wanted.offset))
+    return within(
+        wanted.max_bytes,
+        tx.records.select(
+            Conditions(wanted.filters, given=wanted.given),
+            wanted.order,
+            wanted.limit,
+            wanted.offset,
+        ),
+    )
 
 
 def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
@@ -76,7 +94,8 @@ def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
 
 
 def fitting_page(told: Iterable[Item], limit: int, most: int) -> tuple[list[Item], bool]:
-    """(what a page has of them, whether there are more): at most `limit`, and `most` bytes as JSON, but one in any case."""
+    """(what a page has of them, whether there are more): at most `limit`, and `most` bytes as JSON,
+    but one in any case."""
     items: list[Item] = []
     size = 0
     for one in told:
@@ -94,5 +113,7 @@ def most_within(max_bytes: int) -> int:
 
 def too_large(max_bytes: int) -> ResultTooLarge:
     """The refusal, with its remedy."""
-    return ResultTooLarge(f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in "
-                          "wf_webhook_args, or where one record is that long an `output_template` with `truncate`")
+    return ResultTooLarge(
+        f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in "
+        "wf_webhook_args, or where one record is that long an `output_template` with `truncate`"
+    )

@@ -1,4 +1,5 @@
 """records.update: changes what a record says, or how it is filed."""
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +65,8 @@ class UpdateRecord:
 def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordView:
     """Changes what is named of a record.
 
-    Raises NotThere, VersionDiffers, Refused for an end that is no time to come, and ResultTooLarge where it does not fit into
+    Raises NotThere, VersionDiffers, Refused for an end that is no time to come, and ResultTooLarge
+    where it does not fit into
     an answer.
     """
     before, had = fetch(tx, change.guid)
@@ -81,12 +83,19 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
 def check_version(record: Record, further: Further, allowed: tuple[str, ...]) -> None:
     """Raises VersionDiffers where a version is asked for that the record does not have."""
     if allowed and (version := version_of(record, further)) not in allowed:
-        raise VersionDiffers(f"record {record.guid} has the version {version}, not the one that this was meant to change; look "
-                             "at it and decide anew")
+        raise VersionDiffers(
+            f"record {record.guid} has the version {version}, not the one that this was meant to change; look "
+            "at it and decide anew"
+        )
 
 
 def _changed(record: Record, change: UpdateRecord, now_ms: int) -> Record:
-    given: dict[str, Any] = {"content": change.content, "kind": change.kind, "scope": change.scope, "source": change.source}
+    given: dict[str, Any] = {
+        "content": change.content,
+        "kind": change.kind,
+        "scope": change.scope,
+        "source": change.source,
+    }
     values = {name: value for name, value in given.items() if value is not None}
     if change.tags is not None:
         values["tags"] = orjson.dumps(parse(change.tags)).decode()
@@ -97,7 +106,9 @@ def _changed(record: Record, change: UpdateRecord, now_ms: int) -> Record:
 
 def _further(had: Further, change: UpdateRecord) -> Further:
     named = {"key": change.key, "owner": change.owner}
-    values: dict[str, Any] = {name: value or None for name, value in named.items() if value is not None}
+    values: dict[str, Any] = {
+        name: value or None for name, value in named.items() if value is not None
+    }
     if change.data is not None:
         values["data"] = as_text(change.data)
     if change.in_context is not None:

@@ -1,4 +1,6 @@
-"""The one way in for new records, under blocks and operations. They are never deduplicated here; they accumulate (seed 000)."""
+"""The one way in for new records, under blocks and operations. They are never deduplicated here;
+they accumulate (seed 000)."""
+
 import orjson
 from msgspec import Struct
 
@@ -17,10 +19,10 @@ class WriteInput(Struct, frozen=True, gc=False):
     source: str
     tags: tuple[str, ...]
     now_ms: int
-    thread: str = ""          # the conversation that it is a turn of, if any
-    seq: int | None = None    # its place there; by default after all that are there
-    expires_at: int | None = None   # Unix ms
-    further: Further = PLAIN   # but for thread and seq
+    thread: str = ""  # the conversation that it is a turn of, if any
+    seq: int | None = None  # its place there; by default after all that are there
+    expires_at: int | None = None  # Unix ms
+    further: Further = PLAIN  # but for thread and seq
 
 
 def write(tx: Transaction, new: WriteInput) -> str:
@@ -38,6 +40,23 @@ def write(tx: Transaction, new: WriteInput) -> str:
 
 def _whole(new: WriteInput, tags: str) -> State:
     further = new.further
-    return State(new.guid, 1, new.scope, new.kind, new.source, tags, new.now_ms, new.now_ms, further.key, further.owner,
-                 further.data, new.expires_at, further.in_context, encrypted=0, thread=new.thread or None, seq=new.seq,
-                 crc=None, content=new.content)
+    return State(
+        new.guid,
+        1,
+        new.scope,
+        new.kind,
+        new.source,
+        tags,
+        new.now_ms,
+        new.now_ms,
+        further.key,
+        further.owner,
+        further.data,
+        new.expires_at,
+        further.in_context,
+        encrypted=0,
+        thread=new.thread or None,
+        seq=new.seq,
+        crc=None,
+        content=new.content,
+    )

@@ -1,4 +1,5 @@
 """BM25 (Robertson and Zaragoza, 2009) over units of text whose word counts are given."""
+
 import math
 
 import numpy as np
@@ -27,7 +28,9 @@ class Scores:
         """A word of that idf, which the places hold so often."""
         units, counts = self._granularity.counts(places, counts)
         norm = (K1 * (1 - B)) + (K1 * B / self._granularity.mean) * self._granularity.lengths[units]
-        self._sum[units] += np.float32(worth * (K1 + 1)) * counts / (counts + norm.astype(np.float32))
+        self._sum[units] += (
+            np.float32(worth * (K1 + 1)) * counts / (counts + norm.astype(np.float32))
+        )
 
     def at_places(self) -> NDArray[np.float32]:
         """Their sums, for each place."""

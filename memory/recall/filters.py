@@ -1,4 +1,6 @@
-"""Which records pass a search's filters: sets of rows, kept from search to search and brought up to date with the layout."""
+"""Which records pass a search's filters: sets of rows, kept from search to search and brought up to
+date with the layout."""
+
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
@@ -14,9 +16,9 @@ from memory.sqlite.outline import Since, rows_with
 from memory.sqlite.row_numbers import Rows
 
 ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
-PARTS = "%Y", "%m", "%d"   # of a day, as strftime has them
-KEPT = 16   # sets of a store; 8 bytes a record that passes
-APART = 4   # tags of a search that each have a set: of more, most records are out after the first
+PARTS = "%Y", "%m", "%d"  # of a day, as strftime has them
+KEPT = 16  # sets of a store; 8 bytes a record that passes
+APART = 4  # tags of a search that each have a set: of more, most records are out after the first
 
 
 class Filters:
@@ -37,16 +39,26 @@ class Filters:
         return together
 
     def on_days(self, patterns: Iterable[str], layout: Layout) -> NDArray[np.bool_]:
-        """Whether each place's record was made on a day, in UTC, that one of these patterns has: `2023-05-07`, `____-05-__`.
+        """Whether each place's record was made on a day, in UTC, that one of these patterns has:
+        `2023-05-07`, `____-05-__`.
 
-        Those of one form are looked for together, since a look at every record takes a microsecond for each.
+        Those of one form are looked for together, since a look at every record takes a microsecond
+        for each.
         """
         mask, together = np.zeros(len(layout), bool), dict[str, list[str]]()
         for pattern in patterns:
-            named = [(part, said) for part, said in zip(PARTS, pattern.split("-"), strict=True) if "_" not in said]
-            together.setdefault("-".join(part for part, _ in named), []).append("-".join(said for _, said in named))
+            named = [
+                (part, said)
+                for part, said in zip(PARTS, pattern.split("-"), strict=True)
+                if "_" not in said
+            ]
+            together.setdefault("-".join(part for part, _ in named), []).append(
+                "-".join(said for _, said in named)
+            )
         for form, said in together.items():
-            mask[layout.places(self._of((ON_DAYS.format(form=form), (orjson.dumps(said).decode(),))))] = True
+            mask[
+                layout.places(self._of((ON_DAYS.format(form=form), (orjson.dumps(said).decode(),))))
+            ] = True
         return mask
 
     def change(self, since: Since) -> None:
@@ -71,10 +83,15 @@ class Filters:
 
 
 def _clauses(conditions: Conditions) -> Iterator[Clause]:
-    """Each condition by itself, since searches seldom have the same ones together; but many tags, which are a look each."""
+    """Each condition by itself, since searches seldom have the same ones together; but many tags,
+    which are a look each."""
     parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
     few = len(conditions.tags) <= APART
-    parts += [Conditions(tags=(tag,)) for tag in conditions.tags] if few else [Conditions(tags=conditions.tags)]
+    parts += (
+        [Conditions(tags=(tag,)) for tag in conditions.tags]
+        if few
+        else [Conditions(tags=conditions.tags)]
+    )
     rest = replace(conditions, equal={}, tags=())
     names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
     parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]

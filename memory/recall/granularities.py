@@ -1,8 +1,12 @@
-"""How much around a record is looked at: the turn itself, its window of neighbours, and the segment of its thread.
+"""How much around a record is looked at: the turn itself, its window of neighbours, and the segment
+of its thread.
 
-A granularity's texts are never indexed: how often they hold a word, and how long they are, are sums over their turns, so they
-are right after late arrivals, edits and deletions. Records without a thread are found by their own words alone.
+A granularity's texts are never indexed: how often they hold a word, and how long they are, are sums
+over their turns, so they
+are right after late arrivals, edits and deletions. Records without a thread are found by their own
+words alone.
 """
+
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Protocol
@@ -12,17 +16,17 @@ from numpy.typing import NDArray
 
 from memory.recall.layout import Layout, Places
 
-NEIGHBOURS = 2        # of a window, on each side
-DENSE = 16            # a word that more than one of so many turns hold is summed over all of them
-SEGMENT_TURNS = 15    # of a segment, at most; a thread has segments of nearly equal length
+NEIGHBOURS = 2  # of a window, on each side
+DENSE = 16  # a word that more than one of so many turns hold is summed over all of them
+SEGMENT_TURNS = 15  # of a segment, at most; a thread has segments of nearly equal length
 Counts = NDArray[np.float32]
 
 
 class Granularity(Protocol):
     """Units of text, numbered from 0; each belongs to one place or several."""
 
-    lengths: NDArray[np.float32]   # of the units, in words
-    mean: float                    # of the units' lengths
+    lengths: NDArray[np.float32]  # of the units, in words
+    mean: float  # of the units' lengths
 
     def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
         """(units that hold a word, how often), for the places that hold it; each unit once."""
@@ -54,7 +58,10 @@ class Window:
     def __init__(self, layout: Layout) -> None:
         """A unit is a place; of a record without a thread it is empty."""
         self._turns = layout.source >= 0
-        self._together = [layout.thread[:-distance] == layout.thread[distance:] for distance in range(1, NEIGHBOURS + 1)]
+        self._together = [
+            layout.thread[:-distance] == layout.thread[distance:]
+            for distance in range(1, NEIGHBOURS + 1)
+        ]
         self.lengths = self._sums(np.where(self._turns, layout.length, 0).astype(np.float32))
         self.mean = _mean(self.lengths[self._turns])
 
@@ -85,7 +92,8 @@ class Window:
         return sums
 
     def _neighbours(self, places: Places) -> Iterator[tuple[Places, Places]]:
-        """(turns, those that have them in their window), a distance at a time, so that none comes twice."""
+        """(turns, those that have them in their window), a distance at a time, so that none comes
+        twice."""
         for distance, together in enumerate(self._together, 1):
             before = places[places >= distance]
             before = before[together[before - distance]]
@@ -99,9 +107,12 @@ class Segment:
     """A piece of a thread."""
 
     def __init__(self, layout: Layout) -> None:
-        """Units are numbered by thread; the last one, empty, is that of all records without a thread."""
+        """Units are numbered by thread; the last one, empty, is that of all records without a
+        thread."""
         turns = np.flatnonzero(layout.source >= 0)
-        _, start, number, size = np.unique(layout.thread[turns], return_index=True, return_inverse=True, return_counts=True)
+        _, start, number, size = np.unique(
+            layout.thread[turns], return_index=True, return_inverse=True, return_counts=True
+        )
         pieces = -(-size // SEGMENT_TURNS)
         within = (np.arange(len(turns)) - start[number]) * pieces[number] // size[number]
         self._units = int(pieces.sum()) + 1
@@ -115,7 +126,9 @@ class Segment:
     def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
         """Summed over the turns of each segment."""
         turns = self._turns[places]
-        sums = np.bincount(self._of_place[places[turns]], counts[turns], self._units).astype(np.float32)
+        sums = np.bincount(self._of_place[places[turns]], counts[turns], self._units).astype(
+            np.float32
+        )
         units = np.flatnonzero(sums > 0)
         return units, sums[units]
 
@@ -135,7 +148,11 @@ class Granularities:
     def all(self) -> tuple[Granularity, ...]:
         """From the smallest to the largest."""
         turn = Turn(self._layout)
-        return (turn, Window(self._layout), Segment(self._layout)) if self._layout.threaded else (turn,)
+        return (
+            (turn, Window(self._layout), Segment(self._layout))
+            if self._layout.threaded
+            else (turn,)
+        )
 
 
 def _mean(lengths: NDArray[np.float32]) -> float:

@@ -1,16 +1,51 @@
-"""The languages whose stems are known, by the names that PyStemmer has; named here, so that it need not be loaded."""
+"""The languages whose stems are known, by the names that PyStemmer has; named here, so that it need
+not be loaded."""
+
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 LANGUAGES = (
-    "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "dutch_porter", "english", "esperanto",
-    "estonian", "finnish", "french", "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian",
-    "lithuanian", "nepali", "norwegian", "persian", "polish", "porter", "portuguese", "romanian", "russian", "serbian",
-    "sesotho", "spanish", "swedish", "tamil", "turkish", "yiddish", "none",
+    "arabic",
+    "armenian",
+    "basque",
+    "catalan",
+    "czech",
+    "danish",
+    "dutch",
+    "dutch_porter",
+    "english",
+    "esperanto",
+    "estonian",
+    "finnish",
+    "french",
+    "german",
+    "greek",
+    "hindi",
+    "hungarian",
+    "indonesian",
+    "irish",
+    "italian",
+    "lithuanian",
+    "nepali",
+    "norwegian",
+    "persian",
+    "polish",
+    "porter",
+    "portuguese",
+    "romanian",
+    "russian",
+    "serbian",
+    "sesotho",
+    "spanish",
+    "swedish",
+    "tamil",
+    "turkish",
+    "yiddish",
+    "none",
 )
 
-DEFAULT_LANGUAGE = "english"   # of a store of which no bundle says another
+DEFAULT_LANGUAGE = "english"  # of a store of which no bundle says another
 
 
 def check_language(name: str) -> str:

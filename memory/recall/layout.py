@@ -1,8 +1,12 @@
-"""The layout of a store in memory: every record's row, thread, place in it, length and speaker, as arrays side by side.
+"""The layout of a store in memory: every record's row, thread, place in it, length and speaker, as
+arrays side by side.
 
-They are in the order of threads, and within one in that of `seq`, then of arrival. A record's index in them is its place; a
-record without a thread is one of its own. 32 bytes a record, and up to 12 more once a search was made.
+They are in the order of threads, and within one in that of `seq`, then of arrival. A record's index
+in them is its place; a
+record without a thread is one of its own. 32 bytes a record, and up to 12 more once a search was
+made.
 """
+
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,17 +22,20 @@ from memory.sqlite.row_numbers import Rows
 from memory.words import plain_tokens
 
 Places = NDArray[np.int64]
-MOST_ALIKE = 1000   # speakers whose names begin with one word; who comes after cannot be named
-MOST_SPAN = 8   # rows up to which a table by row is kept, for each that is there
+MOST_ALIKE = 1000  # speakers whose names begin with one word; who comes after cannot be named
+MOST_SPAN = 8  # rows up to which a table by row is kept, for each that is there
 
 
 @dataclass(slots=True)
 class Names:
-    """Numbers of threads and of speakers; shared by the layouts of a store, and never taken back."""
+    """Numbers of threads and of speakers; shared by the layouts of a store, and never taken
+    back."""
 
     threads: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
-    speakers: dict[str, list[tuple[int, frozenset[str]]]] = field(default_factory=dict)   # by the first word of their names
+    speakers: dict[str, list[tuple[int, frozenset[str]]]] = field(
+        default_factory=dict
+    )  # by the first word of their names
     next_thread: int = 0
 
     def thread(self, name: str) -> int:
@@ -49,7 +56,12 @@ class Names:
 
     def named(self, words: set[str]) -> list[int]:
         """The speakers whom the words name, wholly; also some who say nothing any more."""
-        return [number for word in words for number, name in self.speakers.get(word, ()) if name <= words]
+        return [
+            number
+            for word in words
+            for number, name in self.speakers.get(word, ())
+            if name <= words
+        ]
 
     def words_of(self, named: Collection[int]) -> set[str]:
         """The words in the names of these speakers."""
@@ -69,8 +81,8 @@ class Entries(NamedTuple):
     seq: NDArray[np.int64]
     row: Rows
     length: NDArray[np.int32]
-    tokens: NDArray[np.int32]   # its length to FTS5
-    source: NDArray[np.int32]   # the speaker's number; -1 for a record without a thread
+    tokens: NDArray[np.int32]  # its length to FTS5
+    source: NDArray[np.int32]  # the speaker's number; -1 for a record without a thread
 
     def each(self, change: Callable[[Any], Any]) -> "Entries":
         """The same change of every column."""
@@ -95,14 +107,15 @@ class Layout:
         return len(self.row)
 
     def changed(self, gone: Rows, outline: Outline) -> Self:
-        """Without the rows of `gone`, and with what the outline holds, each in its place in its thread."""
+        """Without the rows of `gone`, and with what the outline holds, each in its place in its
+        thread."""
         old = self._entries
         if len(gone):
             places = self.places(gone)
             old = old.each(lambda column: np.delete(column, places))
         new = _sorted(_numbered(outline, self.names))
         at = _between(old, new)
-        return type(self)(self.names, Entries(*map(np.insert, old, repeat(at), new)))   # type: ignore[arg-type]
+        return type(self)(self.names, Entries(*map(np.insert, old, repeat(at), new)))  # type: ignore[arg-type]
 
     def places(self, rows: Rows) -> Places:
         """The places of rows, but of those that are not there."""
@@ -122,9 +135,14 @@ class Layout:
         return bool((self.source >= 0).any())
 
     def named(self, words: set[str]) -> list[int]:
-        """The speakers whom the words name, wholly. Nobody, where there is but one: it is a bridge's name, or the like."""
+        """The speakers whom the words name, wholly. Nobody, where there is but one: it is a
+        bridge's name, or the like."""
         found = self.names.named(words)
-        return [number for number in found if number in self._speakers] if found and len(self._speakers) > 1 else []
+        return (
+            [number for number in found if number in self._speakers]
+            if found and len(self._speakers) > 1
+            else []
+        )
 
     @property
     def nbytes(self) -> int:
@@ -138,7 +156,8 @@ class Layout:
 
     @cached_property
     def _by_row(self) -> tuple[NDArray[np.int32] | None, int]:
-        """(place of each row from the first on, the first); None where most of the rows are gone."""
+        """(place of each row from the first on, the first); None where most of the rows are
+        gone."""
         if not len(self):
             return np.zeros(0, np.int32), 0
         first, last = int(self.row.min()), int(self.row.max())
@@ -162,7 +181,11 @@ def _entries(*columns: object) -> Entries:
 def _numbered(outline: Outline, names: Names) -> Entries:
     """The outline's records, first those without a thread."""
     count = len(outline.rows)
-    thread, seq, source = np.full(count, -1, np.int32), np.zeros(count, np.int64), np.full(count, -1, np.int32)
+    thread, seq, source = (
+        np.full(count, -1, np.int32),
+        np.zeros(count, np.int64),
+        np.full(count, -1, np.int32),
+    )
     for turns in outline.threads:
         at = np.searchsorted(outline.rows, np.asarray(turns.rows, np.int64))
         thread[at], seq[at] = names.thread(turns.thread), turns.seqs
@@ -181,7 +204,7 @@ def _between(old: Entries, new: Entries) -> Places:
     """Where each of the new ones is inserted; both are sorted."""
     at = np.searchsorted(old.thread, new.thread, side="left")
     end = np.searchsorted(old.thread, new.thread, side="right")
-    known = np.flatnonzero(at < end)   # in threads that have turns already
+    known = np.flatnonzero(at < end)  # in threads that have turns already
     for number in np.unique(new.thread[known]):
         ours = np.arange(*np.searchsorted(new.thread, (number, number + 1)))
         within = slice(at[ours[0]], end[ours[0]])
@@ -190,10 +213,11 @@ def _between(old: Entries, new: Entries) -> Places:
 
 
 def _ranks(old: Entries, new: Entries) -> Places:
-    """How many turns of a thread come before each of the new ones; of those with one `seq`, the earlier row."""
+    """How many turns of a thread come before each of the new ones; of those with one `seq`, the
+    earlier row."""
     first = np.searchsorted(old.seq, new.seq, side="left")
     end = np.searchsorted(old.seq, new.seq, side="right")
     ranks = first.copy()
     for i in np.flatnonzero(first < end):
-        ranks[i] += np.searchsorted(old.row[first[i]:end[i]], new.row[i])
+        ranks[i] += np.searchsorted(old.row[first[i] : end[i]], new.row[i])
     return ranks

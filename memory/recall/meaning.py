@@ -1,4 +1,5 @@
 """What searches by meaning have beside their store: one for a worker. Loads nothing by itself."""
+
 from typing import NamedTuple
 
 from memory.embedding.questions import Questions
@@ -9,4 +10,4 @@ class Meaning(NamedTuple):
     """Who makes vectors of questions, and how much memory the stores' vectors may take."""
 
     questions: Questions
-    matrices: Pool   # of each database thread
+    matrices: Pool  # of each database thread

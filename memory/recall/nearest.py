@@ -1,7 +1,10 @@
-"""The word of a store that is nearest to one that it does not have: one edit away anywhere, or two in the second half.
+"""The word of a store that is nearest to one that it does not have: one edit away anywhere, or two
+in the second half.
 
-Bounded whatever the store holds: some hundred words are asked for by name, and at most 4,096 that begin alike are compared.
+Bounded whatever the store holds: some hundred words are asked for by name, and at most 4,096 that
+begin alike are compared.
 """
+
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -11,23 +14,26 @@ from memory.sqlite.row_numbers import Rows
 from memory.sqlite.vocabulary import Vocabulary
 from memory.words import in_letters
 
-SHORTEST, LONGEST = 3, 32   # characters of a word that is worth a suggestion
-FOR_TWO = 5                 # from so many characters on, two edits are a slip as well
-MOST_ALIKE = 4096           # words that begin like it and are compared
-NEIGHBOURHOOD = 64          # code points of a script around a letter
-MOST_LOOKED = 16            # words that may be in expired records alone, of which the records are looked at
+SHORTEST, LONGEST = 3, 32  # characters of a word that is worth a suggestion
+FOR_TWO = 5  # from so many characters on, two edits are a slip as well
+MOST_ALIKE = 4096  # words that begin like it and are compared
+NEIGHBOURHOOD = 64  # code points of a script around a letter
+MOST_LOOKED = 16  # words that may be in expired records alone, of which the records are looked at
 
 
 def nearest(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
-    """The one with the fewest edits (a letter more, less, another, or two swapped), of these the one most records hold. What
+    """The one with the fewest edits (a letter more, less, another, or two swapped), of these the
+    one most records hold. What
     only records hold that have expired, nothing tells of.
     """
     if not SHORTEST <= len(word) <= LONGEST or in_letters(word):
         return None
     near = vocabulary.among(set(_one_edit(word)) - {word})
     if not near and len(word) >= FOR_TWO:
-        alike = vocabulary.beginning(word[:len(word) // 2], MOST_ALIKE)
-        near = {one: count for one, count in alike.items() if one != word and _within_two(word, one)}
+        alike = vocabulary.beginning(word[: len(word) // 2], MOST_ALIKE)
+        near = {
+            one: count for one, count in alike.items() if one != word and _within_two(word, one)
+        }
     return next(_told(near, vocabulary, expired), None)
 
 
@@ -44,10 +50,15 @@ def _told(near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows) -> Ite
 
 
 def _one_edit(word: str) -> Iterator[str]:
-    """Every word that is one edit away, in the letters that stand near those of this one in their script."""
+    """Every word that is one edit away, in the letters that stand near those of this one in their
+    script."""
     blocks = {ord(char) // NEIGHBOURHOOD for char in word}
-    letters = [char for block in blocks for char in map(chr, range(block * NEIGHBOURHOOD, (block + 1) * NEIGHBOURHOOD))
-               if char.isalnum() and not char.isupper()]
+    letters = [
+        char
+        for block in blocks
+        for char in map(chr, range(block * NEIGHBOURHOOD, (block + 1) * NEIGHBOURHOOD))
+        if char.isalnum() and not char.isupper()
+    ]
     for at in range(len(word) + 1):
         before, after = word[:at], word[at:]
         yield before + after[1:]
@@ -58,7 +69,8 @@ def _one_edit(word: str) -> Iterator[str]:
 
 
 def _within_two(one: str, other: str) -> bool:
-    """Whether two edits make one of the other; letters that both have are ruled out first, which is quick."""
+    """Whether two edits make one of the other; letters that both have are ruled out first, which is
+    quick."""
     if abs(len(one) - len(other)) > 2 or len(set(one) ^ set(other)) > 4:
         return False
     before: list[int] = []

@@ -1,4 +1,5 @@
 """Why a search found nothing: the first of the reasons that is enough by itself."""
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -22,10 +23,16 @@ def unfiltered(ranked: Ranked, compare: Callable[[Scene], VectorFound]) -> Ranke
     if ranked.scene.allowed is None or not isinstance(vector, VectorFound):
         return ranked
     found = replace(compare(replace(ranked.scene, allowed=None)), least=vector.least)
-    return replace(ranked, arms=(*others, found), scores=fused(others[0], found) if others else by_meaning(found))
+    return replace(
+        ranked,
+        arms=(*others, found),
+        scores=fused(others[0], found) if others else by_meaning(found),
+    )
 
 
-def why_nothing(ranked: Ranked, terms: Sequence[TermTold], text: TextFound | None, vector: VectorFound | None) -> Nothing:
+def why_nothing(
+    ranked: Ranked, terms: Sequence[TermTold], text: TextFound | None, vector: VectorFound | None
+) -> Nothing:
     """Of a ranked search."""
     scene = ranked.scene
     if not len(scene.layout):
@@ -33,8 +40,12 @@ def why_nothing(ranked: Ranked, terms: Sequence[TermTold], text: TextFound | Non
     if scene.passing is not None and not scene.passing.any():
         return filtered(len(scene.layout), "in the store")
     if scene.allowed is not None and not scene.allowed.any():
-        lacking = unknown([term for term in terms if term.term.startswith('"')])   # a phrase that stands alone must be there
-        return lacking or excluded(len(scene.layout) if scene.passing is None else int(scene.passing.sum()))
+        lacking = unknown(
+            [term for term in terms if term.term.startswith('"')]
+        )  # a phrase that stands alone must be there
+        return lacking or excluded(
+            len(scene.layout) if scene.passing is None else int(scene.passing.sum())
+        )
     if withheld := int((ranked.scores > 0).sum()):
         return _withheld(ranked, withheld)
     return _too_little(terms, text, vector, scene.allowed)
@@ -45,7 +56,9 @@ def unknown(terms: Sequence[TermTold]) -> Nothing | None:
     missing = [term for term in terms if term.state == "unknown"]
     if not missing:
         return None
-    meant = [f"{term.suggestion!r} is nearest to {term.term!r}" for term in missing if term.suggestion]
+    meant = [
+        f"{term.suggestion!r} is nearest to {term.term!r}" for term in missing if term.suggestion
+    ]
     told = "no record has " + ", ".join(repr(term.term) for term in missing[:8])
     return Nothing("unknown", told + "".join(f"; {one}" for one in meant))
 
@@ -57,8 +70,11 @@ def filtered(records: int, what: str = "that would be found") -> Nothing:
 
 def excluded(records: int) -> Nothing:
     """So many records were found that pass the filters."""
-    return Nothing("excluded", "every record that would be found has something that the query excludes, or lacks a phrase of "
-                               f"it; there are {records}")
+    return Nothing(
+        "excluded",
+        "every record that would be found has something that the query excludes, or lacks a phrase of "
+        f"it; there are {records}",
+    )
 
 
 def _withheld(ranked: Ranked, count: int) -> Nothing:
@@ -70,8 +86,12 @@ def _withheld(ranked: Ranked, count: int) -> Nothing:
     return excluded(left) if left else filtered(count)
 
 
-def _too_little(terms: Sequence[TermTold], text: TextFound | None, vector: VectorFound | None,
-                allowed: np.ndarray | None) -> Nothing:
+def _too_little(
+    terms: Sequence[TermTold],
+    text: TextFound | None,
+    vector: VectorFound | None,
+    allowed: np.ndarray | None,
+) -> Nothing:
     """Nothing has a score."""
     near = ""
     if vector is not None:
@@ -84,4 +104,6 @@ def _too_little(terms: Sequence[TermTold], text: TextFound | None, vector: Vecto
     if missing is not None and not any(term.records for term in terms):
         return Nothing("unknown", "; ".join(filter(None, (missing.detail, near))))
     told = f"the store knows {text.coverage:.2f} of what is asked for, by weight, and {text.least:.2f} is needed"
-    return Nothing("below threshold", "; ".join(filter(None, (told, missing.detail if missing else "", near))))
+    return Nothing(
+        "below threshold", "; ".join(filter(None, (told, missing.detail if missing else "", near)))
+    )

@@ -1,9 +1,11 @@
-"""How much memory the layouts of a database thread may take: the ones that were searched longest ago go first."""
+"""How much memory the layouts of a database thread may take: the ones that were searched longest
+ago go first."""
+
 import threading
 from collections import OrderedDict
 from typing import Protocol
 
-BUDGET = 256 << 20   # bytes; a store that is larger alone stays while it is the one that is searched
+BUDGET = 256 << 20  # bytes; a store that is larger alone stays while it is the one that is searched
 
 
 class Kept(Protocol):

@@ -1,4 +1,5 @@
 """What a ranked search found, and all that it was decided by, so that it can be explained."""
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,14 +17,20 @@ class Ranked:
     """Best first."""
 
     places: Places
-    scores: Floats           # of all places; with boosts, of those that could be among the best
+    scores: Floats  # of all places; with boosts, of those that could be among the best
     arms: tuple[Found, ...]
     scene: Scene
-    without: str = ""        # why an arm is missing
-    base: Floats | None = None   # the scores before a time that the question names counted; None where it names none
-    factors: Mapping[str, Floats] = field(default_factory=dict)   # by boost and place
-    read: Mapping[int, float] = field(default_factory=dict)     # place -> the score by which it stands where it does
-    raised: Mapping[int, float] = field(default_factory=dict)   # place -> the score that put it before others of more threads
+    without: str = ""  # why an arm is missing
+    base: Floats | None = (
+        None  # the scores before a time that the question names counted; None where it names none
+    )
+    factors: Mapping[str, Floats] = field(default_factory=dict)  # by boost and place
+    read: Mapping[int, float] = field(
+        default_factory=dict
+    )  # place -> the score by which it stands where it does
+    raised: Mapping[int, float] = field(
+        default_factory=dict
+    )  # place -> the score that put it before others of more threads
 
     def rows(self) -> dict[int, float]:
         """Row -> score, best first."""
@@ -32,8 +39,14 @@ class Ranked:
 
     def shares(self) -> dict[int, dict[str, float]]:
         """Row -> what each arm says of it."""
-        rows, named = self.scene.layout.row[self.places], [(arm.arm, arm.score[self.places]) for arm in self.arms]
-        return {row: {name: float(scores[at]) for name, scores in named} for at, row in enumerate(rows.tolist())}
+        rows, named = (
+            self.scene.layout.row[self.places],
+            [(arm.arm, arm.score[self.places]) for arm in self.arms],
+        )
+        return {
+            row: {name: float(scores[at]) for name, scores in named}
+            for at, row in enumerate(rows.tolist())
+        }
 
 
 def candidates(scores: Floats, scene: Scene) -> Places:

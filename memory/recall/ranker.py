@@ -1,4 +1,6 @@
-"""The ranker of one store: its layout, kept in step with what is written, and the arms that search it."""
+"""The ranker of one store: its layout, kept in step with what is written, and the arms that search
+it."""
+
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -44,14 +46,20 @@ from memory.sqlite.vectors import VectorTable
 from memory.sqlite.vocabulary import Vocabulary
 
 Mask = NDArray[np.bool_]
-MOST_TIMED = 200_000   # records of which the days are looked at, which takes a microsecond each
+MOST_TIMED = 200_000  # records of which the days are looked at, which takes a microsecond each
 
 
 class Ranker:
-    """Works inside the store's open transaction, and sees what it has written. What a rollback undid is read anew."""
+    """Works inside the store's open transaction, and sees what it has written. What a rollback
+    undid is read anew."""
 
-    def __init__(self, connection: apsw.Connection, records: RecordTable, vectors: VectorTable,
-                 meaning: Meaning | None) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        records: RecordTable,
+        vectors: VectorTable,
+        meaning: Meaning | None,
+    ) -> None:
         """Nothing is read before the first search."""
         self._connection, self._records = connection, records
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
@@ -61,38 +69,59 @@ class Ranker:
         self._rows = RowLists(connection)
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
-        self._edits = Changes(self._vectors.changes)   # since it was asked what is nearest
-        self._told = False         # whether the lists of rows heard of edits in the transaction that is open
+        self._edits = Changes(self._vectors.changes)  # since it was asked what is nearest
+        self._told = (
+            False  # whether the lists of rows heard of edits in the transaction that is open
+        )
         self._changes = records.changes = Changes(self._edits)
-        self._expired: set[int] = set()   # rows that the layout lacks for that
-        self._known = 0            # the highest row that the layout has heard of
-        self._looked_to = 0        # the highest row that was looked at for what is nearest
-        self._committed = -1       # the highest row that is committed, as far as is known
+        self._expired: set[int] = set()  # rows that the layout lacks for that
+        self._known = 0  # the highest row that the layout has heard of
+        self._looked_to = 0  # the highest row that was looked at for what is nearest
+        self._committed = -1  # the highest row that is committed, as far as is known
         self._uncommitted = False  # whether the layout has what is not
 
-    def search(self, query: Query, conditions: Conditions, limit: int, language: str, *, asked: str = "",
-               semantic: bool = False, boosts: Boosts = NO_BOOSTS, floor: bool = True) -> Ranked:
-        """The best `limit` records of those that meet all conditions; `asked` is what vectors are compared with.
+    def search(
+        self,
+        query: Query,
+        conditions: Conditions,
+        limit: int,
+        language: str,
+        *,
+        asked: str = "",
+        semantic: bool = False,
+        boosts: Boosts = NO_BOOSTS,
+        floor: bool = True,
+    ) -> Ranked:
+        """The best `limit` records of those that meet all conditions; `asked` is what vectors are
+        compared with.
 
-        Without the `floor` they are the best however little they have to do with it: whoever asks says what is enough.
-        Raises VectorAwaited; and EmbeddingFault where it is to be `semantic`, by the vectors alone, and cannot.
+        Without the `floor` they are the best however little they have to do with it: whoever asks
+        says what is enough.
+        Raises VectorAwaited; and EmbeddingFault where it is to be `semantic`, by the vectors alone,
+        and cannot.
         """
         scene = self._scene(query, conditions)
         POOL.used(self)
         weights = self._weights(scene.layout, boosts, semantic=semantic)
         if semantic:
             vector = self._vectors.search(scene, asked)
-            ranked = weights.best(_ranked(by_meaning(vector), scene, first_looked_up(limit), (vector,)), limit)
+            ranked = weights.best(
+                _ranked(by_meaning(vector), scene, first_looked_up(limit), (vector,)), limit
+            )
         else:
             most = limit if boosts or limit < 1 or not scene.layout.threaded else max(limit, READ)
-            ranked, alone = self._by_both(scene, query, first_looked_up(most), language, asked=asked, floor=floor)
+            ranked, alone = self._by_both(
+                scene, query, first_looked_up(most), language, asked=asked, floor=floor
+            )
             ranked = weights.best(ranked, most)
             if not boosts:
                 ranked = self._read_again(ranked, weights, language, alone)
-            ranked = replace(ranked, places=ranked.places[:max(limit, 0)])
+            ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         return weights.applied(ranked)
 
-    def _read_again(self, ranked: Ranked, weights: Weights, language: str, alone: Callable[[], Floats] | None) -> Ranked:
+    def _read_again(
+        self, ranked: Ranked, weights: Weights, language: str, alone: Callable[[], Floats] | None
+    ) -> Ranked:
         """In the order that the best have once they are read, and spread over threads."""
         layout, text, reader = ranked.scene.layout, ranked.arms[0], None
         if not layout.threaded or not len(ranked.places):
@@ -103,34 +132,52 @@ class Ranker:
         return spread(ranked, weights, alone, reader)
 
     def _weights(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> Weights:
-        """What scores are multiplied by: the boosts, and where words are looked for, whether turns ask."""
+        """What scores are multiplied by: the boosts, and where words are looked for, whether turns
+        ask."""
         factors = boosting(self._connection, layout, boosts)
         if layout.threaded and not semantic:
             factors[ASKS] = partial(asking, self._connection, layout)
         return Weights(factors, len(layout))
 
-    def _by_both(self, scene: Scene, query: Query, limit: int, language: str, *, asked: str,
-                 floor: bool) -> tuple[Ranked, Callable[[], Floats] | None]:
-        """By the words, and by the vectors where there are any; and there, what makes the scores of records by themselves."""
+    def _by_both(
+        self, scene: Scene, query: Query, limit: int, language: str, *, asked: str, floor: bool
+    ) -> tuple[Ranked, Callable[[], Floats] | None]:
+        """By the words, and by the vectors where there are any; and there, what makes the scores of
+        records by themselves."""
         layout = scene.layout
-        times = read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
-        text = text_arm(scene, query, self._stems_of(language), language, beside=times.words, floor=floor)
+        times = (
+            read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
+        )
+        text = text_arm(
+            scene, query, self._stems_of(language), language, beside=times.words, floor=floor
+        )
         arms: tuple[Found, ...] = (text,)
         vector: VectorFound | None = None
         on_time = self._filters.on_days(times.patterns, layout)
         try:
             vector = beside_words(self._vectors.search(scene, asked, floor=floor))
-        except EmbeddingFault as fault:   # what has no vectors is still found by its words
+        except EmbeddingFault as fault:  # what has no vectors is still found by its words
             base, without = text.score, str(fault)
         else:
             base, arms, without = fused(text, vector), (text, vector), ""
-        ranked = _ranked(timely(base, on_time), scene, limit, arms, without=without, base=base if times.patterns else None)
+        ranked = _ranked(
+            timely(base, on_time),
+            scene,
+            limit,
+            arms,
+            without=without,
+            base=base if times.patterns else None,
+        )
         return ranked, None if vector is None else partial(_alone, text, vector, layout, on_time)
 
-    def by_relevance(self, query: Query, conditions: Conditions, limit: int) -> dict[int, float] | None:
-        """Row -> score of the best `limit` records that have all words in their content, as FTS5 ranks them, the best first.
+    def by_relevance(
+        self, query: Query, conditions: Conditions, limit: int
+    ) -> dict[int, float] | None:
+        """Row -> score of the best `limit` records that have all words in their content, as FTS5
+        ranks them, the best first.
 
-        None where that is FTS5's to do: where the query has more than plain words, or few records hold them.
+        None where that is FTS5's to do: where the query has more than plain words, or few records
+        hold them.
         """
         words = plain_words(query)
         if not words:
@@ -143,21 +190,34 @@ class Ranker:
         POOL.used(self)
         return self._relevance.best(scene, words, limit)
 
-    def explain(self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
+    def explain(
+        self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
+    ) -> Explanation:
         """How a search of this transaction came to what it `found`."""
         passing = self._filters.mask(conditions, ranked.scene.layout)
         if not found:
             ranked = unfiltered(ranked, partial(self._vectors.search, asked=run.compared))
-        return explained(replace(ranked, scene=replace(ranked.scene, passing=passing)), run, query, conditions, found=found)
+        return explained(
+            replace(ranked, scene=replace(ranked.scene, passing=passing)),
+            run,
+            query,
+            conditions,
+            found=found,
+        )
 
-    def explain_match(self, run: AsRun, query: Query, conditions: Conditions, found: list[Record]) -> Explanation:
+    def explain_match(
+        self, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
+    ) -> Explanation:
         """The same where FTS5 did the search."""
         scene = self._scene(query, conditions)
         scene = replace(scene, passing=self._filters.mask(conditions, scene.layout))
         return explained_match(scene, run, query, conditions, found=found)
 
-    def nearest(self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()) -> dict[int, float]:
-        """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and of those `beside`.
+    def nearest(
+        self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()
+    ) -> dict[int, float]:
+        """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and
+        of those `beside`.
 
         Whether those `beside` meet them, and have not expired, is for the caller to see.
         """
@@ -165,7 +225,9 @@ class Ranker:
         self._tell_rows()
         self._looked_to = self._records.last_row
         rows = self._rows.of(within, self._looked_to)
-        if expired := self._records.expired_rows():   # else some that are not told could be all that is near
+        if (
+            expired := self._records.expired_rows()
+        ):  # else some that are not told could be all that is near
             rows = rows[~np.isin(rows, expired)]
         POOL.used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
@@ -182,7 +244,11 @@ class Ranker:
 
     def committed(self) -> None:
         """The transaction was committed."""
-        self._committed, self._uncommitted, self._changes.uncommitted = self._records.last_row, False, False
+        self._committed, self._uncommitted, self._changes.uncommitted = (
+            self._records.last_row,
+            False,
+            False,
+        )
         self._vectors.committed()
         self._told = False
 
@@ -199,7 +265,7 @@ class Ranker:
             self._rows.cut(self._committed)
             self._looked_to = self._committed
         self._vectors.undone()
-        self._known = min(self._known, self._committed)   # rows above may be given to other records
+        self._known = min(self._known, self._committed)  # rows above may be given to other records
 
     def drop(self) -> None:
         """Gives back what is kept; the next search reads it again."""
@@ -220,9 +286,10 @@ class Ranker:
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
     def _without(self, expired: Rows) -> Layout:
-        """The layout as of now, without those whose time has come: their neighbours are neighbours now."""
+        """The layout as of now, without those whose time has come: their neighbours are neighbours
+        now."""
         rows = set(expired.tolist())
-        for row in self._expired - rows:   # deleted, or there again by a clock that is behind
+        for row in self._expired - rows:  # deleted, or there again by a clock that is behind
             self._changes.add(row)
         layout, self._expired = self._current(), rows
         if len(expired) and len(layout.places(expired)):
@@ -236,7 +303,13 @@ class Ranker:
         self._vocabulary.open()
         expired = np.asarray(self._records.expired_rows(), np.int64)
         layout = self._without(expired)
-        return Scene(layout, self._granularities, self._vocabulary, self._allowed(query, conditions, layout), expired)
+        return Scene(
+            layout,
+            self._granularities,
+            self._vocabulary,
+            self._allowed(query, conditions, layout),
+            expired,
+        )
 
     def _current(self) -> Layout:
         """The layout as of now."""
@@ -251,7 +324,9 @@ class Ranker:
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
-        self._layout = layout.changed(np.asarray(since.changed, np.int64), read_outline(self._connection, since))
+        self._layout = layout.changed(
+            np.asarray(since.changed, np.int64), read_outline(self._connection, since)
+        )
         self._granularities = Granularities(self._layout)
         self._vocabulary.change(since.row, since.changed, last)
         self._known = last
@@ -259,9 +334,12 @@ class Ranker:
         return self._layout
 
     def _allowed(self, query: Query, conditions: Conditions, layout: Layout) -> Mask | None:
-        """What passes the filters, has nothing of what is excluded, and all phrases where no words stand beside them."""
+        """What passes the filters, has nothing of what is excluded, and all phrases where no words
+        stand beside them."""
         allowed = self._filters.mask(conditions, layout)
-        if query.phrases and not query.words:   # beside words they rank: a question may quote a title
+        if (
+            query.phrases and not query.words
+        ):  # beside words they rank: a question may quote a title
             allowed = _and(allowed, self._holding(match_all(Query(phrases=query.phrases)), layout))
         if query.excluded:
             allowed = _and(allowed, ~self._holding(match_any(query), layout))
@@ -278,9 +356,18 @@ class Ranker:
         return self._stems[language]
 
 
-def _ranked(scores: Floats, scene: Scene, limit: int, arms: tuple[Found, ...], *, without: str = "",
-            base: Floats | None = None) -> Ranked:
-    return Ranked(best(scores, candidates(scores, scene), scene, limit), scores, arms, scene, without, base)
+def _ranked(
+    scores: Floats,
+    scene: Scene,
+    limit: int,
+    arms: tuple[Found, ...],
+    *,
+    without: str = "",
+    base: Floats | None = None,
+) -> Ranked:
+    return Ranked(
+        best(scores, candidates(scores, scene), scene, limit), scores, arms, scene, without, base
+    )
 
 
 def _alone(text: TextFound, vector: VectorFound, layout: Layout, on_time: Mask) -> Floats:

@@ -1,9 +1,13 @@
-"""The best of a ranked search are read again: each word that is asked for counts as near as the nearest one that is there.
+"""The best of a ranked search are read again: each word that is asked for counts as near as the
+nearest one that is there.
 
-BM25 adds up the words that are there as they were asked for, again and again; this asks of each whether it, or one that means
-much the same, is there at all. That is late interaction (Khattab and Zaharia 2020, ColBERT), of words by themselves instead
+BM25 adds up the words that are there as they were asked for, again and again; this asks of each
+whether it, or one that means
+much the same, is there at all. That is late interaction (Khattab and Zaharia 2020, ColBERT), of
+words by themselves instead
 of a model's states: nothing is stored for it, and no model runs. Measured (docs/recall.md).
 """
+
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -21,10 +25,10 @@ from memory.recall.text_arm import TextFound
 from memory.recall.weights import Weights
 from memory.sqlite.contents import contents
 
-READ = 16        # of the best by score; up to 48 find the same
-MORE = 1.0       # times as much counts what has all that is asked for; 0.7 to 1.4 is one plateau
-AROUND = 2       # neighbours on each side that are read with a turn
-LONGEST = 2048   # bytes of a record that is read
+READ = 16  # of the best by score; up to 48 find the same
+MORE = 1.0  # times as much counts what has all that is asked for; 0.7 to 1.4 is one plateau
+AROUND = 2  # neighbours on each side that are read with a turn
+LONGEST = 2048  # bytes of a record that is read
 NONE = np.zeros(0, np.int32)
 
 
@@ -32,7 +36,7 @@ class Asked(NamedTuple):
     """The words that are asked for."""
 
     words: Words
-    weights: Floats   # one together
+    weights: Floats  # one together
 
 
 class Reader:
@@ -43,7 +47,8 @@ class Reader:
         self._connection, self._layout, self._text = connection, layout, text
 
     def near(self, places: Places, around: int) -> Floats:
-        """From 0 to 1: how near what is asked for is to what stands at each of these places, and so many turns around it."""
+        """From 0 to 1: how near what is asked for is to what stands at each of these places, and so
+        many turns around it."""
         columns = _windows(self._layout, places, around)
         read, at = np.unique(columns, return_inverse=True)
         by_word = self._nearness(read)[:, at.reshape(columns.shape)].max(axis=2)
@@ -59,12 +64,15 @@ class Reader:
         sizes = np.fromiter(map(len, found), np.int64)
         there = sizes > 0
         if there.any():
-            table[:, there] = np.maximum.reduceat(by_word, (np.cumsum(sizes) - sizes)[there], axis=1)
+            table[:, there] = np.maximum.reduceat(
+                by_word, (np.cumsum(sizes) - sizes)[there], axis=1
+            )
         return table
 
     @cached_property
     def _asked(self) -> Asked:
-        """Words weigh as they do for BM25; the names of speakers nothing, who stand beside what they say and not in it."""
+        """Words weigh as they do for BM25; the names of speakers nothing, who stand beside what
+        they say and not in it."""
         names = self._layout.names.words_of(self._text.named)
         weights: dict[str, float] = {}
         for term in self._text.asked:
@@ -75,10 +83,12 @@ class Reader:
 
 
 def reread(ranked: Ranked, reader: Reader, weights: Weights) -> Ranked:
-    """With the first in the order that they have once they are read. Their scores stay, which do not depend on what else there
+    """With the first in the order that they have once they are read. Their scores stay, which do
+    not depend on what else there
     is to find.
 
-    It is the odds of a score, s / (1 - s), that are multiplied: they are the raw score of words over HALF.
+    It is the odds of a score, s / (1 - s), that are multiplied: they are the raw score of words
+    over HALF.
     """
     places = ranked.places[:READ]
     scores = weights.times(ranked.scores, places)

@@ -1,4 +1,6 @@
-"""What an arm of a search works on: the store as it is in this transaction, and which of its records may be found."""
+"""What an arm of a search works on: the store as it is in this transaction, and which of its
+records may be found."""
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,15 +21,18 @@ class Scene:
     layout: Layout
     granularities: Granularities
     vocabulary: Vocabulary
-    allowed: NDArray[np.bool_] | None   # by place: what passes all filters; None for everything
-    expired: Rows                       # what the vocabulary still has, and the layout no more
-    passing: NDArray[np.bool_] | None = None   # what passes the filters alone; only where it is explained
+    allowed: NDArray[np.bool_] | None  # by place: what passes all filters; None for everything
+    expired: Rows  # what the vocabulary still has, and the layout no more
+    passing: NDArray[np.bool_] | None = (
+        None  # what passes the filters alone; only where it is explained
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an arm makes of a query: scores by place, 0 for what it does not find. What is not allowed may have some."""
+    """What an arm makes of a query: scores by place, 0 for what it does not find. What is not
+    allowed may have some."""
 
-    arm: str        # "text"
-    raw: Floats     # in the arm's own measure
-    score: Floats   # from 0 to 1, with the same meaning from query to query
+    arm: str  # "text"
+    raw: Floats  # in the arm's own measure
+    score: Floats  # from 0 to 1, with the same meaning from query to query

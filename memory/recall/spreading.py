@@ -1,7 +1,10 @@
-"""Spreads a ranked search over threads: from the tenth place on, threads that are not there yet come first.
+"""Spreads a ranked search over threads: from the tenth place on, threads that are not there yet
+come first.
 
-Neighbours raise each other, so that ten records are of three threads or four; what else the store knows lies in others.
+Neighbours raise each other, so that ten records are of three threads or four; what else the store
+knows lies in others.
 """
+
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,18 +17,26 @@ from memory.recall.rereading import Reader
 from memory.recall.scene import Floats
 from memory.recall.weights import Weights
 
-FIRST = 9      # records that stand where their scores put them
-THREADS = 10   # that are there before any comes again
-LOOKED = 32    # turns that are weighed, beside the best of each thread
-NEAR = 0.75    # the share that near words have in the order of threads; 0.67 to 0.8 is one plateau
-BESIDE = 1     # turns on each side that are read with one
+FIRST = 9  # records that stand where their scores put them
+THREADS = 10  # that are there before any comes again
+LOOKED = 32  # turns that are weighed, beside the best of each thread
+NEAR = 0.75  # the share that near words have in the order of threads; 0.67 to 0.8 is one plateau
+BESIDE = 1  # turns on each side that are read with one
 
 
-def spread(ranked: Ranked, weights: Weights, by_themselves: Callable[[], Floats] | None, reader: Reader | None) -> Ranked:
-    """The same records, but that threads which the first nine lack follow these, each with its best by itself, until ten are
-    there. A record without a thread counts as one, and keeps its place among its like, the tenth too.
+def spread(
+    ranked: Ranked,
+    weights: Weights,
+    by_themselves: Callable[[], Floats] | None,
+    reader: Reader | None,
+) -> Ranked:
+    """The same records, but that threads which the first nine lack follow these, each with its best
+    by itself, until ten are
+    there. A record without a thread counts as one, and keeps its place among its like, the tenth
+    too.
 
-    `by_themselves` are scores by place, made where they are needed alone; None where there are but words: then the scores of
+    `by_themselves` are scores by place, made where they are needed alone; None where there are but
+    words: then the scores of
     all hold, with their `weights`. With both, a `reader` says in which order the best threads come.
     """
     layout = ranked.scene.layout
@@ -49,15 +60,17 @@ def spread(ranked: Ranked, weights: Weights, by_themselves: Callable[[], Floats]
 
 
 def _turns(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
-    """Of threads that are not `there`, turns among which the best of the best threads are; best first by these scores.
+    """Of threads that are not `there`, turns among which the best of the best threads are; best
+    first by these scores.
 
-    Twice as many threads have one as are wanted, since what they are weighed by can change their order.
+    Twice as many threads have one as are wanted, since what they are weighed by can change their
+    order.
     """
     scene, most = ranked.scene, 2 * (THREADS - len(there))
     thread = scene.layout.thread
     turns = candidates(ranked.scores, scene)
     turns = turns[scene.layout.source[turns] >= 0]
-    start = np.flatnonzero(np.diff(thread[turns], prepend=-1))   # places are in the order of threads
+    start = np.flatnonzero(np.diff(thread[turns], prepend=-1))  # places are in the order of threads
     lacking = ~np.isin(thread[turns[start]], there)
     if not lacking.any():
         return turns[:0]
@@ -70,7 +83,9 @@ def _turns(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
     return turns[np.union1d(np.arange(min(LOOKED, len(turns))), its_best)]
 
 
-def _first_of_threads(ranked: Ranked, turns: Places, worth: Floats, most: int) -> tuple[Places, Floats]:
+def _first_of_threads(
+    ranked: Ranked, turns: Places, worth: Floats, most: int
+) -> tuple[Places, Floats]:
     """(the best turn of each of the best threads, what each is worth), best first."""
     order = ranking(worth, turns, ranked.scene)
     _, its_best = np.unique(ranked.scene.layout.thread[turns[order]], return_index=True)

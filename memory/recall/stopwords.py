@@ -1,4 +1,6 @@
-"""Stop words by language: so common that they say nothing. As the index has them, without accents and apostrophes."""
+"""Stop words by language: so common that they say nothing. As the index has them, without accents
+and apostrophes."""
+
 from itertools import pairwise
 
 _TEXT = {
@@ -43,13 +45,17 @@ _TEXT = {
         niets nog nu of om omdat onder ons ook op over reeds te tegen toch toen tot u uit uw van veel voor want waren was wat we
         wel werd wezen wie wij wil worden zal ze zei zelf zich zij zijn zo zonder zou""",
 }
-STOP_WORDS = {language: frozenset(text.split()) for language, text in _TEXT.items()}   # of other languages none are known
+STOP_WORDS = {
+    language: frozenset(text.split()) for language, text in _TEXT.items()
+}  # of other languages none are known
 
 # Words that say nothing before another: `what kind of pie`.
 BEFORE = {"english": {(word, "of") for word in ("kind", "kinds", "sort", "sorts", "type", "types")}}
 
 
-def without_stop_words(words: tuple[str, ...], language: str, *, others: bool = False) -> tuple[str, ...]:
+def without_stop_words(
+    words: tuple[str, ...], language: str, *, others: bool = False
+) -> tuple[str, ...]:
     """The words that say something; all of them, where none does and nothing else is looked for."""
     stop = STOP_WORDS.get(language, frozenset())
     leading = {word for word, after in pairwise(words) if (word, after) in BEFORE.get(language, ())}

@@ -1,4 +1,6 @@
-"""What a query looks for, term by term: a stem with its spellings, a phrase, a beginning, two letters of Chinese."""
+"""What a query looks for, term by term: a stem with its spellings, a phrase, a beginning, two
+letters of Chinese."""
+
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,21 +18,23 @@ from memory.sqlite.row_numbers import Rows
 from memory.sqlite.vocabulary import Vocabulary
 from memory.words import in_letters, plain_tokens, taken_apart, tokens
 
-MOST_TERMS = 256   # of a query, a phrase of n words as n - 1; what comes after is not looked for
-KIN = 0.5   # what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
-MOST_COUNTED = 4   # times that one record may count for a term: by its content, its parts, and several spellings
-MOST_PLACES = 30_000   # of the words that begin alike, at which they are looked for: 10 to 30 ms
+MOST_TERMS = 256  # of a query, a phrase of n words as n - 1; what comes after is not looked for
+# what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
+KIN = 0.5
+# times that one record may count for a term: by its content, its parts, and several spellings
+MOST_COUNTED = 4
+MOST_PLACES = 30_000  # of the words that begin alike, at which they are looked for: 10 to 30 ms
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """Something to look for: the spellings of a stem, or what an expression of FTS5 finds."""
 
-    text: str                  # as it is shown
-    records: int               # that hold it, about: one that holds two spellings is counted twice
+    text: str  # as it is shown
+    records: int  # that hold it, about: one that holds two spellings is counted twice
     spellings: tuple[str, ...] = ()
-    found: Rows | None = field(default=None, compare=False)   # by an expression
-    whole: bool = True         # else more records than these hold it
+    found: Rows | None = field(default=None, compare=False)  # by an expression
+    whole: bool = True  # else more records than these hold it
     kin: tuple[str, ...] = ()  # of the spellings, those that are other forms of an irregular word
 
     def postings(self, vocabulary: Vocabulary) -> Postings:
@@ -41,11 +45,14 @@ class Term:
 
     def _counted(self, spelling: str, vocabulary: Vocabulary) -> Postings:
         found = vocabulary.postings(spelling)
-        return Postings(found.rows, found.counts * np.float32(KIN)) if spelling in self.kin else found
+        return (
+            Postings(found.rows, found.counts * np.float32(KIN)) if spelling in self.kin else found
+        )
 
 
 def terms_of(query: Query, scene: Scene, stems: Stems, language: str) -> list[Term]:
-    """What the query looks for, each once, also what no record holds. Stop words are left out, unless they are all there is."""
+    """What the query looks for, each once, also what no record holds. Stop words are left out,
+    unless they are all there is."""
     found: dict[str, Term] = {}
     vocabulary = scene.vocabulary
     expressions, words = _looked_for(query, language)
@@ -62,11 +69,16 @@ def terms_of(query: Query, scene: Scene, stems: Stems, language: str) -> list[Te
 
 
 def _as_told(term: Term, scene: Scene) -> Term:
-    """A term of which all records have expired is in none: nothing tells of these, though the index has them for a while."""
+    """A term of which all records have expired is in none: nothing tells of these, though the index
+    has them for a while."""
     if not 0 < term.records <= MOST_COUNTED * len(scene.expired):
         return term
     rows = term.postings(scene.vocabulary).rows
-    return term if np.isin(rows, scene.expired, invert=True).any() else Term(term.text, 0, found=rows[:0])
+    return (
+        term
+        if np.isin(rows, scene.expired, invert=True).any()
+        else Term(term.text, 0, found=rows[:0])
+    )
 
 
 def is_cut(query: Query, language: str) -> bool:
@@ -74,20 +86,29 @@ def is_cut(query: Query, language: str) -> bool:
     return _looked_for(query, language) != _looked_for(query, language, sys.maxsize)
 
 
-def _looked_for(query: Query, language: str, most: int = MOST_TERMS) -> tuple[dict[str, str], tuple[str, ...]]:
+def _looked_for(
+    query: Query, language: str, most: int = MOST_TERMS
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """(the expressions with their texts, the words) that are looked for."""
     expressions: dict[str, str] = {}
     for expression, text in _expressions(query):
         if expression not in expressions and (most := most - max(len(tokens(text)) - 1, 1)) >= 0:
             expressions[expression] = text
-    words = without_stop_words(tuple(dict.fromkeys(_words(query))), language, others=bool(expressions))
-    return expressions, words[:max(most, 0)]
+    words = without_stop_words(
+        tuple(dict.fromkeys(_words(query))), language, others=bool(expressions)
+    )
+    return expressions, words[: max(most, 0)]
 
 
 def _found(expression: str, text: str, vocabulary: Vocabulary) -> Term:
-    """What an expression finds. Of a single word's beginning, which may be that of all words there are, not everything."""
+    """What an expression finds. Of a single word's beginning, which may be that of all words there
+    are, not everything."""
     words = tokens(text) if text.endswith("*") else []
-    if len(words) == 1 and expression == match_all(Query(prefixes=(text[:-1],))) and taken_apart(text[:-1]) is None:
+    if (
+        len(words) == 1
+        and expression == match_all(Query(prefixes=(text[:-1],)))
+        and taken_apart(text[:-1]) is None
+    ):
         rows, whole = vocabulary.begun(words[0], MOST_PLACES)
     else:
         rows, whole = vocabulary.matching(expression), True
@@ -111,7 +132,8 @@ def _words(query: Query) -> Iterator[str]:
 
 
 def _expressions(query: Query) -> Iterator[tuple[str, str]]:
-    """(expression, text): phrases of several words, beginnings, identifiers with their parts, and letters that are words."""
+    """(expression, text): phrases of several words, beginnings, identifiers with their parts, and
+    letters that are words."""
     for text in query.phrases:
         if len(plain_tokens(text)) > 1 and not in_letters(text):
             yield match_all(Query(phrases=(text,))), f'"{text}"'
@@ -125,7 +147,8 @@ def _expressions(query: Query) -> Iterator[tuple[str, str]]:
 
 
 def _letters(text: str) -> Iterator[tuple[str, str]]:
-    """Chinese has no spaces: two letters side by side say more than one, and seldom less than a word."""
+    """Chinese has no spaces: two letters side by side say more than one, and seldom less than a
+    word."""
     apart = [tokens(piece) for piece in (taken_apart(text) or text).split()]
     letters = [piece[0] for piece in apart if piece]
     for pair in pairwise(letters) if len(letters) > 1 else [letters]:

@@ -1,7 +1,9 @@
 """The text arm: BM25 of a record, of its window and of its segment of the thread, added up.
 
-Measured (docs/recall.md): the sum of the three finds a quarter more of what was asked for than the record alone.
+Measured (docs/recall.md): the sum of the three finds a quarter more of what was asked for than the
+record alone.
 """
+
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,36 +19,50 @@ from memory.recall.stems import Stems
 from memory.recall.terms import Term, terms_of
 from memory.words import plain_tokens
 
-HALF = 8.0             # the raw score that is worth one half
-SPEAKER = 1.3          # how much more a record counts whose speaker the query names
-LEAST_COVERAGE = 0.4   # of what is asked for, what the store must know of; of two terms, one that is not common will do
+HALF = 8.0  # the raw score that is worth one half
+SPEAKER = 1.3  # how much more a record counts whose speaker the query names
+# of what is asked for, what the store must know of; of two terms, one that is not common will do
+LEAST_COVERAGE = 0.4
 LEAST_OF_TWO = 0.3
-MOST_POSTINGS = 30_000, 5   # that are read for a query: so many, and of large stores one for each so many records
+MOST_POSTINGS = (
+    30_000,
+    5,
+)  # that are read for a query: so many, and of large stores one for each so many records
 
 
 @dataclass(frozen=True, slots=True)
 class TextFound(Found):
     """With what was looked for."""
 
-    terms: tuple[tuple[Term, Places], ...]   # what was looked for, and the places that hold it
-    unknown: tuple[Term, ...]                # what no record holds
-    left_out: tuple[Term, ...]               # what too many hold
-    coverage: float                          # how much of the query the store knows of, by weight
-    named: tuple[int, ...]                   # speakers whom the query names
-    least: float                             # coverage below which nothing is looked for
-    asked: tuple[Term, ...]                  # all that the query has
+    terms: tuple[tuple[Term, Places], ...]  # what was looked for, and the places that hold it
+    unknown: tuple[Term, ...]  # what no record holds
+    left_out: tuple[Term, ...]  # what too many hold
+    coverage: float  # how much of the query the store knows of, by weight
+    named: tuple[int, ...]  # speakers whom the query names
+    least: float  # coverage below which nothing is looked for
+    asked: tuple[Term, ...]  # all that the query has
 
     def spoken(self, layout: Layout) -> NDArray[np.bool_] | None:
-        """By place: which are turns of the speaker whom the query names; None where it names nobody, or several."""
+        """By place: which are turns of the speaker whom the query names; None where it names
+        nobody, or several."""
         return layout.source == self.named[0] if len(self.named) == 1 else None
 
 
-def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside: Collection[str] = (),
-             floor: bool = True) -> TextFound:
+def text_arm(
+    scene: Scene,
+    query: Query,
+    stems: Stems,
+    language: str,
+    *,
+    beside: Collection[str] = (),
+    floor: bool = True,
+) -> TextFound:
     """Scores of all records that hold a term, or whose window or segment does.
 
-    Nothing, where the store knows of too little that is asked for: what would be found says nothing about it. Without the
-    `floor` that does not count. The words `beside` need not be known, since they are understood otherwise.
+    Nothing, where the store knows of too little that is asked for: what would be found says nothing
+    about it. Without the
+    `floor` that does not count. The words `beside` need not be known, since they are understood
+    otherwise.
     """
     layout = scene.layout
     terms = terms_of(query, scene, stems, language)
@@ -60,17 +76,30 @@ def text_arm(scene: Scene, query: Query, stems: Stems, language: str, *, beside:
     if len(named) == 1:
         raw[layout.source == named[0]] *= np.float32(SPEAKER)
     unknown = tuple(term for term in terms if not term.records)
-    return TextFound("text", raw, raw / (raw + np.float32(HALF)), held, unknown, left_out, covered, tuple(named), least,
-                     tuple(terms))
+    return TextFound(
+        "text",
+        raw,
+        raw / (raw + np.float32(HALF)),
+        held,
+        unknown,
+        left_out,
+        covered,
+        tuple(named),
+        least,
+        tuple(terms),
+    )
 
 
 def coverage(terms: list[Term], records: int) -> float:
     """Of the weight of all terms, what those have that the store knows; 0 where there are none.
 
-    A term's weight is bounded and means the same in stores of any size, which idf does not: it is 7.6 for what is unknown, 4.5
+    A term's weight is bounded and means the same in stores of any size, which idf does not: it is
+    7.6 for what is unknown, 4.5
     for what one record of a hundred holds.
     """
-    weights = [math.log(1 + 1 / (min(term.records / max(records, 1000), 1.0) + 0.0005)) for term in terms]
+    weights = [
+        math.log(1 + 1 / (min(term.records / max(records, 1000), 1.0) + 0.0005)) for term in terms
+    ]
     known = sum(weight for term, weight in zip(terms, weights, strict=True) if term.records)
     return known / sum(weights) if weights else 0.0
 
@@ -78,8 +107,10 @@ def coverage(terms: list[Term], records: int) -> float:
 def _affordable(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
     """(terms to look for, terms to leave out), the rarest first.
 
-    The rarest is always looked for. What is added to it is bounded by the records that hold it: what most records hold
-    tells them apart least, and costs most. The beginning of so many words that not all of them are known comes last, alone.
+    The rarest is always looked for. What is added to it is bounded by the records that hold it:
+    what most records hold
+    tells them apart least, and costs most. The beginning of so many words that not all of them are
+    known comes last, alone.
     """
     most = MOST_POSTINGS[0] + records // MOST_POSTINGS[1]
     ordered = sorted(terms, key=lambda term: (not term.whole, term.records, term.text))
@@ -89,7 +120,8 @@ def _affordable(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term
 
 
 def _scores(scene: Scene, wanted: list[Term]) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
-    """(the raw scores by place, which places hold each term). A turn has the mean of the three granularities."""
+    """(the raw scores by place, which places hold each term). A turn has the mean of the three
+    granularities."""
     layout, held = scene.layout, []
     sums = [Scores(granularity) for granularity in scene.granularities.all]
     for term in wanted:
@@ -99,7 +131,7 @@ def _scores(scene: Scene, wanted: list[Term]) -> tuple[Floats, tuple[tuple[Term,
         for one in sums:
             one.add(idf(len(layout), len(rows)), places, counts)
     raw = np.zeros(len(layout), np.float32)
-    for one in sums:   # of a record without a thread, windows and segments are empty
+    for one in sums:  # of a record without a thread, windows and segments are empty
         raw += one.at_places()
     if len(sums) > 1:
         raw *= np.where(layout.source >= 0, np.float32(1 / len(sums)), np.float32(1))

@@ -1,8 +1,12 @@
-"""The vector arm: the cosine of the question with a record, and with a turn's window; an exact scan, the filters first.
+"""The vector arm: the cosine of the question with a record, and with a turn's window; an exact
+scan, the filters first.
 
-The matrix is kept in memory while there is room for it, and changes with the store. A larger store's vectors are read from its
-file for each search, in blocks, the newest alone where there are very many, and turns then count without their windows.
+The matrix is kept in memory while there is room for it, and changes with the store. A larger
+store's vectors are read from its
+file for each search, in blocks, the newest alone where there are very many, and turns then count
+without their windows.
 """
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,24 +24,30 @@ from memory.sqlite.changes import Changes
 from memory.sqlite.row_numbers import Rows
 from memory.sqlite.vectors import VectorSet, VectorTable
 
-NUMBER = 4   # bytes, in memory
-MOST_SCANNED = 200_000   # vectors that are read from a file for a search, the newest: a second's work
-MOST_READ = 5_000        # that are read to compare a new text with, the newest: 25 ms
-NO_VECTORS = ("this store has no vectors yet: they are made in the background once an agent of the bundle searches with `mode` "
-              "hybrid or semantic, or an entry is written to a named memory; see `memrelay status`")
+NUMBER = 4  # bytes, in memory
+MOST_SCANNED = (
+    200_000  # vectors that are read from a file for a search, the newest: a second's work
+)
+MOST_READ = 5_000  # that are read to compare a new text with, the newest: 25 ms
+NO_VECTORS = (
+    "this store has no vectors yet: they are made in the background once an agent of the bundle searches with `mode` "
+    "hybrid or semantic, or an entry is written to a named memory; see `memrelay status`"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class VectorFound(Found):
     """With what could be compared."""
 
-    known: NDArray[np.bool_]   # by place: which records have a vector
-    least: float               # the score from which on a record is found for its meaning alone
-    alone: Floats              # by place: the score without the window
+    known: NDArray[np.bool_]  # by place: which records have a vector
+    least: float  # the score from which on a record is found for its meaning alone
+    alone: Floats  # by place: the score without the window
 
 
 NONE = np.zeros(0, np.float32)
-NOTHING_THERE = VectorFound("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)   # of a store without records
+NOTHING_THERE = VectorFound(
+    "vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE
+)  # of a store without records
 
 
 class VectorArm:
@@ -47,13 +57,16 @@ class VectorArm:
         """Nothing is read before the first search."""
         self._table, self._meaning = table, meaning
         self._matrix: Matrix | None = None
-        self._of: tuple[int, str] | None = None   # the set that the matrix has: its place and its embedder
-        self.changes = table.changes = Changes()   # told of every edit too
-        self._seen: set[int] = set()   # what the matrix was told of in the transaction that is open
-        self._anew = False             # whether it was read anew there
+        self._of: tuple[int, str] | None = (
+            None  # the set that the matrix has: its place and its embedder
+        )
+        self.changes = table.changes = Changes()  # told of every edit too
+        self._seen: set[int] = set()  # what the matrix was told of in the transaction that is open
+        self._anew = False  # whether it was read anew there
 
     def search(self, scene: Scene, asked: str, *, floor: bool = True) -> VectorFound:
-        """Scores of all records that have a vector; without the `floor` any is enough to be found. Raises EmbeddingFault, and
+        """Scores of all records that have a vector; without the `floor` any is enough to be found.
+        Raises EmbeddingFault, and
         VectorAwaited.
         """
         meaning = self._meaning
@@ -69,18 +82,28 @@ class VectorArm:
         if len(scene.layout) * one.dimension * NUMBER > budget:
             self.drop()
             newest = int(scene.layout.row.max(initial=0)) - MOST_SCANNED
-            raw, known = _scanned(in_blocks(self._table.read(one, max(newest, 0))), scene.layout, question)
+            raw, known = _scanned(
+                in_blocks(self._table.read(one, max(newest, 0))), scene.layout, question
+            )
             alone = raw
         else:
             raw, known, alone = self._current(one).cosines(scene.layout, question, scene.allowed)
             meaning.matrices.used(self)
         calibration = embedder.calibration
-        return VectorFound("vector", raw, _score(raw, known, calibration), known, calibration.least if floor else 0.0,
-                           _score(alone, known, calibration))
+        return VectorFound(
+            "vector",
+            raw,
+            _score(raw, known, calibration),
+            known,
+            calibration.least if floor else 0.0,
+            _score(alone, known, calibration),
+        )
 
     def nearest(self, rows: Rows, question: Floats, most: int, beside: Rows) -> dict[int, float]:
-        """Row -> cosine of those of `rows` that are nearest to a question of the set that is searched, and of those `beside`;
-        both ascending. Where the matrix has no room, the newest `MOST_READ` of the rows are compared.
+        """Row -> cosine of those of `rows` that are nearest to a question of the set that is
+        searched, and of those `beside`;
+        both ascending. Where the matrix has no room, the newest `MOST_READ` of the rows are
+        compared.
         """
         one, meaning = self._table.serving(), self._meaning
         if one is None or meaning is None:
@@ -88,7 +111,7 @@ class VectorArm:
         last = max([*rows[-1:].tolist(), *beside[-1:].tolist()], default=0)
         if (last + 1) * one.dimension * NUMBER > meaning.matrices.budget:
             self.drop()
-            rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)   # of these alone, and not kept
+            rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)  # of these alone, and not kept
             matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
         else:
             matrix = self._current(one)
@@ -140,19 +163,29 @@ class VectorArm:
 
 
 def _score(raw: Floats, known: NDArray[np.bool_], calibration: Calibration) -> Floats:
-    if (calibration.cosines, calibration.scores) == ((0.0, 1.0), (0.0, 1.0)):   # most: a tenth of the general way
+    if (calibration.cosines, calibration.scores) == (
+        (0.0, 1.0),
+        (0.0, 1.0),
+    ):  # most: a tenth of the general way
         return np.clip(raw, 0, 1)
-    score: Floats = np.interp(raw, calibration.cosines, calibration.scores).astype(np.float32) * known
+    score: Floats = (
+        np.interp(raw, calibration.cosines, calibration.scores).astype(np.float32) * known
+    )
     return score
 
 
-def _scanned(blocks: Iterable[list[tuple[int, bytes]]], layout: Layout, question: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _scanned(
+    blocks: Iterable[list[tuple[int, bytes]]], layout: Layout, question: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
     """(cosine, whether there is one) of each place."""
     size = int(layout.row.max(initial=0)) + 1
-    cosines, known = np.zeros(size, np.float32), np.zeros(size, bool)   # by row
+    cosines, known = np.zeros(size, np.float32), np.zeros(size, bool)  # by row
     for some in blocks:
         rows = np.array([row for row, vector in some if vector and row < size], np.int64)
         vectors = b"".join([vector for row, vector in some if row < size])
-        cosines[rows] = np.vecdot(np.frombuffer(vectors, "<f2").reshape(len(rows), len(question)).astype(np.float32), question)
+        cosines[rows] = np.vecdot(
+            np.frombuffer(vectors, "<f2").reshape(len(rows), len(question)).astype(np.float32),
+            question,
+        )
         known[rows] = True
     return cosines[layout.row], known[layout.row]

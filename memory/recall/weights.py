@@ -1,4 +1,6 @@
-"""What the scores of a ranked search are multiplied by, each looked up for the records alone that can be among the best."""
+"""What the scores of a ranked search are multiplied by, each looked up for the records alone that
+can be among the best."""
+
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -8,8 +10,8 @@ from memory.recall.layout import Places
 from memory.recall.ranked import Ranked, best, candidates, ranking
 from memory.recall.scene import Floats
 
-Factor = Callable[[Places], Floats]   # at most 1, and above 0
-FIRST = 32   # how many are looked up at least
+Factor = Callable[[Places], Floats]  # at most 1, and above 0
+FIRST = 32  # how many are looked up at least
 
 
 def first_looked_up(limit: int) -> int:
@@ -48,7 +50,8 @@ class Weights:
 
         `ranked` has the first by score: so many as `first_looked_up` says, or more.
 
-        Factors are at most 1, so who comes after a record that has the last of the best scores without them is left out.
+        Factors are at most 1, so who comes after a record that has the last of the best scores
+        without them is left out.
         """
         if not self._factors:
             return replace(ranked, places=ranked.places[:limit])
@@ -62,7 +65,7 @@ class Weights:
             if len(more) == len(order):
                 break
             order = more
-        return replace(ranked, places=order[ranking(weighed, order, scene)[:max(limit, 0)]])
+        return replace(ranked, places=order[ranking(weighed, order, scene)[: max(limit, 0)]])
 
     def applied(self, ranked: Ranked) -> Ranked:
         """With the scores as the factors have made them."""

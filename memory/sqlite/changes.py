@@ -1,18 +1,21 @@
-"""What happened to the records of a store since somebody looked: what is kept of them in memory is brought up to date by it."""
+"""What happened to the records of a store since somebody looked: what is kept of them in memory is
+brought up to date by it."""
+
 from collections.abc import Iterable
 
-MOST = 10_000   # rows, beyond which all is read anew
+MOST = 10_000  # rows, beyond which all is read anew
 
 
 class Changes:
-    """Rows whose record was edited or deleted; not those that were added, which are higher than all before."""
+    """Rows whose record was edited or deleted; not those that were added, which are higher than all
+    before."""
 
     def __init__(self, also: "Changes | None" = None) -> None:
         """None; `also` is told of all that this one is."""
         self.also = also
         self.rows: set[int] = set()
-        self.everything = False     # more than can be told
-        self.uncommitted = False    # some of them in the transaction that is open
+        self.everything = False  # more than can be told
+        self.uncommitted = False  # some of them in the transaction that is open
 
     def __bool__(self) -> bool:
         """Whether there are any."""

@@ -1,7 +1,9 @@
 """The checksum of a record's row: what a disk changes silently, a scrub finds by it.
 
-The lower 32 bits are the content's, which changes; those above are all other texts'. 63 bits, which SQLite takes as positive.
+The lower 32 bits are the content's, which changes; those above are all other texts'. 63 bits, which
+SQLite takes as positive.
 """
+
 from functools import lru_cache
 from zlib import crc32
 
@@ -22,14 +24,16 @@ def checksum(common: int, guid: str, content: str) -> int:
 
 
 def names_of(guid: str, further: Further) -> str:
-    """What stands for a guid in `checksum` where a record has more than most do; the guid itself where it has not."""
+    """What stands for a guid in `checksum` where a record has more than most do; the guid itself
+    where it has not."""
     if further[:4] == PLAIN[:4]:
-        return guid   # whatever thread it is in
+        return guid  # whatever thread it is in
     return f"{guid}\0{further.key or ''}\0{further.owner or ''}\0{further.data or ''}\0{further.in_context}"
 
 
 def checksum_of_bytes(names: bytes, content: bytes) -> int:
-    """The same of texts as they lie on disk, which need not be text any more; `names` are all others, the guid last."""
+    """The same of texts as they lie on disk, which need not be text any more; `names` are all
+    others, the guid last."""
     return (crc32(names) & ABOVE) << 32 | crc32(content)
 
 

@@ -1,4 +1,6 @@
-"""How many transactions a store has committed: the bus is told, so that a store that lost some is found out."""
+"""How many transactions a store has committed: the bus is told, so that a store that lost some is
+found out."""
+
 import apsw
 
 
@@ -30,9 +32,11 @@ class CommitCount:
 
 
 def lost_commits(told: str, found: str) -> int:
-    """How many commits a store lacks that the bus was told of; both are marks, and "" is a bus that was told nothing.
+    """How many commits a store lacks that the bus was told of; both are marks, and "" is a bus that
+    was told nothing.
 
-    A store that was restored or salvaged since is taken as it is: whoever did that knew what was lost. A file that was made
+    A store that was restored or salvaged since is taken as it is: whoever did that knew what was
+    lost. A file that was made
     anew in the place of one that is gone comes from nowhere, and has lost everything.
     """
     lineage, _, count = told.rpartition(":")

@@ -1,4 +1,6 @@
-"""Opens a store file: from a template where it is new, migrated where it is old, refused where it is not ours."""
+"""Opens a store file: from a template where it is new, migrated where it is old, refused where it
+is not ours."""
+
 import errno
 import os
 from contextlib import ExitStack, closing, suppress
@@ -13,28 +15,62 @@ import apsw
 from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memory.on_disk import made_whole, make_folder
 from memory.room import ROOM, ROOM_OR_DISK
-from memory.sqlite.damage import EMPTIED, STEPS, check, condemn, condemned_where_damaged, is_emptied, keep_log, needs_check
+from memory.sqlite.damage import (
+    EMPTIED,
+    STEPS,
+    check,
+    condemn,
+    condemned_where_damaged,
+    is_emptied,
+    keep_log,
+    needs_check,
+)
 from memory.words import parts_of
 
-APPLICATION_ID = 0x4D656D72   # "Memr", in the file's header
-MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68   # of that header
-LOG_AT, WITH_LOG = slice(18, 20), b"\2\2"   # in it: written and read with a log (WAL), sqlite.org/fileformat2.html
+APPLICATION_ID = 0x4D656D72  # "Memr", in the file's header
+MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68  # of that header
+LOG_AT, WITH_LOG = (
+    slice(18, 20),
+    b"\2\2",
+)  # in it: written and read with a log (WAL), sqlite.org/fileformat2.html
 
-# Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves, and which do not.
+# Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves,
+# and which do not.
 WORDS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
-    ((apsw.BusyError, apsw.LockedError), StoreBusy, "{path} is locked by another program; it is tried again"),
-    ((apsw.FullError, apsw.NoMemError), StoreBusy, f"{{path}}: {{error}}; {ROOM}, it is tried again"),
+    (
+        (apsw.BusyError, apsw.LockedError),
+        StoreBusy,
+        "{path} is locked by another program; it is tried again",
+    ),
+    (
+        (apsw.FullError, apsw.NoMemError),
+        StoreBusy,
+        f"{{path}}: {{error}}; {ROOM}, it is tried again",
+    ),
     ((apsw.IOError,), StoreBusy, f"{{path}}: {{error}}; {ROOM_OR_DISK}; it is tried again"),
-    ((NotADirectoryError, FileExistsError, PermissionError), StoreBroken,
-     "{path} cannot be made: {error}; its folder must be a folder that this user may write to"),
+    (
+        (NotADirectoryError, FileExistsError, PermissionError),
+        StoreBroken,
+        "{path} cannot be made: {error}; its folder must be a folder that this user may write to",
+    ),
     ((OSError,), StoreBusy, "{path}: {error}; it is tried again"),
-    ((apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError), StoreDamaged, f"{{path}} is damaged: {{error}}; {STEPS}"),
+    (
+        (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError),
+        StoreDamaged,
+        f"{{path}} is damaged: {{error}}; {STEPS}",
+    ),
 )
-UNUSABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)   # for a reason that SQLite does not tell
-HANDLES = 3   # of an open store: the file, its log, and what is shared of that
+UNUSABLE = (
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,
+    apsw.PermissionsError,
+)  # for a reason that SQLite does not tell
+HANDLES = 3  # of an open store: the file, its log, and what is shared of that
 
 
-class translated:   # a context like contextlib's; entered for each batch, where one of a generator costs four times as much
+# a context like contextlib's; entered for each batch, where one of a generator costs four times as
+# much
+class translated:
     """Such errors of what is done to the store at `path` are raised in these words."""
 
     __slots__ = ("_path",)
@@ -46,7 +82,12 @@ class translated:   # a context like contextlib's; entered for each batch, where
     def __enter__(self) -> None:
         """Nothing is to be done."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Raises what an error means."""
         for kinds, meant, words in WORDS if error is not None else ():
             if isinstance(error, kinds):
@@ -59,21 +100,33 @@ def _unusable(path: str, error: apsw.Error) -> MemoryFault:
     """Why SQLite cannot open a file or write to it, which it does not tell: found out by trying."""
     try:
         with ExitStack() as opened:
-            for _ in range(HANDLES if os.path.exists(path) else 0):   # it may be the name of what has no file
+            for _ in range(
+                HANDLES if os.path.exists(path) else 0
+            ):  # it may be the name of what has no file
                 opened.callback(os.close, os.open(path, os.O_RDWR))
         if not os.access(folder := os.path.dirname(path) or ".", os.W_OK):
-            return StoreBroken(f"{path} cannot be used: {error}; this user must be able to write to its folder {folder}")
+            return StoreBroken(
+                f"{path} cannot be used: {error}; this user must be able to write to its folder {folder}"
+            )
     except OSError as cause:
         if cause.errno in (errno.EMFILE, errno.ENFILE):
-            return StoreBusy(f"{path}: {cause.strerror}; allow more (ulimit -n), or lower memory.open_files; it is tried again")
-        return StoreBroken(f"{path} cannot be used: {cause.strerror}; this user must be able to write to it")
-    return StoreBroken(f"{path} cannot be used: {error}; look at its folder, and at what stands beside it")
+            return StoreBusy(
+                f"{path}: {cause.strerror}; allow more (ulimit -n), or lower memory.open_files; it is tried again"
+            )
+        return StoreBroken(
+            f"{path} cannot be used: {cause.strerror}; this user must be able to write to it"
+        )
+    return StoreBroken(
+        f"{path} cannot be used: {error}; look at its folder, and at what stands beside it"
+    )
 
 
 def open_store_file(path: Path) -> apsw.Connection:
-    """A connection to the store at `path`, which is made where there is none. Raises StoreBroken or StoreBusy.
+    """A connection to the store at `path`, which is made where there is none. Raises StoreBroken or
+    StoreBusy.
 
-    After an unclean end the file is checked; what is damaged is refused with StoreDamaged, and never made anew.
+    After an unclean end the file is checked; what is damaged is refused with StoreDamaged, and
+    never made anew.
     """
     with translated(str(path)):
         suspect = needs_check(path)
@@ -94,11 +147,17 @@ def open_store_file(path: Path) -> apsw.Connection:
 
 
 def refuse_others(path: Path) -> None:
-    """Raises StoreBroken where something is at `path` that does not begin as a store does: nothing is written beside it."""
+    """Raises StoreBroken where something is at `path` that does not begin as a store does: nothing
+    is written beside it."""
     with translated(str(path)), suppress(FileNotFoundError):
         beginning = b"" if path.is_dir() else _beginning(path)
-        if not beginning.startswith(MAGIC) or int.from_bytes(beginning[ID_AT:ID_AT + 4]) != APPLICATION_ID:
-            raise StoreBroken(f"{path} is not a store of Memrelay, and is left as it is; name another file")
+        if (
+            not beginning.startswith(MAGIC)
+            or int.from_bytes(beginning[ID_AT : ID_AT + 4]) != APPLICATION_ID
+        ):
+            raise StoreBroken(
+                f"{path} is not a store of Memrelay, and is left as it is; name another file"
+            )
 
 
 def _beginning(path: Path) -> bytes:
@@ -108,10 +167,14 @@ def _beginning(path: Path) -> bytes:
 
 def _prepare(connection: apsw.Connection, path: Path) -> None:
     if connection.pragma("application_id") != APPLICATION_ID:
-        raise StoreBroken(f"{path} is not a store of Memrelay; move it away for a new one, or `memrelay restore` a backup")
+        raise StoreBroken(
+            f"{path} is not a store of Memrelay; move it away for a new one, or `memrelay restore` a backup"
+        )
     connection.pragma("synchronous", "FULL")
     connection.pragma("temp_store", "MEMORY")
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)   # else a plan that may depend on a value is made anew for each
+    connection.config(
+        apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1
+    )  # else a plan that may depend on a value is made anew for each
     _migrate(connection, path)
 
 
@@ -125,21 +188,26 @@ def _create(path: Path) -> None:
 
 @cache
 def _template() -> bytes:
-    """An empty store with today's schema: copying it costs a hundredth of making one. In memory, since a machine may have no
+    """An empty store with today's schema: copying it costs a hundredth of making one. In memory,
+    since a machine may have no
     folder for temporary files that can be written to.
     """
     with closing(apsw.Connection(":memory:")) as connection:
         connection.pragma("application_id", APPLICATION_ID)
         _migrate(connection, Path(":memory:"))
         made = bytearray(connection.serialize("main"))
-    made[LOG_AT] = WITH_LOG   # which a database in memory cannot be told
+    made[LOG_AT] = WITH_LOG  # which a database in memory cannot be told
     return bytes(made)
 
 
 @cache
 def migrations() -> tuple[str, ...]:
     """The SQL of each migration, in order; the first is number 1."""
-    found = sorted(file.name for file in files("memory.sqlite.migrations").iterdir() if file.name.endswith(".sql"))
+    found = sorted(
+        file.name
+        for file in files("memory.sqlite.migrations").iterdir()
+        if file.name.endswith(".sql")
+    )
     if [int(name[:4]) for name in found] != list(range(1, len(found) + 1)):
         raise StoreBroken(f"the migrations are not numbered from 0001 without a gap: {found}")
     return tuple(files("memory.sqlite.migrations").joinpath(name).read_text() for name in found)
@@ -149,7 +217,9 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     """Runs what the file has not seen yet, each migration in a transaction of its own."""
     version = connection.pragma("user_version")
     if version > len(migrations()):
-        raise StoreBroken(f"{path} was written by a newer Memrelay (schema {version}); run that one")
+        raise StoreBroken(
+            f"{path} was written by a newer Memrelay (schema {version}); run that one"
+        )
     for number in range(version + 1, len(migrations()) + 1):
         with connection:
             know_parts(connection)
@@ -159,6 +229,8 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
 
 def know_parts(connection: apsw.Connection) -> None:
     """Gives SQL the function `parts_of`: what is indexed of a content beside itself."""
+
     def parts(*content: Any) -> str | None:
         return parts_of(str(content[0]))
+
     connection.create_scalar_function("parts_of", parts, 1, deterministic=True)

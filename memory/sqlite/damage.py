@@ -1,8 +1,12 @@
-"""Damaged stores: found when they are opened after a crash, left as they are, and refused until somebody decides.
+"""Damaged stores: found when they are opened after a crash, left as they are, and refused until
+somebody decides.
 
-A note beside the file, `<file>.damaged`, says what was found, of which state of the file, and what to do. While that state is
-there the store is not opened; another one is checked wholly, and the note goes where nothing is found.
+A note beside the file, `<file>.damaged`, says what was found, of which state of the file, and what
+to do. While that state is
+there the store is not opened; another one is checked wholly, and the note goes where nothing is
+found.
 """
+
 import os
 import time
 from collections.abc import Iterator
@@ -13,11 +17,15 @@ import apsw
 
 from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 
-CHECK_S = 1.0   # what a check at opening may take: some 100 MB; a larger store is checked as far as that goes, and by a scrub
+# what a check at opening may take: some 100 MB; a larger store is checked as far as that goes, and
+# by a scrub
+CHECK_S = 1.0
 ANY = "any"
-AT_ONCE = 1 << 20   # bytes, where a file is read to see whether it can be
+AT_ONCE = 1 << 20  # bytes, where a file is read to see whether it can be
 EMPTIED = "it is empty, and what it had is gone"
-STEPS = "`memrelay restore` puts a backup in its place, `memrelay salvage` keeps what can still be read"
+STEPS = (
+    "`memrelay restore` puts a backup in its place, `memrelay salvage` keeps what can still be read"
+)
 
 
 def note_of(path: Path) -> Path:
@@ -26,18 +34,22 @@ def note_of(path: Path) -> Path:
 
 
 def condemn(path: Path, reason: str, state: str = "") -> StoreDamaged:
-    """Writes the note, and returns what is to be raised. Without room for a note, it is found again at the next opening.
+    """Writes the note, and returns what is to be raised. Without room for a note, it is found again
+    at the next opening.
 
     It is true of the file as it is now; with `state` ANY, of whatever is there.
     """
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     with suppress(OSError):
-        note_of(path).write_text(f"{reason}\n{state or _state(path)}\nFound at {at} UTC. Nothing was changed; {STEPS}.\n")
+        note_of(path).write_text(
+            f"{reason}\n{state or _state(path)}\nFound at {at} UTC. Nothing was changed; {STEPS}.\n"
+        )
     return _damaged(path, reason)
 
 
 def found_damaged(path: Path, reason: str) -> MemoryFault:
-    """What is to be raised of a store that SQLite calls damaged: it is condemned, unless its disk does not give what it has.
+    """What is to be raised of a store that SQLite calls damaged: it is condemned, unless its disk
+    does not give what it has.
 
     SQLite takes an error of reading for damage, and a note would outlive a cable that was loose.
     """
@@ -46,7 +58,8 @@ def found_damaged(path: Path, reason: str) -> MemoryFault:
 
 
 def disk_error(path: Path) -> OSError | None:
-    """Of reading the file, or its log, to the end; None where they can be read, or are not there."""
+    """Of reading the file, or its log, to the end; None where they can be read, or are not
+    there."""
     for name in (path, Path(f"{path}-wal")):
         try:
             _read_wholly(name)
@@ -77,7 +90,8 @@ def _damaged(path: Path, reason: str) -> StoreDamaged:
 def needs_check(path: Path) -> bool:
     """Whether the store at `path` may be damaged. Raises StoreDamaged where it is known to be.
 
-    A log that is not empty was left by a program that did not close the file, or by one that has it open.
+    A log that is not empty was left by a program that did not close the file, or by one that has it
+    open.
     """
     with suppress(FileNotFoundError):
         reason, state, *_ = [*note_of(path).read_text().split("\n"), ""]
@@ -91,12 +105,16 @@ def needs_check(path: Path) -> bool:
 
 
 def is_emptied(path: Path) -> bool:
-    """Whether a store has nothing in it any more, nor in its log: a new one is whole as soon as it is there."""
-    return path.exists() and not any(one.stat().st_size for one in (path, Path(f"{path}-wal")) if one.exists())
+    """Whether a store has nothing in it any more, nor in its log: a new one is whole as soon as it
+    is there."""
+    return path.exists() and not any(
+        one.stat().st_size for one in (path, Path(f"{path}-wal")) if one.exists()
+    )
 
 
 def noted(path: Path) -> list[str]:
-    """What the note on the store at `path` says of it, on a line, where that is true of what is there; else []."""
+    """What the note on the store at `path` says of it, on a line, where that is true of what is
+    there; else []."""
     try:
         needs_check(path)
     except StoreDamaged as damaged:
@@ -105,7 +123,8 @@ def noted(path: Path) -> list[str]:
 
 
 def check(connection: apsw.Connection, path: Path, within_s: float = CHECK_S) -> None:
-    """Pages, rows and the full-text index, as far as the time goes. Raises StoreDamaged; forgets a note that is not true."""
+    """Pages, rows and the full-text index, as far as the time goes. Raises StoreDamaged; forgets a
+    note that is not true."""
     keep_log(connection, True)
     faults = structural_faults(connection, within_s)
     if faults:
@@ -114,10 +133,14 @@ def check(connection: apsw.Connection, path: Path, within_s: float = CHECK_S) ->
     note_of(path).unlink(missing_ok=True)
 
 
-def structural_faults(connection: apsw.Connection, within_s: float | None = None, *, pragma: str = "quick_check") -> list[str]:
+def structural_faults(
+    connection: apsw.Connection, within_s: float | None = None, *, pragma: str = "quick_check"
+) -> list[str]:
     """The first that SQLite finds wrong within the time, on a line; [] for nothing."""
     deadline = None if within_s is None else time.monotonic() + within_s
-    connection.set_progress_handler(lambda: deadline is not None and time.monotonic() > deadline, 1000)
+    connection.set_progress_handler(
+        lambda: deadline is not None and time.monotonic() > deadline, 1000
+    )
     try:
         found = str(connection.execute(f"PRAGMA {pragma}(1)").get)
     except apsw.InterruptError:
@@ -136,12 +159,15 @@ def keep_log(connection: apsw.Connection, keep: bool) -> None:
 
 @contextmanager
 def condemned_where_damaged(path: Path) -> Iterator[None]:
-    """A fault of the file that SQLite itself runs into is noted. Raises StoreBroken where tables are not as its number says."""
+    """A fault of the file that SQLite itself runs into is noted. Raises StoreBroken where tables
+    are not as its number says."""
     try:
         yield
     except apsw.SQLError as error:
-        raise StoreBroken(f"{path} has other tables than its schema's number says: {error}; nothing was changed; {STEPS}, both "
-                          "with --force") from error
+        raise StoreBroken(
+            f"{path} has other tables than its schema's number says: {error}; nothing was changed; {STEPS}, both "
+            "with --force"
+        ) from error
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise found_damaged(path, str(error)) from error
 

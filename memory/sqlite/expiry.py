@@ -1,4 +1,6 @@
-"""Which records of a store have had their time: no read tells them from then on, and the owner deletes them by and by."""
+"""Which records of a store have had their time: no read tells them from then on, and the owner
+deletes them by and by."""
+
 from typing import Any
 
 import apsw
@@ -10,12 +12,13 @@ NEXT = "SELECT expires_at FROM records WHERE expires_at IS NOT NULL ORDER BY exp
 
 
 class Expiry:
-    """Of the table of records, where nothing may wait. While none of them ever expires no read pays for it."""
+    """Of the table of records, where nothing may wait. While none of them ever expires no read pays
+    for it."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         """As it was committed last, once it is reset."""
         self._connection = connection
-        self.concerns = False   # whether there are records that expire
+        self.concerns = False  # whether there are records that expire
 
     def reset(self) -> None:
         """As the table has it."""
@@ -30,7 +33,12 @@ class Expiry:
         """Of the records whose time has come, and that are not deleted yet."""
         if not self.concerns:
             return []
-        return [row for row, in self._connection.execute("SELECT row FROM records WHERE expires_at <= ?", (now_ms,))]
+        return [
+            row
+            for (row,) in self._connection.execute(
+                "SELECT row FROM records WHERE expires_at <= ?", (now_ms,)
+            )
+        ]
 
     def next_ms(self) -> int | None:
         """When the next record expires, Unix ms."""

@@ -1,8 +1,11 @@
-"""A filter as SQL over `records AS r`. Whatever its writer gave is a parameter; names and operators are our own.
+"""A filter as SQL over `records AS r`. Whatever its writer gave is a parameter; names and operators
+are our own.
 
-A condition that is NULL does not hold; under NOT it is made 0, so that NOT is the opposite. `data` is read by SQLite's JSON
+A condition that is NULL does not hold; under NOT it is made 0, so that NOT is the opposite. `data`
+is read by SQLite's JSON
 functions, and each comparison asks for the type first: to them a list is a text, and true is 1.
 """
+
 from typing import Any, cast
 
 import orjson
@@ -13,13 +16,18 @@ from memory.filter.tree import Condition, Every, Node, Not, Scalar, Some
 from memory.sqlite.filters import HAS_TAG, Clause, Given
 
 COMPARISONS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-TYPE, EXTRACTED, ELEMENTS = "json_type(r.data, ?)", "json_extract(r.data, ?)", "json_each(r.data, ?)"
+TYPE, EXTRACTED, ELEMENTS = (
+    "json_type(r.data, ?)",
+    "json_extract(r.data, ?)",
+    "json_each(r.data, ?)",
+)
 TEXTS, NUMBERS = "= 'text'", "IN ('integer', 'real')"
 NEVER, ALWAYS = "0", "1"
 
 
 def compiled(given: dict[str, Any] | None) -> Given | None:
-    """Of a filter as it is given; None for none. Raises ValidationError for one that was not checked and is wrong."""
+    """Of a filter as it is given; None for none. Raises ValidationError for one that was not
+    checked and is wrong."""
     return Given(*_clause(read_filter(given)), given) if given else None
 
 
@@ -39,14 +47,18 @@ def _clause(node: Node) -> Clause:
 
 def _joined(word: str, parts: tuple[Node, ...], empty: str) -> Clause:
     clauses = [_clause(part) for part in parts]
-    return f"({word.join(sql for sql, _ in clauses) or empty})", tuple(value for _, values in clauses for value in values)
+    return f"({word.join(sql for sql, _ in clauses) or empty})", tuple(
+        value for _, values in clauses for value in values
+    )
 
 
 def _of_column(node: Condition) -> Clause:
     column, value = f"r.{node.field}", cast(Any, node.value)
     match node.operator:
         case "eq":
-            return (f"({column} = ?)", (value,)) if value is not None else (f"({column} IS NULL)", ())
+            return (
+                (f"({column} = ?)", (value,)) if value is not None else (f"({column} IS NULL)", ())
+            )
         case "in":
             clauses = [f"({column} IS NULL)"] * (None in value)
             given = [one for one in value if one is not None]
@@ -55,12 +67,17 @@ def _of_column(node: Condition) -> Clause:
         case "exists":
             return f"({column} IS NOT NULL)", ()
         case "contains":
-            return (HAS_TAG if FIELDS[node.field] == "tags" else f"(instr({column}, ?) > 0)"), (value,)
+            return (HAS_TAG if FIELDS[node.field] == "tags" else f"(instr({column}, ?) > 0)"), (
+                value,
+            )
     return f"({column} {COMPARISONS[node.operator]} ?)", (value,)
 
 
 def _of_data(node: Condition) -> Clause:
-    path, value = "$" + "".join(f".{orjson.dumps(step).decode()}" for step in node.path), cast(Any, node.value)
+    path, value = (
+        "$" + "".join(f".{orjson.dumps(step).decode()}" for step in node.path),
+        cast(Any, node.value),
+    )
     match node.operator:
         case "in":
             return _among(path, value)
@@ -76,8 +93,14 @@ def _of_data(node: Condition) -> Clause:
 
 def _among(path: str, wanted: tuple[Scalar, ...]) -> Clause:
     """Whether what lies at the path is one of these; what is not there is null."""
-    named = [_named(one) for one in dict.fromkeys(one for one in wanted if one is None or isinstance(one, bool))]
-    clauses, values = [f"coalesce({TYPE}, 'null') = ?"] * len(named), [value for name in named for value in (path, name)]
+    named = [
+        _named(one)
+        for one in dict.fromkeys(one for one in wanted if one is None or isinstance(one, bool))
+    ]
+    clauses, values = (
+        [f"coalesce({TYPE}, 'null') = ?"] * len(named),
+        [value for name in named for value in (path, name)],
+    )
     for sort, given in ((TEXTS, _texts(wanted)), (NUMBERS, _numbers(wanted))):
         if given:
             clauses.append(f"({TYPE} {sort} AND {EXTRACTED} IN ({_marks(given)}))")
@@ -93,7 +116,10 @@ def _containing(path: str, value: Scalar) -> Clause:
         wanted, sought = f"type {TEXTS if isinstance(value, str) else NUMBERS} AND value = ?", value
     within = f"WHEN 'text' THEN instr({EXTRACTED}, ?) > 0 " * isinstance(value, str)
     element = f"WHEN 'array' THEN EXISTS (SELECT 1 FROM {ELEMENTS} WHERE {wanted})"
-    return f"(CASE {TYPE} {within}{element} ELSE 0 END)", (path, *(path, sought) * (1 + isinstance(value, str)))
+    return f"(CASE {TYPE} {within}{element} ELSE 0 END)", (
+        path,
+        *(path, sought) * (1 + isinstance(value, str)),
+    )
 
 
 def _named(value: bool | None) -> str:

@@ -1,14 +1,15 @@
 """Which records may be found, as SQL: every condition holds before any limit counts."""
+
 from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Struct
 
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
-TAG_FITS = "tags_match(r.tags, ?)"   # memory/sqlite/memories.py has the function
+TAG_FITS = "tags_match(r.tags, ?)"  # memory/sqlite/memories.py has the function
 
-Clause = tuple[str, tuple[Any, ...]]   # a condition on `records AS r`, and the values in it
-Filters = dict[str, str]   # column (kind, scope, source, guid) -> the value it must have
+Clause = tuple[str, tuple[Any, ...]]  # a condition on `records AS r`, and the values in it
+Filters = dict[str, str]  # column (kind, scope, source, guid) -> the value it must have
 
 
 class Given(NamedTuple):
@@ -23,16 +24,17 @@ class Conditions(Struct, frozen=True):
     """What a record must be; all of it. A struct, for the reason that Message is one."""
 
     equal: Filters = {}
-    kinds: tuple[str, ...] = ()    # one of them, where there are any
-    scopes: tuple[str, ...] = ()   # one of them, where there are any
-    tags: tuple[str, ...] = ()     # all of them
-    after_ms: int | None = None    # created at this moment or later, Unix ms
-    before_ms: int | None = None   # created before this moment, Unix ms
-    globs: tuple[str, ...] = ()    # one of them fits a tag, where there are any (memory/globs.py)
-    given: Given | None = None     # a filter (docs/filters.md), compiled
+    kinds: tuple[str, ...] = ()  # one of them, where there are any
+    scopes: tuple[str, ...] = ()  # one of them, where there are any
+    tags: tuple[str, ...] = ()  # all of them
+    after_ms: int | None = None  # created at this moment or later, Unix ms
+    before_ms: int | None = None  # created before this moment, Unix ms
+    globs: tuple[str, ...] = ()  # one of them fits a tag, where there are any (memory/globs.py)
+    given: Given | None = None  # a filter (docs/filters.md), compiled
 
     def clauses(self) -> tuple[list[str], list[Any]]:
-        """SQL over the table of records as `r`, and the values in it. Names in it are our own, never a user's."""
+        """SQL over the table of records as `r`, and the values in it. Names in it are our own,
+        never a user's."""
         clauses = [f"r.{name} = ?" for name in self.equal]
         values: list[Any] = [*self.equal.values()]
         for name, wanted in (("kind", self.kinds), ("scope", self.scopes)):
@@ -44,7 +46,10 @@ class Conditions(Struct, frozen=True):
         if self.globs:
             clauses.append(TAG_FITS)
             values.append(orjson.dumps(self.globs).decode())
-        for clause, moment in (("r.created_at >= ?", self.after_ms), ("r.created_at < ?", self.before_ms)):
+        for clause, moment in (
+            ("r.created_at >= ?", self.after_ms),
+            ("r.created_at < ?", self.before_ms),
+        ):
             if moment is not None:
                 clauses.append(clause)
                 values.append(moment)

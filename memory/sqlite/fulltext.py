@@ -1,10 +1,15 @@
-"""The full-text indexes of a store, written in bulk: what is new, gone or changed waits until a search or the commit needs it.
+"""The full-text indexes of a store, written in bulk: what is new, gone or changed waits until a
+search or the commit needs it.
 
-FTS5 flushes its buffer whenever it is written out of rowid order, and before every query. So deletions come before
-insertions, each in ascending order, and as seldom as possible: 8 microseconds a row instead of 20 to 40.
+FTS5 flushes its buffer whenever it is written out of rowid order, and before every query. So
+deletions come before
+insertions, each in ascending order, and as seldom as possible: 8 microseconds a row instead of 20
+to 40.
 
-`records_fts` has the content of all records, `parts_fts` content and parts of those that have parts (memory/words.py).
+`records_fts` has the content of all records, `parts_fts` content and parts of those that have parts
+(memory/words.py).
 """
+
 from typing import Any
 
 import apsw
@@ -23,10 +28,14 @@ class FullTextIndex:
     def __init__(self, connection: apsw.Connection) -> None:
         """An index that is in step, as it is after every commit."""
         self._connection = connection
-        self._outdated: dict[int, tuple[str, str | None]] = {}   # row -> the content that is still indexed, and its parts
-        self._changed: set[int] = set()       # rows to index again
-        self.indexed = 0                      # the highest row that the index has
-        self.has_parts = False                # whether `parts_fts` has anything, or had: else a search need not look there
+        self._outdated: dict[
+            int, tuple[str, str | None]
+        ] = {}  # row -> the content that is still indexed, and its parts
+        self._changed: set[int] = set()  # rows to index again
+        self.indexed = 0  # the highest row that the index has
+        self.has_parts = (
+            False  # whether `parts_fts` has anything, or had: else a search need not look there
+        )
 
     def reset(self, last_row: int) -> None:
         """In step again, after a commit or a rollback."""
@@ -48,13 +57,17 @@ class FullTextIndex:
             self._changed.discard(row)
 
     def gone_where(self, which: str, values: list[Any]) -> None:
-        """All records that a WHERE clause over `records AS r` picks are about to be deleted; the index must be in step."""
+        """All records that a WHERE clause over `records AS r` picks are about to be deleted; the
+        index must be in step."""
         self._connection.execute(
-            f"INSERT INTO {CONTENTS} SELECT 'delete', row, content FROM records AS r{which} ORDER BY row", values)
+            f"INSERT INTO {CONTENTS} SELECT 'delete', row, content FROM records AS r{which} ORDER BY row",
+            values,
+        )
         self._connection.execute(
             f"INSERT INTO {PARTS} SELECT 'delete', row, content, parts FROM records AS r{which} AND parts IS NOT NULL "
             "ORDER BY row",
-            values)
+            values,
+        )
 
     def catch_up(self, last_row: int) -> None:
         """Brings the index in step with rows up to `last_row`, which must be in the table."""
@@ -73,6 +86,10 @@ class FullTextIndex:
 
     def _remove(self) -> None:
         outdated = [(row, *self._outdated[row]) for row in sorted(self._outdated)]
-        self._connection.executemany(f"INSERT INTO {CONTENTS} VALUES ('delete', ?, ?)", [old[:2] for old in outdated])
         self._connection.executemany(
-            f"INSERT INTO {PARTS} VALUES ('delete', ?, ?, ?)", [old for old in outdated if old[2] is not None])
+            f"INSERT INTO {CONTENTS} VALUES ('delete', ?, ?)", [old[:2] for old in outdated]
+        )
+        self._connection.executemany(
+            f"INSERT INTO {PARTS} VALUES ('delete', ?, ?, ?)",
+            [old for old in outdated if old[2] is not None],
+        )

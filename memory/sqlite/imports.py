@@ -1,7 +1,10 @@
-"""Puts the lines of an export into a store: what is there already and the same stays, anything else is told.
+"""Puts the lines of an export into a store: what is there already and the same stays, anything else
+is told.
 
-A line that is too long for one call comes in pieces, which wait in a temporary table: an owner that ends forgets them.
+A line that is too long for one call comes in pieces, which wait in a temporary table: an owner that
+ends forgets them.
 """
+
 from collections.abc import Sequence
 
 import apsw
@@ -19,26 +22,35 @@ STATE = exports.STATES.replace(" ORDER BY n", " WHERE guid = ? AND number = ?")
 MEMORY = exports.MEMORIES.replace(" ORDER BY row", " WHERE id = ?")
 LAST = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1"
 NUMBER = "SELECT number FROM records WHERE guid = ?"
-CONFIRM = ("INSERT INTO entries(guid, memory, confirmations, confirmed_at) VALUES (?, ?, ?, ?) ON CONFLICT (guid) DO UPDATE "
-           "SET confirmations = excluded.confirmations, confirmed_at = excluded.confirmed_at")
-MOST_LINES = 8   # that come in pieces at once, of as many imports; what was begun before them was left
+CONFIRM = (
+    "INSERT INTO entries(guid, memory, confirmations, confirmed_at) VALUES (?, ?, ?, ?) ON CONFLICT (guid) DO UPDATE "
+    "SET confirmations = excluded.confirmations, confirmed_at = excluded.confirmed_at"
+)
+MOST_LINES = (
+    8  # that come in pieces at once, of as many imports; what was begun before them was left
+)
 PIECES = "CREATE TEMPORARY TABLE IF NOT EXISTS import_pieces(of TEXT, at INTEGER, text TEXT NOT NULL, UNIQUE (of, at)) STRICT"
 LENGTH = "SELECT coalesce(sum(length(text)), 0) FROM import_pieces WHERE of = ?"
 JOINED = "SELECT coalesce(group_concat(text, '' ORDER BY at), '') FROM import_pieces WHERE of = ?"
 FORGET = "DELETE FROM import_pieces WHERE of = ?"
-FORGET_LEFT = ("DELETE FROM import_pieces WHERE of NOT IN (SELECT of FROM import_pieces WHERE at = 0 ORDER BY rowid DESC "
-               f"LIMIT {MOST_LINES - 1})")
+FORGET_LEFT = (
+    "DELETE FROM import_pieces WHERE of NOT IN (SELECT of FROM import_pieces WHERE at = 0 ORDER BY rowid DESC "
+    f"LIMIT {MOST_LINES - 1})"
+)
 
 
 class Imports:
     """For one store's open transaction."""
 
-    def __init__(self, connection: apsw.Connection, records: RecordTable, memories: MemoryTable) -> None:
+    def __init__(
+        self, connection: apsw.Connection, records: RecordTable, memories: MemoryTable
+    ) -> None:
         """`connection` is the store's, of which these are the tables."""
         self._connection, self._records, self._memories = connection, records, memories
 
     def keep_piece(self, of: str, at: int, text: str) -> bool:
-        """Keeps a piece of the line `of` that begins at that character. Whether it follows what is kept of it; the first one
+        """Keeps a piece of the line `of` that begins at that character. Whether it follows what is
+        kept of it; the first one
         forgets that.
         """
         self._connection.execute(PIECES)
@@ -63,27 +75,44 @@ class Imports:
         if line.record is not None:
             found = self._connection.execute(RECORD, (line.record.guid,)).fetchone()
             return found is not None and (line.record, line.confirmed) == (
-                Exported(*found[:exports.WIDTH]), Confirmations(*found[exports.WIDTH:]) if found[exports.WIDTH] else None)
+                Exported(*found[: exports.WIDTH]),
+                Confirmations(*found[exports.WIDTH :]) if found[exports.WIDTH] else None,
+            )
         if line.version is not None:
-            found = self._connection.execute(STATE, (line.version.guid, line.version.number)).fetchone()
+            found = self._connection.execute(
+                STATE, (line.version.guid, line.version.number)
+            ).fetchone()
             return found is not None and (line.version, line.ended) == (
-                Exported(*found[:exports.WIDTH]), Ended(*found[exports.WIDTH:]))
+                Exported(*found[: exports.WIDTH]),
+                Ended(*found[exports.WIDTH :]),
+            )
         return line.memory is not None and self._memory(line.memory.id) == line.memory
 
     def conflict(self, line: Line) -> str:
-        """What of the store is in the way of a line that is not there in the same words; "" for nothing."""
+        """What of the store is in the way of a line that is not there in the same words; "" for
+        nothing."""
         if line.record is not None:
             last = self._connection.execute(LAST, (line.record.guid,)).fetchone()
             if self._number(line.record.guid) is not None:
                 return "it is there, and is not the same"
-            return "it was deleted there" if last is not None and last[1] == "delete" and last[0] >= line.record.number else ""
+            return (
+                "it was deleted there"
+                if last is not None and last[1] == "delete" and last[0] >= line.record.number
+                else ""
+            )
         if line.version is not None:
-            there = self._connection.execute(STATE, (line.version.guid, line.version.number)).fetchone()
+            there = self._connection.execute(
+                STATE, (line.version.guid, line.version.number)
+            ).fetchone()
             number = self._number(line.version.guid)
             if number is not None and number <= line.version.number:
                 return "the record is there in an earlier state"
             return "it is there, and is not the same" if there else ""
-        return "it is there, and is not the same" if line.memory is not None and self._memory(line.memory.id) else ""
+        return (
+            "it is there, and is not the same"
+            if line.memory is not None and self._memory(line.memory.id)
+            else ""
+        )
 
     def put(self, lines: Sequence[Line]) -> None:
         """Lines that are not there; what is in the way of one gives way."""
@@ -98,21 +127,44 @@ class Imports:
         self._records.flush()
         for line in lines:
             if line.record is not None and line.confirmed is not None:
-                self._connection.execute(CONFIRM, (line.record.guid, line.record.scope, line.confirmed.times,
-                                                   line.confirmed.last))
+                self._connection.execute(
+                    CONFIRM,
+                    (
+                        line.record.guid,
+                        line.record.scope,
+                        line.confirmed.times,
+                        line.confirmed.last,
+                    ),
+                )
 
     def _put_record(self, one: Exported) -> None:
         self._remove(one.guid)
-        self._connection.execute("DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number))
+        self._connection.execute(
+            "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)
+        )
         self._records.insert_whole(_state(one))
 
     def _put_version(self, one: Exported, ended: Ended) -> None:
         number = self._number(one.guid)
         if number is not None and number <= one.number:
             self._remove(one.guid)
-        self._connection.execute("DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number))
-        KEEP.run(self._connection, [(*_state(one)[:-1], ended.length, one.content, ended.what, ended.changed_at, ended.actor,
-                                     ended.reason)])
+        self._connection.execute(
+            "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)
+        )
+        KEEP.run(
+            self._connection,
+            [
+                (
+                    *_state(one)[:-1],
+                    ended.length,
+                    one.content,
+                    ended.what,
+                    ended.changed_at,
+                    ended.actor,
+                    ended.reason,
+                )
+            ],
+        )
 
     def _remove(self, guid: str) -> None:
         self._records.flush()
@@ -130,7 +182,9 @@ class Imports:
 
 def _state(one: Exported) -> State:
     """With its checksum, where its content is known."""
-    state = State._make((*(getattr(one, name) for name in State._fields[:-2]), None, one.content or ""))
+    state = State._make(
+        (*(getattr(one, name) for name in State._fields[:-2]), None, one.content or "")
+    )
     if one.content is None:
         return state
     common = beginning(one.scope, one.kind, one.source, one.tags)

@@ -1,4 +1,6 @@
-"""The inbox of a store: which inputs are done, and what was answered, for as long as they can come back."""
+"""The inbox of a store: which inputs are done, and what was answered, for as long as they can come
+back."""
+
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -11,27 +13,34 @@ INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
 
 class Done(NamedTuple):
-    """What is kept of an input: the bundle version that it ran under and what goes out, again on a replay."""
+    """What is kept of an input: the bundle version that it ran under and what goes out, again on a
+    replay."""
 
     bundle: str
     outputs: bytes
 
 
 class Inbox:
-    """Marks inputs as done inside the store's open transaction. Few rows live at a time, so their ids are kept in memory."""
+    """Marks inputs as done inside the store's open transaction. Few rows live at a time, so their
+    ids are kept in memory."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         """The inbox as it was committed last."""
         self._connection = connection
-        self.numbers: dict[str, int] = {}   # ids of the inputs that are done and may come back -> n; of this transaction too
-        self._new: list[tuple[int, str, str, bytes]] = []   # waiting to be inserted
+        self.numbers: dict[
+            str, int
+        ] = {}  # ids of the inputs that are done and may come back -> n; of this transaction too
+        self._new: list[tuple[int, str, str, bytes]] = []  # waiting to be inserted
         self._last = 0
         self.reset()
 
     def reset(self) -> None:
         """As it was committed last: after a rollback, and at the beginning."""
         self._new.clear()
-        self.numbers = {ident: number for number, ident in self._connection.execute("SELECT n, id FROM inbox ORDER BY n")}
+        self.numbers = {
+            ident: number
+            for number, ident in self._connection.execute("SELECT n, id FROM inbox ORDER BY n")
+        }
         self._last = max(self.numbers.values(), default=0)
 
     def find(self, ident: str) -> Done | None:
@@ -40,7 +49,11 @@ class Inbox:
         if number is None:
             return None
         self._flush()
-        return Done(*self._connection.execute("SELECT bundle, outputs FROM inbox WHERE n = ?", (number,)).get)
+        return Done(
+            *self._connection.execute(
+                "SELECT bundle, outputs FROM inbox WHERE n = ?", (number,)
+            ).get
+        )
 
     def add(self, ident: str, bundle: str, outputs: bytes) -> None:
         """An input is done with this transaction."""
@@ -54,29 +67,42 @@ class Inbox:
             return
         self._flush()
         if numbers[-1] - numbers[0] + 1 == len(numbers) and numbers == sorted(numbers):
-            self._connection.execute("DELETE FROM inbox WHERE n BETWEEN ? AND ?", (numbers[0], numbers[-1]))
+            self._connection.execute(
+                "DELETE FROM inbox WHERE n BETWEEN ? AND ?", (numbers[0], numbers[-1])
+            )
         else:
-            self._connection.executemany("DELETE FROM inbox WHERE n = ?", [(number,) for number in numbers])
+            self._connection.executemany(
+                "DELETE FROM inbox WHERE n = ?", [(number,) for number in numbers]
+            )
 
     def produced(self, producer_id: str) -> Done | None:
         """What a message led to that carried this id of its producer's."""
-        found = self._connection.execute("SELECT bundle, outputs FROM producer_ids WHERE id = ?", (producer_id,)).fetchone()
+        found = self._connection.execute(
+            "SELECT bundle, outputs FROM producer_ids WHERE id = ?", (producer_id,)
+        ).fetchone()
         return Done(*found) if found else None
 
     def add_produced(self, producer_id: str, done: Done, now_ms: int) -> None:
         """Keeps the id that a producer gave its message, with what the message led to."""
-        self._connection.execute("INSERT OR IGNORE INTO producer_ids VALUES (?, ?, ?, ?)", (producer_id, *done, now_ms))
+        self._connection.execute(
+            "INSERT OR IGNORE INTO producer_ids VALUES (?, ?, ?, ?)", (producer_id, *done, now_ms)
+        )
 
     def produced_in(self, pipeline: str, first: str = "") -> list[tuple[str, Done, int]]:
-        """(id, what the message led to, Unix ms) of some that are kept of a pipeline's producers, from an id of theirs on."""
-        span = (f"{pipeline}/{first}", f"{pipeline}0")   # 0 is what comes after /
+        """(id, what the message led to, Unix ms) of some that are kept of a pipeline's producers,
+        from an id of theirs on."""
+        span = (f"{pipeline}/{first}", f"{pipeline}0")  # 0 is what comes after /
         rows = self._connection.execute(
-            "SELECT id, bundle, outputs, done_at FROM producer_ids WHERE id >= ? AND id < ? LIMIT ?", (*span, SOME))
+            "SELECT id, bundle, outputs, done_at FROM producer_ids WHERE id >= ? AND id < ? LIMIT ?",
+            (*span, SOME),
+        )
         return [(ident, Done(bundle, outputs), done_at) for ident, bundle, outputs, done_at in rows]
 
     def forget_produced(self, producer_ids: Iterable[str]) -> None:
         """These ids are kept elsewhere."""
-        self._connection.executemany("DELETE FROM producer_ids WHERE id = ?", [(ident,) for ident in producer_ids])
+        self._connection.executemany(
+            "DELETE FROM producer_ids WHERE id = ?", [(ident,) for ident in producer_ids]
+        )
 
     def expire_produced(self, before_ms: int) -> None:
         """Forgets producers' ids from before a time."""
@@ -85,12 +111,19 @@ class Inbox:
     def count_attempt(self, ident: str) -> int:
         """Journals that an input is about to be tried, and says how often it has been."""
         self._connection.execute(
-            "INSERT INTO attempts VALUES (?, 1) ON CONFLICT(id) DO UPDATE SET started = started + 1", (ident,))
-        return int(self._connection.execute("SELECT started FROM attempts WHERE id = ?", (ident,)).get)
+            "INSERT INTO attempts VALUES (?, 1) ON CONFLICT(id) DO UPDATE SET started = started + 1",
+            (ident,),
+        )
+        return int(
+            self._connection.execute("SELECT started FROM attempts WHERE id = ?", (ident,)).get
+        )
 
     def was_tried(self, ident: str) -> bool:
         """Whether an attempt of an input is journaled."""
-        return self._connection.execute("SELECT 1 FROM attempts WHERE id = ?", (ident,)).get is not None
+        return (
+            self._connection.execute("SELECT 1 FROM attempts WHERE id = ?", (ident,)).get
+            is not None
+        )
 
     def clear_attempts(self) -> None:
         """Whatever was in flight has an outcome now."""

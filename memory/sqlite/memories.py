@@ -1,4 +1,6 @@
-"""The table of named memories: what they are called. What they hold are records (memory/sqlite/entries.py)."""
+"""The table of named memories: what they are called. What they hold are records
+(memory/sqlite/entries.py)."""
+
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +28,8 @@ class Memory(NamedTuple):
 
 
 class MemoryTable:
-    """Reads and writes named memories inside the store's open transaction; keeps nothing in memory."""
+    """Reads and writes named memories inside the store's open transaction; keeps nothing in
+    memory."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         """Gives SQL the function `tags_match(tags, globs)`, over JSON arrays."""
@@ -47,39 +50,54 @@ class MemoryTable:
 
     def add(self, memory: Memory) -> None:
         """A new one."""
-        self._connection.execute(f"INSERT INTO memories({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", memory)
+        self._connection.execute(
+            f"INSERT INTO memories({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", memory
+        )
 
     def replace(self, memory: Memory) -> None:
         """Other names for the one of that id."""
-        self._connection.execute("UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ? WHERE id = ?",
-                                 (memory.name, memory.description, memory.tags, memory.updated_at, memory.id))
+        self._connection.execute(
+            "UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ? WHERE id = ?",
+            (memory.name, memory.description, memory.tags, memory.updated_at, memory.id),
+        )
 
     def remove(self, ident: str) -> None:
         """It is called nothing any more; its entries are records, and are deleted as such."""
         self._connection.execute("DELETE FROM memories WHERE id = ?", (ident,))
 
-    def page(self, globs: Sequence[str], order: str, beyond: int | None, limit: int) -> Iterator[tuple[int, Memory]]:
-        """(row, memory) of those with a tag that fits one of the globs, or of all, after the row `beyond`."""
+    def page(
+        self, globs: Sequence[str], order: str, beyond: int | None, limit: int
+    ) -> Iterator[tuple[int, Memory]]:
+        """(row, memory) of those with a tag that fits one of the globs, or of all, after the row
+        `beyond`."""
         clauses, values = _tagged(globs)
         if beyond is not None:
             clauses, values = [*clauses, BEYOND[order]], [*values, beyond]
         found = self._connection.execute(
-            f"SELECT row, {COLUMNS} FROM memories{where(*clauses)} ORDER BY {ORDER[order]} LIMIT {limit:d}", values)
+            f"SELECT row, {COLUMNS} FROM memories{where(*clauses)} ORDER BY {ORDER[order]} LIMIT {limit:d}",
+            values,
+        )
         return ((row[0], Memory._make(row[1:])) for row in found)
 
     def every(self, globs: Sequence[str] = ()) -> list[Memory]:
         """All, or those with a tag that fits, the oldest first."""
         clauses, values = _tagged(globs)
-        found = self._connection.execute(f"SELECT {COLUMNS} FROM memories{where(*clauses)} ORDER BY row", values)
+        found = self._connection.execute(
+            f"SELECT {COLUMNS} FROM memories{where(*clauses)} ORDER BY row", values
+        )
         return [Memory._make(row) for row in found]
 
     def count(self, globs: Sequence[str]) -> int:
         """How many there are of those."""
         clauses, values = _tagged(globs)
-        return int(self._connection.execute(f"SELECT count(*) FROM memories{where(*clauses)}", values).get)
+        return int(
+            self._connection.execute(f"SELECT count(*) FROM memories{where(*clauses)}", values).get
+        )
 
     def _first(self, clause: str, value: str) -> Memory | None:
-        found = self._connection.execute(f"SELECT {COLUMNS} FROM memories WHERE {clause} ORDER BY row LIMIT 1", (value,))
+        found = self._connection.execute(
+            f"SELECT {COLUMNS} FROM memories WHERE {clause} ORDER BY row LIMIT 1", (value,)
+        )
         return next(map(Memory._make, found), None)
 
 

@@ -1,4 +1,5 @@
 """Where a record is, and all that is known of it: what a change of it must know."""
+
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,8 +15,8 @@ class Place(NamedTuple):
 
     row: int
     content: str
-    parts: str | None        # that are indexed of it beside itself
-    state: tuple[Any, ...]   # in the order of STATE
+    parts: str | None  # that are indexed of it beside itself
+    state: tuple[Any, ...]  # in the order of STATE
 
     @property
     def guid(self) -> str:
@@ -30,4 +31,6 @@ class Place(NamedTuple):
 
 def places(connection: apsw.Connection, which: str, values: list[Any]) -> Iterator[Place]:
     """Those that `which`, what follows FROM, picks of the table of records as `r`."""
-    return (Place(row[0], row[1], row[2], row[3:]) for row in connection.execute(PLACE + which, values))
+    return (
+        Place(row[0], row[1], row[2], row[3:]) for row in connection.execute(PLACE + which, values)
+    )

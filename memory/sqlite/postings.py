@@ -1,8 +1,11 @@
-"""Which records hold a word and how often: read from a full-text index once, and then brought up to date by what changes.
+"""Which records hold a word and how often: read from a full-text index once, and then brought up to
+date by what changes.
 
-fts5vocab lists the places of a word at 0.2 us each, 0.3 s of CPU for the commonest word of a million records; what is new or
+fts5vocab lists the places of a word at 0.2 us each, 0.3 s of CPU for the commonest word of a
+million records; what is new or
 changed since is asked of the index by row, some microseconds for each record.
 """
+
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,13 +20,18 @@ from memory.sqlite.row_numbers import Rows, numbers
 from memory.words import tokens
 
 Counts = NDArray[np.float32]
-COUNT = "memrelay_count"   # a function of FTS5's: how often a record holds what is looked for
-HELD = f"SELECT rowid, {COUNT}({{index}}) FROM {{index}} WHERE {{index}} MATCH ?1 AND rowid {{which}}"
+COUNT = "memrelay_count"  # a function of FTS5's: how often a record holds what is looked for
+HELD = (
+    f"SELECT rowid, {COUNT}({{index}}) FROM {{index}} WHERE {{index}} MATCH ?1 AND rowid {{which}}"
+)
 NEW, SOME = "> ?2", "IN (SELECT value FROM json_each(?2))"
-MOST_NEW = 20_000   # records, beyond which all places of a word are read again, which is faster
+MOST_NEW = 20_000  # records, beyond which all places of a word are read again, which is faster
 BYTES_A_POSTING = 12
-SPARSE = 16   # of so many records one or fewer: each is looked up by itself
-LEAST_BYTES, BYTES_A_RECORD = 1 << 20, 64   # of what is kept: those words that many hold are asked for most, and cost most
+SPARSE = 16  # of so many records one or fewer: each is looked up by itself
+LEAST_BYTES, BYTES_A_RECORD = (
+    1 << 20,
+    64,
+)  # of what is kept: those words that many hold are asked for most, and cost most
 
 
 class Postings(NamedTuple):
@@ -60,15 +68,17 @@ class Postings(NamedTuple):
         if not len(more.rows):
             return self
         at = np.searchsorted(self.rows, more.rows)
-        return Postings(np.insert(self.rows, at, more.rows), np.insert(self.counts, at, more.counts))
+        return Postings(
+            np.insert(self.rows, at, more.rows), np.insert(self.counts, at, more.counts)
+        )
 
 
 class _Kept(NamedTuple):
     """Postings as they were once."""
 
     postings: Postings
-    last_row: int   # the highest there was
-    seen: int       # of the changes that were told
+    last_row: int  # the highest there was
+    seen: int  # of the changes that were told
 
     def cut(self, last_row: int) -> "_Kept":
         """Up to that row."""
@@ -80,19 +90,24 @@ class _Kept(NamedTuple):
 
 
 class PostingLists:
-    """Of one full-text index, inside the store's open transaction. What was asked for longest ago goes first."""
+    """Of one full-text index, inside the store's open transaction. What was asked for longest ago
+    goes first."""
 
-    def __init__(self, connection: apsw.Connection, index: str, places: str, column: str = "") -> None:
-        """None yet. `places` is a query for all places of a word, as group_concat tells them; `column` the one that counts."""
+    def __init__(
+        self, connection: apsw.Connection, index: str, places: str, column: str = ""
+    ) -> None:
+        """None yet. `places` is a query for all places of a word, as group_concat tells them;
+        `column` the one that counts."""
         self._connection, self._index, self._places = connection, index, places
         self._column = f"{column} : " if column else ""
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._changed: list[int] = []
         self._last_row = 0
-        self.nbytes = 0   # of what is kept
+        self.nbytes = 0  # of what is kept
 
     def change(self, known: int, changed: Sequence[int], last_row: int) -> None:
-        """Rows came after `known`, which is lower than before where some above were undone; these were edited or deleted."""
+        """Rows came after `known`, which is lower than before where some above were undone; these
+        were edited or deleted."""
         if self._kept:
             self._changed += changed
         if len(self._changed) > MOST_CHANGED:
@@ -122,14 +137,20 @@ class PostingLists:
         return now.postings
 
     def _current(self, word: str, kept: _Kept | None) -> Postings:
-        if kept is None or self._last_row - kept.last_row > MOST_NEW or tokens(word) != [word]:   # it cannot be asked by row
+        if (
+            kept is None or self._last_row - kept.last_row > MOST_NEW or tokens(word) != [word]
+        ):  # it cannot be asked by row
             return postings_of(self._connection.execute(self._places, (word,)).get)
         found = kept.postings
-        changed = sorted({row for row in self._changed[kept.seen:] if row <= kept.last_row})
+        changed = sorted({row for row in self._changed[kept.seen :] if row <= kept.last_row})
         if changed:
             there = self._held(word, SOME, orjson.dumps(changed).decode())
             found = found.without(np.array(changed, np.int64)).with_more(there)
-        return found.with_more(self._held(word, NEW, kept.last_row)) if self._last_row > kept.last_row else found
+        return (
+            found.with_more(self._held(word, NEW, kept.last_row))
+            if self._last_row > kept.last_row
+            else found
+        )
 
     def _held(self, word: str, which: str, value: str | int) -> Postings:
         sql = HELD.format(index=self._index, which=which)

@@ -1,4 +1,6 @@
-"""Numbers of rows, many at once, as they come out of SQLite: a text that group_concat makes costs a tenth of so many rows."""
+"""Numbers of rows, many at once, as they come out of SQLite: a text that group_concat makes costs a
+tenth of so many rows."""
+
 import numpy as np
 from numpy.typing import NDArray
 

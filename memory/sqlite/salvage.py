@@ -1,4 +1,5 @@
 """Copies what can still be read of a damaged store into a new one."""
+
 from contextlib import closing
 from pathlib import Path
 
@@ -9,28 +10,51 @@ from memory.sqlite.connection import know_parts, open_store_file, translated
 from memory.times import LAST_MS
 
 # By which rows are found.
-KEYS = {"memories": "row", "entries": "", "records": "row", "versions": "n", "inbox": "n", "pending": "rowid", "attempts": "",
-        "producer_ids": "", "erasures": "n", "erasing": "n"}
+KEYS = {
+    "memories": "row",
+    "entries": "",
+    "records": "row",
+    "versions": "n",
+    "inbox": "n",
+    "pending": "rowid",
+    "attempts": "",
+    "producer_ids": "",
+    "erasures": "n",
+    "erasing": "n",
+}
 REMEMBERED = ("records", "versions", "memories")
-EMPTY = {"tags": b"[]", "data": b"{}"}   # columns with JSON
+EMPTY = {"tags": b"[]", "data": b"{}"}  # columns with JSON
 TIMES = {"created_at", "updated_at", "expires_at", "changed_at"}
-UNREADABLE = (apsw.CorruptError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.NoMemError)
+UNREADABLE = (
+    apsw.CorruptError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    apsw.NoMemError,
+)
 TOGETHER = 1000
-MOST_FAILURES = 100_000   # places that cannot be read, after which the rest is given up
+MOST_FAILURES = 100_000  # places that cannot be read, after which the rest is given up
 LAST_ROW = 1 << 40
-# What entries say is looked at anew, since records may be lost or mended, and the lines of entries are not copied.
-ENTRIES = ("DELETE FROM main.entries WHERE guid NOT IN (SELECT guid FROM main.records WHERE kind = 'entry');"
-           "UPDATE main.entries SET digested = 0, memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid)")
+# What entries say is looked at anew, since records may be lost or mended, and the lines of entries
+# are not copied.
+ENTRIES = (
+    "DELETE FROM main.entries WHERE guid NOT IN (SELECT guid FROM main.records WHERE kind = 'entry');"
+    "UPDATE main.entries SET digested = 0, memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid)"
+)
 
 
 def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
-    """Makes a store at `new` of what `damaged` still has; rows by table. Raises StoreBroken where nothing can be read."""
+    """Makes a store at `new` of what `damaged` still has; rows by table. Raises StoreBroken where
+    nothing can be read."""
     open_store_file(new).close()
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
     with translated(str(damaged)), closing(apsw.Connection(str(new), flags=flags)) as connection:
         connection.execute("ATTACH ? AS damaged", (f"{damaged.absolute().as_uri()}?mode=ro",))
-        columns = {table: names for table in KEYS if (names := _columns(connection, table))}   # an older store has fewer
-        # No transaction around it all: once something in one cannot be read, nothing is. It is synced when it is in place.
+        columns = {
+            table: names for table in KEYS if (names := _columns(connection, table))
+        }  # an older store has fewer
+        # No transaction around it all: once something in one cannot be read, nothing is. It is
+        # synced when it is in place.
         connection.pragma("synchronous", "OFF")
         for table in columns:
             key = KEYS[table]
@@ -42,36 +66,66 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
                 _mend(connection, table, key)
         connection.execute(ENTRIES)
         know_parts(connection)
-        connection.execute("UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL")
+        connection.execute(
+            "UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL"
+        )
         connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
         connection.execute("INSERT INTO parts_fts(parts_fts) VALUES ('rebuild')")
-        return {table: connection.execute(f"SELECT count(*) FROM main.{table}").get for table in KEYS}
+        return {
+            table: connection.execute(f"SELECT count(*) FROM main.{table}").get for table in KEYS
+        }
 
 
 def _columns(connection: apsw.Connection, table: str) -> str:
-    """Those that the damaged store has; an older one has fewer. What follows from others is made anew."""
-    names = connection.execute("SELECT name FROM pragma_table_info(?, 'damaged') WHERE name <> 'parts'", (table,))
-    return ", ".join(name for name, in names)
+    """Those that the damaged store has; an older one has fewer. What follows from others is made
+    anew."""
+    names = connection.execute(
+        "SELECT name FROM pragma_table_info(?, 'damaged') WHERE name <> 'parts'", (table,)
+    )
+    return ", ".join(name for (name,) in names)
 
 
 def _mend(connection: apsw.Connection, table: str, key: str) -> None:
-    """Texts that are none any more: of a record they are mended, so that it can be read; any other row goes.
+    """Texts that are none any more: of a record they are mended, so that it can be read; any other
+    row goes.
 
-    Tags and `data` that are no JSON, and times that are none, would keep every list from being told: they are mended too.
+    Tags and `data` that are no JSON, and times that are none, would keep every list from being
+    told: they are mended too.
     """
-    kinds = {str(name): kind for name, kind in connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))}
+    kinds = {
+        str(name): kind
+        for name, kind in connection.execute(
+            "SELECT name, type FROM pragma_table_info(?)", (table,)
+        )
+    }
     for name in TIMES & kinds.keys():
-        connection.execute(f"UPDATE main.{table} SET {name} = max(0, min({name}, {LAST_MS})) "
-                           f"WHERE {name} NOT BETWEEN 0 AND {LAST_MS}")
+        connection.execute(
+            f"UPDATE main.{table} SET {name} = max(0, min({name}, {LAST_MS})) "
+            f"WHERE {name} NOT BETWEEN 0 AND {LAST_MS}"
+        )
     columns = [name for name, kind in kinds.items() if kind == "TEXT"]
-    rows = connection.execute(f"SELECT {key}, {', '.join(f'CAST({name} AS BLOB)' for name in columns)} FROM main.{table}")
+    rows = connection.execute(
+        f"SELECT {key}, {', '.join(f'CAST({name} AS BLOB)' for name in columns)} FROM main.{table}"
+    )
     empty = EMPTY if table in REMEMBERED else {}
-    update = f"UPDATE main.{table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {key} = ?"
-    spoilt = [(row, texts, mended) for row, *texts in rows
-              if (mended := [_mended(text, empty.get(name)) for name, text in zip(columns, texts, strict=True)]) != texts]
+    update = (
+        f"UPDATE main.{table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {key} = ?"
+    )
+    spoilt = [
+        (row, texts, mended)
+        for row, *texts in rows
+        if (
+            mended := [
+                _mended(text, empty.get(name)) for name, text in zip(columns, texts, strict=True)
+            ]
+        )
+        != texts
+    ]
     for row, texts, mended in spoilt:
         if table == "records" or _is_text(texts):
-            connection.execute(update, (*(None if text is None else text.decode() for text in mended), row))
+            connection.execute(
+                update, (*(None if text is None else text.decode() for text in mended), row)
+            )
         else:
             connection.execute(f"DELETE FROM main.{table} WHERE {key} = ?", (row,))
 
@@ -110,9 +164,11 @@ class _Copy:
 
     def __init__(self, connection: apsw.Connection, table: str, key: str, columns: str) -> None:
         self._connection, self._failures = connection, 0
-        self._insert = (f"INSERT OR IGNORE INTO main.{table}({key}, {columns.removeprefix(f'{key}, ')}) SELECT {key}, "
-                        f"{columns.removeprefix(f'{key}, ')} FROM damaged.{table} WHERE {key} BETWEEN ? AND ? ORDER BY {key} "
-                        f"LIMIT {TOGETHER}")
+        self._insert = (
+            f"INSERT OR IGNORE INTO main.{table}({key}, {columns.removeprefix(f'{key}, ')}) SELECT {key}, "
+            f"{columns.removeprefix(f'{key}, ')} FROM damaged.{table} WHERE {key} BETWEEN ? AND ? ORDER BY {key} "
+            f"LIMIT {TOGETHER}"
+        )
         self._last = f"SELECT max({key}) FROM main.{table}"
 
     def between(self, first: int, last: int) -> None:

@@ -1,4 +1,5 @@
 """Every command that the documents show runs, in its order, and prints what they say."""
+
 import re
 import shlex
 from functools import partial
@@ -12,7 +13,12 @@ from tests.support.waiting import wait_for
 
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
 SHOWING = [page for page in PAGES if list(steps(page))]
-MARKS = {"bus": "embedded_server_ready", "worker": "pipelines_served", "web": "web_ready", "up": "Ctrl-C ends it"}
+MARKS = {
+    "bus": "embedded_server_ready",
+    "worker": "pipelines_served",
+    "web": "web_ready",
+    "up": "Ctrl-C ends it",
+}
 
 
 def serves(command: str) -> str:
@@ -39,7 +45,12 @@ def test_a_reader_who_types_what_a_page_says_sees_what_it_shows(page: Path) -> N
 
 
 def test_the_redis_lines_of_the_readme_are_understood_by_a_redis_server() -> None:
-    lines = [line for language, text in fences(CHECKOUT / "README.md") if language == "redis" for line in text.splitlines()]
+    lines = [
+        line
+        for language, text in fences(CHECKOUT / "README.md")
+        if language == "redis"
+        for line in text.splitlines()
+    ]
     with Reader() as reader:
         reader.up()
         with redis.Redis(unix_socket_path=str(reader.folder / "data/bus/server.sock")) as client:
@@ -53,7 +64,9 @@ def test_the_redis_lines_of_the_readme_are_understood_by_a_redis_server() -> Non
 def test_a_page_shows_commands_where_they_are_run(page: Path) -> None:
     outside = [text for language, text in fences(page) if language not in ("console", "redis")]
 
-    assert not [text for text in outside if re.search(r"^(\$ |curl |\S*bin/memrelay )", text, re.MULTILINE)]
+    assert not [
+        text for text in outside if re.search(r"^(\$ |curl |\S*bin/memrelay )", text, re.MULTILINE)
+    ]
     assert UID not in "".join(outside)
 
 

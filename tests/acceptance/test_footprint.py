@@ -1,4 +1,6 @@
-"""What a process that serves takes: a worker stays under 70 MB on the main job, and loads its own part alone."""
+"""What a process that serves takes: a worker stays under 70 MB on the main job, and loads its own
+part alone."""
+
 import os
 import subprocess
 import sys
@@ -22,12 +24,17 @@ def resident_mb(pid: int) -> float:
 def test_a_worker_stays_small_on_the_main_job() -> None:
     uid = make_uid()
     with House() as house:
-        places = {"MEMRELAY_BUS__URL": f"unix://{house.server.socket_path}", "MEMRELAY_MEMORY__ROOT": str(house.root)}
+        places = {
+            "MEMRELAY_BUS__URL": f"unix://{house.server.socket_path}",
+            "MEMRELAY_MEMORY__ROOT": str(house.root),
+        }
         worker = ChildProcess("cli.main", ["worker"], house.folder / "worker.log", places)
         house.workers.append(worker)
         house.deploy(make_bundle(uid))
 
-        house.client.enter_together(uid, (f"/write note {number} on tea and a meeting at three" for number in range(WRITES)))
+        house.client.enter_together(
+            uid, (f"/write note {number} on tea and a meeting at three" for number in range(WRITES))
+        )
         house.client.await_quiet(uid, within_s=60)
 
         assert resident_mb(worker.pid) < MOST_MB
@@ -35,14 +42,23 @@ def test_a_worker_stays_small_on_the_main_job() -> None:
         assert worker.stop() == 0
 
 
-@pytest.mark.parametrize("command, others", [
-    ("worker", {"aiohttp", "rich", "numpy", "Stemmer", "web.service"}),
-    ("bus", {"aiohttp", "rich", "web.service", "worker.service"}),
-])
+@pytest.mark.parametrize(
+    "command, others",
+    [
+        ("worker", {"aiohttp", "rich", "numpy", "Stemmer", "web.service"}),
+        ("bus", {"aiohttp", "rich", "web.service", "worker.service"}),
+    ],
+)
 def test_a_process_loads_no_part_of_another(command: str, others: set[str]) -> None:
     program = f"import sys, cli.main, cli.commands.{command}; print(*sys.modules)"
 
-    done = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=True,
-                          timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
 
     assert not others & set(done.stdout.split())

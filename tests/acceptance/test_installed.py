@@ -1,4 +1,5 @@
 """What `pip install .` leaves: the product without its checkout, in a folder where nothing is."""
+
 import os
 import re
 import shutil
@@ -24,8 +25,23 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(CHECKOUT / name, source / name)
     for name in ("pyproject.toml", "LICENSE"):
         shutil.copy(CHECKOUT / name, source)
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index",
-                    "--target", target, source], check=True, timeout=120)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            "--target",
+            target,
+            source,
+        ],
+        check=True,
+        timeout=120,
+    )
     return target
 
 
@@ -34,7 +50,9 @@ class Elsewhere:
 
     def __init__(self, folder: Path, packages: Path) -> None:
         self.folder = folder
-        given = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
+        given = {
+            name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
+        }
         self._environment = given | {"PYTHONPATH": str(packages), "MEMRELAY_WEB__PORT": "0"}
 
     def __enter__(self) -> "Elsewhere":
@@ -50,17 +68,31 @@ class Elsewhere:
         """`memrelay up`, in the background; returns its log when it is ready."""
         log = self.folder / "log"
         with log.open("wb") as out:
-            self._up = subprocess.Popen([sys.executable, "-c", RUN, "up"], cwd=self.folder, env=self._environment,
-                                        stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            self._up = subprocess.Popen(
+                [sys.executable, "-c", RUN, "up"],
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
         up = self._up
         wait_for(lambda: "Ctrl-C ends it" in log.read_text() or up.poll() is not None, "it is up")
         return log.read_text()
 
     def run(self, *words: str) -> str:
         """What a command prints."""
-        return subprocess.run([sys.executable, "-c", RUN, *words], cwd=self.folder, env=self._environment, timeout=60,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False).stdout
+        return subprocess.run(
+            [sys.executable, "-c", RUN, *words],
+            cwd=self.folder,
+            env=self._environment,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        ).stdout
 
 
 @pytest.fixture
@@ -80,7 +112,9 @@ def test_without_a_checkout_the_settings_have_their_defaults_and_the_data_is_in_
     assert "Ctrl-C ends it" in log, log
     assert '"guid"' in elsewhere.run("say", "memory_test", "/write The meeting is at 3pm")
     assert "The meeting is at 3pm" in elsewhere.run("search", "memory_test", "meeting")
-    assert re.search(r"^ok +settings +the defaults, and the environment$", elsewhere.run("doctor"), re.MULTILINE)
+    assert re.search(
+        r"^ok +settings +the defaults, and the environment$", elsewhere.run("doctor"), re.MULTILINE
+    )
     assert (elsewhere.folder / "data/memory/system.db").is_file()
     assert not (installed / "data").exists()
 

@@ -1,4 +1,5 @@
 """The main job as a stranger sees it: the real program, its command line, and any Redis client."""
+
 import os
 import re
 import signal
@@ -67,7 +68,9 @@ def test_appends_go_to_one_record(program: Program) -> None:
     (read,) = say(program, "/read")
 
     assert appended == {"guid": created["guid"], "appended": True}
-    assert [record["content"] for record in read if record["guid"] == created["guid"]] == ["one\ntwo"]
+    assert [record["content"] for record in read if record["guid"] == created["guid"]] == [
+        "one\ntwo"
+    ]
 
 
 def test_a_text_that_is_no_command_passes_the_filter_and_is_no_error(program: Program) -> None:
@@ -85,10 +88,16 @@ def test_a_command_that_nobody_knows_has_no_results_and_is_no_error(program: Pro
 
 
 def test_the_whole_envelope_is_printed_on_demand(program: Program) -> None:
-    ended = program.run("say", "memory_test", "/search nothing like this", "--envelope", "--as", "Ann")
+    ended = program.run(
+        "say", "memory_test", "/search nothing like this", "--envelope", "--as", "Ann"
+    )
 
     (envelope,) = ended.lines
-    assert (envelope["from"], envelope["id"], envelope["args"][0]["text"]) == ("memory_search", "cli", "[]")
+    assert (envelope["from"], envelope["id"], envelope["args"][0]["text"]) == (
+        "memory_search",
+        "cli",
+        "[]",
+    )
 
 
 def test_any_redis_client_can_publish_and_hear_the_answer(program: Program) -> None:
@@ -112,10 +121,20 @@ def test_any_redis_client_can_append_to_the_input(program: Program) -> None:
     assert [record["guid"] for record in found] == [guid]
 
 
-def test_a_bundle_is_deployed_spoken_to_and_removed_while_it_runs(program: Program, tmp_path: Path) -> None:
+def test_a_bundle_is_deployed_spoken_to_and_removed_while_it_runs(
+    program: Program, tmp_path: Path
+) -> None:
     file = tmp_path / "tea.json"
-    plus = {"agent_class": "wf_agent", "agent_alias": "plus", "wf_agent_name": "plus", "agent_rec_swarm": "chat",
-            "agent_send_swarm": "chat", "agent_from": "User", "wf_diagram_webhook": "add_1", "wf_publish_results": True}
+    plus = {
+        "agent_class": "wf_agent",
+        "agent_alias": "plus",
+        "wf_agent_name": "plus",
+        "agent_rec_swarm": "chat",
+        "agent_send_swarm": "chat",
+        "agent_from": "User",
+        "wf_diagram_webhook": "add_1",
+        "wf_publish_results": True,
+    }
     file.write_bytes(orjson.dumps({"pipeline_name": "tea", "agents": [plus]}))
 
     (deployed,) = program.run("deploy", file).lines
@@ -131,10 +150,19 @@ def test_a_bundle_is_deployed_spoken_to_and_removed_while_it_runs(program: Progr
     assert after.code == 1 and "no pipeline 'tea'" in after.err and "memory_test" in after.err
 
 
-def test_a_message_that_goes_in_circles_ends_in_the_dead_letters_and_say_tells_so(program: Program, tmp_path: Path) -> None:
+def test_a_message_that_goes_in_circles_ends_in_the_dead_letters_and_say_tells_so(
+    program: Program, tmp_path: Path
+) -> None:
     file = tmp_path / "loop.json"
-    plus = {"agent_class": "wf_agent", "agent_alias": "plus", "wf_agent_name": "plus", "agent_rec_swarm": "chat",
-            "agent_send_swarm": "chat", "wf_diagram_webhook": "add_1", "wf_publish_results": True}
+    plus = {
+        "agent_class": "wf_agent",
+        "agent_alias": "plus",
+        "wf_agent_name": "plus",
+        "agent_rec_swarm": "chat",
+        "agent_send_swarm": "chat",
+        "wf_diagram_webhook": "add_1",
+        "wf_publish_results": True,
+    }
     file.write_bytes(orjson.dumps({"pipeline_name": "loop", "agents": [plus]}))
     program.run("deploy", file)
 
@@ -158,8 +186,17 @@ def test_a_second_up_in_the_same_folder_is_refused_with_a_sentence(program: Prog
 def test_several_that_start_at_once_in_one_folder_deploy_one_sample() -> None:
     with Program() as program, ExitStack() as stack:
         logs = [program.folder / f"up{number}.log" for number in range(3)]
-        started = [subprocess.Popen([*COMMAND, "up"], cwd=program.folder, env=program.environment, stdin=subprocess.DEVNULL,
-                                    stdout=stack.enter_context(log.open("wb")), stderr=subprocess.STDOUT) for log in logs]
+        started = [
+            subprocess.Popen(
+                [*COMMAND, "up"],
+                cwd=program.folder,
+                env=program.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stack.enter_context(log.open("wb")),
+                stderr=subprocess.STDOUT,
+            )
+            for log in logs
+        ]
         for one in started:
             stack.callback(one.kill)
 
@@ -172,8 +209,12 @@ def test_several_that_start_at_once_in_one_folder_deploy_one_sample() -> None:
         assert len(there) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"])
-def test_it_ends_on_a_signal_leaves_no_server_and_finds_everything_at_the_next_start(number: int) -> None:
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"]
+)
+def test_it_ends_on_a_signal_leaves_no_server_and_finds_everything_at_the_next_start(
+    number: int,
+) -> None:
     with Program() as program:
         program.up()
         uid, server = uid_of(program), program.server_pid()

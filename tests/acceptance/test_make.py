@@ -1,4 +1,6 @@
-"""What `make` does with a .venv that is not as it was left; a stand-in for Python notes what it is asked to do."""
+"""What `make` does with a .venv that is not as it was left; a stand-in for Python notes what it is
+asked to do."""
+
 import os
 import shutil
 import subprocess
@@ -34,8 +36,19 @@ def asked(checkout: Path, **environment: str) -> list[str]:
     """What Python is asked by `make .venv/.installed`, but for whether it fits."""
     notes = checkout.parent / "notes"
     notes.write_text("")
-    given = {"PATH": os.environ["PATH"], "NOTES": str(notes), "PYTHON": str(checkout.parent / "python"), **environment}
-    subprocess.run(["make", ".venv/.installed"], cwd=checkout, env=given, check="FAILS" not in environment, capture_output=True)
+    given = {
+        "PATH": os.environ["PATH"],
+        "NOTES": str(notes),
+        "PYTHON": str(checkout.parent / "python"),
+        **environment,
+    }
+    subprocess.run(
+        ["make", ".venv/.installed"],
+        cwd=checkout,
+        env=given,
+        check="FAILS" not in environment,
+        capture_output=True,
+    )
     return [line for line in notes.read_text().splitlines() if "ensurepip" not in line]
 
 

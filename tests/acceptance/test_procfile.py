@@ -1,4 +1,6 @@
-"""The processes of the Procfile, run by honcho and by hand: they start in any order, and end in order."""
+"""The processes of the Procfile, run by honcho and by hand: they start in any order, and end in
+order."""
+
 import re
 import signal
 import subprocess
@@ -34,7 +36,9 @@ def post(reader: Reader, path: str, body: bytes) -> dict[str, object]:
 
 def write(reader: Reader, text: str) -> object:
     """What a /write leads to."""
-    return post(reader, "/v1/pipelines/p1/swarms/chat/messages?wait=20", f"/write {text}".encode())["results"]
+    return post(reader, "/v1/pipelines/p1/swarms/chat/messages?wait=20", f"/write {text}".encode())[
+        "results"
+    ]
 
 
 def deploy(reader: Reader) -> None:
@@ -50,8 +54,14 @@ def launched(log: str) -> list[int]:
 
 @pytest.mark.timeout(90)
 def test_honcho_runs_all_three_and_ends_them_in_order(reader: Reader) -> None:
-    honcho = subprocess.Popen([".venv/bin/honcho", "--no-colour", "start"], cwd=reader.folder, env=reader.environment,
-                              stdin=subprocess.DEVNULL, stdout=reader.log_file, stderr=subprocess.STDOUT)
+    honcho = subprocess.Popen(
+        [".venv/bin/honcho", "--no-colour", "start"],
+        cwd=reader.folder,
+        env=reader.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=reader.log_file,
+        stderr=subprocess.STDOUT,
+    )
     deploy(reader)
     written = write(reader, "tea")
     honcho.send_signal(signal.SIGTERM)
@@ -67,7 +77,7 @@ def test_honcho_runs_all_three_and_ends_them_in_order(reader: Reader) -> None:
 def test_they_start_in_any_order_and_the_server_outlives_the_worker(reader: Reader) -> None:
     worker = reader.start(".venv/bin/memrelay worker", "")
     reader.start(".venv/bin/memrelay web", "")
-    time.sleep(1)   # long enough for either to have started a server, if it did
+    time.sleep(1)  # long enough for either to have started a server, if it did
     reader.start(".venv/bin/memrelay bus", "embedded_server_ready")
     deploy(reader)
     written = write(reader, "tea")

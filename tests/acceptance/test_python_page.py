@@ -1,4 +1,5 @@
 """What docs/python.md shows runs, and does what it says."""
+
 import asyncio
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ import pytest
 from tests.support.served import Served
 from tests.support.sessions import CHECKOUT, fences
 
-OVER_HTTP, EMBEDDED = [text for language, text in fences(CHECKOUT / "docs" / "python.md") if language == "python"]
+OVER_HTTP, EMBEDDED = [
+    text for language, text in fences(CHECKOUT / "docs" / "python.md") if language == "python"
+]
 
 
 def test_the_client_that_is_shown_remembers_and_finds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,9 +22,13 @@ HOUSE = {
     "memory": Arrows(never=(*REDIS, "aiohttp")),
     "bus": Arrows(),
     "blocks": Arrows(may=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
-    "pipelines": Arrows(may=("blocks", "memory.suggestions", "bus.wire", "bus.message"), never=(*REDIS, "apsw")),
+    "pipelines": Arrows(
+        may=("blocks", "memory.suggestions", "bus.wire", "bus.message"), never=(*REDIS, "apsw")
+    ),
     "worker": Arrows(may=("pipelines", "blocks", "memory", "bus")),
-    "web": Arrows(may=("pipelines", "memory", "bus"), never=("apsw", "aiosqlite", "sqlite3", "psycopg")),
+    "web": Arrows(
+        may=("pipelines", "memory", "bus"), never=("apsw", "aiosqlite", "sqlite3", "psycopg")
+    ),
     "cli": Arrows(may=ROOMS, blocks_by_name=True),
 }
 
@@ -32,7 +36,9 @@ HOUSE = {
 def imports_of_the_wrong_room(source: Source) -> list[str]:
     allowed = (source.room, *HOUSE[source.room].may)
     return [
-        source.at(node, f"{source.room} may not import {name}; of ours it may import {', '.join(allowed)}")
+        source.at(
+            node, f"{source.room} may not import {name}; of ours it may import {', '.join(allowed)}"
+        )
         for node, name in source.imports()
         if _within(name, OURS) and not _within(name, allowed)
     ]
@@ -51,7 +57,10 @@ def imports_of_a_block_by_name(source: Source, blocks: Collection[str]) -> list[
     if HOUSE[source.room].blocks_by_name:
         return []
     return [
-        source.at(node, f"{name} is of one block; ask the registry for it, or move what is shared out of it")
+        source.at(
+            node,
+            f"{name} is of one block; ask the registry for it, or move what is shared out of it",
+        )
         for node, name in source.imports()
         if _within(name, blocks)
     ]
@@ -85,7 +94,9 @@ def imports_of_mocks(source: Source) -> list[str]:
 def _registers_a_block(node: ast.AST) -> bool:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return False
-    called = [decorator.func for decorator in node.decorator_list if isinstance(decorator, ast.Call)]
+    called = [
+        decorator.func for decorator in node.decorator_list if isinstance(decorator, ast.Call)
+    ]
     return any("block" in (getattr(func, "id", ""), getattr(func, "attr", "")) for func in called)
 
 

@@ -28,25 +28,35 @@ ENVIRONMENT = ("environ", "environb", "getenv", "getenvb")
 
 
 def long_functions(source: Source) -> list[str]:
-    """The body counts from its first statement to its last line: neither signature, decorators nor docstring."""
+    """The body counts from its first statement to its last line: neither signature, decorators nor
+    docstring."""
     faults = []
     for function in source.functions():
         body = function.body[ast.get_docstring(function) is not None :]
         lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
         if lines > BODY_LINES:
-            faults.append(source.at(function, f"{function.name} has {lines} lines; at most {BODY_LINES}"))
+            faults.append(
+                source.at(function, f"{function.name} has {lines} lines; at most {BODY_LINES}")
+            )
     return faults
 
 
 def long_files(source: Source) -> list[str]:
     lines = len(source.text.splitlines())
     limit = TEST_FILE_LINES if source.room == "tests" else FILE_LINES
-    return [f"{source.path}:{limit}: the file has {lines} lines; at most {limit}"] if lines > limit else []
+    return (
+        [f"{source.path}:{limit}: the file has {lines} lines; at most {limit}"]
+        if lines > limit
+        else []
+    )
 
 
 def deep_nesting(source: Source) -> list[str]:
     return [
-        source.at(statement, f"nested {depth} deep; at most {NESTING}: leave early, or name the inner part")
+        source.at(
+            statement,
+            f"nested {depth} deep; at most {NESTING}: leave early, or name the inner part",
+        )
         for statement, depth in _nested(source.tree, 0)
         if depth > NESTING
     ]
@@ -64,13 +74,20 @@ def many_parameters(source: Source) -> list[str]:
 
 
 def broad_excepts(source: Source) -> list[str]:
-    """`except:`, `except Exception`, `except BaseException`, and the same through contextlib.suppress."""
+    """`except:`, `except Exception`, `except BaseException`, and the same through
+    contextlib.suppress."""
     faults = []
     for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type)):
             faults.append(source.at(node, "catches everything; catch what can be handled, by name"))
-        elif isinstance(node, ast.Call) and _name(node.func) == "suppress" and any(map(_is_broad, node.args)):
-            faults.append(source.at(node, "suppresses everything; suppress what is expected, by name"))
+        elif (
+            isinstance(node, ast.Call)
+            and _name(node.func) == "suppress"
+            and any(map(_is_broad, node.args))
+        ):
+            faults.append(
+                source.at(node, "suppresses everything; suppress what is expected, by name")
+            )
     return faults
 
 
@@ -81,7 +98,9 @@ def reads_of_the_environment(source: Source) -> list[str]:
         for node in source.nodes
         if isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT
     ]
-    return faults + [source.at(node, remedy) for node, name in source.imports() if name in _from_os()]
+    return faults + [
+        source.at(node, remedy) for node, name in source.imports() if name in _from_os()
+    ]
 
 
 def imports_in_functions(source: Source) -> list[str]:
@@ -106,7 +125,8 @@ def _nested(parent: ast.AST, depth: int) -> Iterator[tuple[ast.stmt, int]]:
 
 
 def _is_elif(parent: ast.AST, child: ast.stmt) -> bool:
-    """To the syntax tree an `elif` is an `if` in the `else`, but one that starts in the column of its parent."""
+    """To the syntax tree an `elif` is an `if` in the `else`, but one that starts in the column of
+    its parent."""
     in_else = isinstance(parent, ast.If) and isinstance(child, ast.If) and child in parent.orelse
     return in_else and child.col_offset == getattr(parent, "col_offset", None)
 

@@ -15,7 +15,7 @@ class Source:
     path: str
     text: str
     tree: ast.Module
-    nodes: tuple[ast.AST, ...]   # all of the tree's, which is walked once for all rules
+    nodes: tuple[ast.AST, ...]  # all of the tree's, which is walked once for all rules
 
     @classmethod
     def of(cls, path: str, text: str) -> "Source":
@@ -30,7 +30,8 @@ class Source:
         return f"{self.path}:{node.lineno}: {fault}"
 
     def imports(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
-        """Each absolute import with the dotted name that it brings in: `from a import b` brings in a.b."""
+        """Each absolute import with the dotted name that it brings in: `from a import b` brings in
+        a.b."""
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node, alias.name) for alias in node.names)
@@ -38,11 +39,16 @@ class Source:
                 yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        return (node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        return (
+            node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
 
 
 @cache
 def sources(*folders: str) -> tuple[Source, ...]:
     """Every Python file below these folders of the root; a folder that is not there has none."""
     files = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
-    return tuple(Source.of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")) for file in files)
+    return tuple(
+        Source.of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
+        for file in files
+    )

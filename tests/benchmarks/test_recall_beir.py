@@ -1,4 +1,5 @@
 """BEIR's layout, and how a folder's data sets are told apart."""
+
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,18 @@ def test_a_document_is_its_title_and_its_text(tmp_path: Path) -> None:
     found = load(write_beir(tmp_path / "drinks"))
 
     assert found.name == "drinks"
-    assert found.corpora[0].documents == [Document("a", "Tea is made of leaves"), Document("b", "coffee")]
+    assert found.corpora[0].documents == [
+        Document("a", "Tea is made of leaves"),
+        Document("b", "coffee"),
+    ]
 
 
-def test_what_was_judged_above_zero_is_gold_and_a_question_without_gold_is_left_out(tmp_path: Path) -> None:
-    assert load(write_beir(tmp_path / "drinks")).corpora[0].questions == [Question("tea leaves", {"a": 2.0})]
+def test_what_was_judged_above_zero_is_gold_and_a_question_without_gold_is_left_out(
+    tmp_path: Path,
+) -> None:
+    assert load(write_beir(tmp_path / "drinks")).corpora[0].questions == [
+        Question("tea leaves", {"a": 2.0})
+    ]
 
 
 def test_judgements_need_no_heading(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 """Cranfield's layout."""
+
 from pathlib import Path
 
 import pytest
@@ -11,20 +12,28 @@ from tests.benchmarks.datasets import write_cranfield
 def test_documents_are_the_abstracts(tmp_path: Path) -> None:
     found = load(write_cranfield(tmp_path / "cranfield"))
 
-    assert found.corpora[0].documents == [Document("1", "wings in a slipstream ."), Document("2", "heat in slabs .")]
+    assert found.corpora[0].documents == [
+        Document("1", "wings in a slipstream ."),
+        Document("2", "heat in slabs ."),
+    ]
 
 
 def test_a_judgement_is_by_a_question_s_place_and_minus_one_is_not_relevant(tmp_path: Path) -> None:
     found = load(write_cranfield(tmp_path / "cranfield"))
 
-    assert found.corpora[0].questions == [Question("what of wings in streams .", {"1": 1.0}),
-                                          Question("what of heat .", {"2": 1.0})]
+    assert found.corpora[0].questions == [
+        Question("what of wings in streams .", {"1": 1.0}),
+        Question("what of heat .", {"2": 1.0}),
+    ]
 
 
 def test_the_digests_of_the_files_are_kept(tmp_path: Path) -> None:
     found = load(write_cranfield(tmp_path / "cranfield"))
 
-    assert found.digests["cranqrel"] == "9942e6f50ac46968be944843ea29a83fb1d24b0d455de3c5eaa14c9a39b0bfb4"
+    assert (
+        found.digests["cranqrel"]
+        == "9942e6f50ac46968be944843ea29a83fb1d24b0d455de3c5eaa14c9a39b0bfb4"
+    )
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What measures the speed of searches: its stores are searched by words, and by vectors where these are wanted."""
+"""What measures the speed of searches: its stores are searched by words, and by vectors where these
+are wanted."""
+
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,9 @@ from memory.operations.records_search import SearchInput, search_explained
 
 
 @pytest.mark.parametrize(("vectors", "arms"), [(False, {"text"}), (True, {"text", "vector"})])
-def test_its_stores_are_searched_by_every_arm_that_is_measured(tmp_path: Path, vectors: bool, arms: set[str]) -> None:
+def test_its_stores_are_searched_by_every_arm_that_is_measured(
+    tmp_path: Path, vectors: bool, arms: set[str]
+) -> None:
     store = opened(500, tmp_path, turns=True, vectors=vectors)
     with store.transaction() as tx:
         found, told = search_explained(tx, SearchInput(word(0), 1 << 30, mode="hybrid", limit=20))

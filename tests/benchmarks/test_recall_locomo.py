@@ -1,4 +1,5 @@
 """LoCoMo's layout."""
+
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ def test_turns_are_documents_with_their_session_speaker_and_time(tmp_path: Path)
 
     documents = load(folder).corpora[0].documents
 
-    assert [(one.id, one.thread, one.source) for one in documents][1:3] == [("D1:2", "session_1", "Ben"),
-                                                                             ("D2:1", "session_2", "Ann")]
+    assert [(one.id, one.thread, one.source) for one in documents][1:3] == [
+        ("D1:2", "session_1", "Ben"),
+        ("D2:1", "session_2", "Ann"),
+    ]
     assert documents[0].at_ms == 1_682_949_360_000
 
 
@@ -27,9 +30,13 @@ def test_each_conversation_is_a_store_of_its_own(tmp_path: Path) -> None:
 
 
 def test_evidence_is_read_however_it_is_written(tmp_path: Path) -> None:
-    folder = write_locomo(tmp_path / "locomo", conversation(ask("Whose?", "D1:2; D2:03", "D9:9", category=1)))
+    folder = write_locomo(
+        tmp_path / "locomo", conversation(ask("Whose?", "D1:2; D2:03", "D9:9", category=1))
+    )
 
-    assert load(folder).corpora[0].questions == [Question("Whose?", {"D1:2": 1.0, "D2:3": 1.0}, "multi-hop")]
+    assert load(folder).corpora[0].questions == [
+        Question("Whose?", {"D1:2": 1.0, "D2:3": 1.0}, "multi-hop")
+    ]
 
 
 def test_the_audit_s_evidence_takes_the_place_of_the_question_s(tmp_path: Path) -> None:
@@ -39,11 +46,15 @@ def test_the_audit_s_evidence_takes_the_place_of_the_question_s(tmp_path: Path) 
     corpora = load(write_locomo(tmp_path / "locomo", asked, asked, audit=audit)).corpora
 
     assert [[dict(question.gold) for question in corpus.questions] for corpus in corpora] == [
-        [{"D1:1": 1.0}], [{"D1:1": 1.0}, {"D2:2": 1.0}]]
+        [{"D1:1": 1.0}],
+        [{"D1:1": 1.0}, {"D2:2": 1.0}],
+    ]
 
 
 def test_questions_without_evidence_are_left_out(tmp_path: Path) -> None:
-    folder = write_locomo(tmp_path / "locomo", conversation(ask("Whose?"), ask("What?", "D7:1"), ask("Who?", "D1:1")))
+    folder = write_locomo(
+        tmp_path / "locomo", conversation(ask("Whose?"), ask("What?", "D7:1"), ask("Who?", "D1:1"))
+    )
 
     assert [question.text for question in load(folder).corpora[0].questions] == ["Who?"]
 

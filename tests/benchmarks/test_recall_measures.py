@@ -1,4 +1,5 @@
 """Measures against values worked out by hand, and the interval around their mean."""
+
 from math import log2
 
 import pytest
@@ -48,7 +49,7 @@ def test_an_interval_is_the_same_each_time_and_narrows_with_the_number_of_questi
     few, many = interval([0.0, 1.0] * 20), interval([0.0, 1.0] * 2000)
 
     assert few == interval([0.0, 1.0] * 20)
-    assert few[0] == pytest.approx(0.5 - 1.96 * 0.5 / 40 ** 0.5, abs=0.03)   # the normal approximation
+    assert few[0] == pytest.approx(0.5 - 1.96 * 0.5 / 40**0.5, abs=0.03)  # the normal approximation
     assert few[0] < many[0] < 0.5 < many[1] < few[1]
 
 

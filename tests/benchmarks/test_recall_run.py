@@ -1,4 +1,5 @@
 """The command, over tiny data; and the product over the development data, where it is."""
+
 import json
 import subprocess
 import sys
@@ -15,8 +16,12 @@ from tests.benchmarks.datasets import ask, conversation, write_beir, write_locom
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEVELOPMENT = CHECKOUT.parent / "shared" / "data"
-# A little below what was measured (docs/recall.md), so that another version of a library is no failure.
-FLOORS = {"locomo": {"turn@5": 0.69, "turn@10": 0.78, "session@5": 0.88, "session@10": 0.92}, "cranfield": {"nDCG@10": 0.38}}
+# A little below what was measured (docs/recall.md), so that another version of a library is no
+# failure.
+FLOORS = {
+    "locomo": {"turn@5": 0.69, "turn@10": 0.78, "session@5": 0.88, "session@10": 0.92},
+    "cranfield": {"nDCG@10": 0.38},
+}
 
 
 def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -25,8 +30,12 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_a_run_prints_tables_and_writes_them_as_json(tmp_path: Path) -> None:
-    write_locomo(tmp_path / "locomo", conversation(ask("What is Ben's puppy called?", "D1:2"),
-                                                   ask("Which slugs?", "D2:3", category=1)))
+    write_locomo(
+        tmp_path / "locomo",
+        conversation(
+            ask("What is Ben's puppy called?", "D1:2"), ask("Which slugs?", "D2:3", category=1)
+        ),
+    )
     write_beir(tmp_path / "drinks")
     target = tmp_path / "figures" / "recall.json"
 
@@ -35,10 +44,17 @@ def test_a_run_prints_tables_and_writes_them_as_json(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "| Memrelay | 1.000 (1.00 to 1.00) |" in done.stdout
     drinks, locomo = json.loads(target.read_text())
-    assert locomo["systems"]["Memrelay"]["figures"]["single-hop"]["turn@5"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert locomo["systems"]["Memrelay"]["figures"]["single-hop"]["turn@5"] == {
+        "mean": 1.0,
+        "low": 1.0,
+        "high": 1.0,
+    }
     assert set(drinks["sha256"]) == {"corpus.jsonl", "queries.jsonl", "test.tsv"}
     assert locomo["systems"]["FTS5"]["peak_bytes"] > 1 << 20
-    assert (locomo["systems"]["Memrelay"]["nonsense_answered"], drinks["systems"]["FTS5"]["nonsense_answered"]) == (0, 0)
+    assert (
+        locomo["systems"]["Memrelay"]["nonsense_answered"],
+        drinks["systems"]["FTS5"]["nonsense_answered"],
+    ) == (0, 0)
 
 
 def test_a_run_without_data_says_what_to_give() -> None:
@@ -54,12 +70,16 @@ def test_nonsense_is_the_same_each_time_and_different_by_seed() -> None:
 
 
 @pytest.mark.parametrize("name", FLOORS)
-@pytest.mark.skipif(not DEVELOPMENT.is_dir(), reason="the development data is no part of the project")
+@pytest.mark.skipif(
+    not DEVELOPMENT.is_dir(), reason="the development data is no part of the project"
+)
 def test_the_product_finds_what_it_did_on_the_development_data(name: str) -> None:
     [collection] = collections(DEVELOPMENT / name)
 
     measured = as_json(collection, {"Memrelay": run(collection, Product)})["systems"]["Memrelay"]
 
     figures = {measure: measured["figures"]["all"][measure]["mean"] for measure in FLOORS[name]}
-    assert {measure: mean for measure, mean in figures.items() if mean < FLOORS[name][measure]} == {}
+    assert {
+        measure: mean for measure, mean in figures.items() if mean < FLOORS[name][measure]
+    } == {}
     assert measured["nonsense_answered"] <= 0.05

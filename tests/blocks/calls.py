@@ -1,4 +1,5 @@
-"""Calls for tests: one message to one agent, as it comes off the wire, and what the agent answers, as it goes there."""
+"""Calls for tests: one message to one agent, as it comes off the wire, and what the agent answers,
+as it goes there."""
 
 from itertools import count
 from typing import Any
@@ -15,7 +16,7 @@ from memory.sqlite.store import Store
 
 UID = "a3d8f1b2"
 MEMORY_ID = f"instances/{UID}/memories"
-NOW = 1_700_000_000_000    # Unix ms
+NOW = 1_700_000_000_000  # Unix ms
 MESSAGE_BYTES = 1 << 20
 
 _inputs = count(1)
@@ -33,15 +34,26 @@ class Ids:
 
 def make_message(text: str | None = "tea", **part: Any) -> Message:
     """A message of one part; None is a part without a text."""
-    said = {"username": "Ann", "timestamp": NOW - 5, "type": "text/plain"} | ({} if text is None else {"text": text})
-    return decode(orjson.dumps({"from": "User", "id": "user-alias", "args": [said | part]}), 64 << 20)
+    said = {"username": "Ann", "timestamp": NOW - 5, "type": "text/plain"} | (
+        {} if text is None else {"text": text}
+    )
+    return decode(
+        orjson.dumps({"from": "User", "id": "user-alias", "args": [said | part]}), 64 << 20
+    )
 
 
 def make_call(
-    message: Message, tx: Store | None = None, *, input_id: str = "", now_ms: int = NOW, message_bytes: int = MESSAGE_BYTES
+    message: Message,
+    tx: Store | None = None,
+    *,
+    input_id: str = "",
+    now_ms: int = NOW,
+    message_bytes: int = MESSAGE_BYTES,
 ) -> Call:
     agent = Agent(UID, "keeper", "dispatch", "Keeper", True)
-    return Call(agent, message, now_ms, Limits(message_bytes), Ids(input_id or f"{NOW}-{next(_inputs)}"), tx)
+    return Call(
+        agent, message, now_ms, Limits(message_bytes), Ids(input_id or f"{NOW}-{next(_inputs)}"), tx
+    )
 
 
 def args_of(block: str, **args: Any) -> BlockArgs:
@@ -64,17 +76,29 @@ def ask(block: str, text: str | None = "tea", **args: Any) -> dict[str, Any] | N
     return answer(block, make_call(make_message(text)), **args)
 
 
-def ask_store(block: str, text: str | None, store: Store, *, memory_id: str = MEMORY_ID, **args: Any) -> Any:
+def ask_store(
+    block: str, text: str | None, store: Store, *, memory_id: str = MEMORY_ID, **args: Any
+) -> Any:
     """What a memory block answers to a text, in a transaction of its own: the JSON that it says."""
     return told(envelope(block, text, store, memory_id=memory_id, **args))
 
 
 def envelope(
-    block: str, text: str | None, store: Store, *, message_bytes: int = MESSAGE_BYTES, now_ms: int = NOW, **args: Any
+    block: str,
+    text: str | None,
+    store: Store,
+    *,
+    message_bytes: int = MESSAGE_BYTES,
+    now_ms: int = NOW,
+    **args: Any,
 ) -> dict[str, Any]:
     """The same, as the whole envelope."""
     with store.transaction() as tx:
-        said = answer(block, make_call(make_message(text), tx, message_bytes=message_bytes, now_ms=now_ms), **args)
+        said = answer(
+            block,
+            make_call(make_message(text), tx, message_bytes=message_bytes, now_ms=now_ms),
+            **args,
+        )
     assert said is not None
     return said
 

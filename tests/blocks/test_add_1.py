@@ -16,7 +16,9 @@ def said(text: str | None, **args: Any) -> str:
     return str(part["text"])
 
 
-@pytest.mark.parametrize(("text", "total"), [("1", "2"), ("-1", "0"), (" 41\n", "42"), ("9" * 30, "1" + "0" * 30)])
+@pytest.mark.parametrize(
+    ("text", "total"), [("1", "2"), ("-1", "0"), (" 41\n", "42"), ("9" * 30, "1" + "0" * 30)]
+)
 def test_one_is_added(text: str, total: str) -> None:
     assert said(text) == total
 
@@ -25,7 +27,10 @@ def test_another_amount_is_added() -> None:
     assert said("40", amount=2) == "42"
 
 
-@pytest.mark.parametrize("text", ["", None, "tea", "1.5", "1e3", "0x10", "NaN", "1 2", "--1", "9" * 5000, "9" * 4300, "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    ["", None, "tea", "1.5", "1e3", "0x10", "NaN", "1 2", "--1", "9" * 5000, "9" * 4300, "\x00"],
+)
 def test_what_is_no_whole_number_is_an_error_in_band(text: str | None) -> None:
     assert said(text) == "ERR"
 

@@ -14,11 +14,17 @@ def test_a_chat_is_outside_of_the_cascade() -> None:
 
 
 def test_its_arguments_are_how_it_is_shown() -> None:
-    assert args_of("chat_agent").model_dump() == {"markdown": True, "darkmode": False, "page_mode": "chat"}
+    assert args_of("chat_agent").model_dump() == {
+        "markdown": True,
+        "darkmode": False,
+        "page_mode": "chat",
+    }
     assert args_of("chat_agent", page_mode="page", darkmode="true").model_dump()["darkmode"] is True
 
 
-@pytest.mark.parametrize("args", [{"page_mode": "book"}, {"markdown": "perhaps"}, {"memory_id": "a/b"}])
+@pytest.mark.parametrize(
+    "args", [{"page_mode": "book"}, {"markdown": "perhaps"}, {"memory_id": "a/b"}]
+)
 def test_other_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("chat_agent", **args)

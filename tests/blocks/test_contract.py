@@ -1,4 +1,5 @@
-"""What a block receives and says: Kilroy's names (contracts/kilroy.md A1.3), and the envelope that it answers with."""
+"""What a block receives and says: Kilroy's names (contracts/kilroy.md A1.3), and the envelope that
+it answers with."""
 
 from typing import Any
 
@@ -45,7 +46,9 @@ def test_new_guids_differ_and_are_the_same_on_a_replay() -> None:
     assert [again.new_guid() for _ in range(3)] == guids
 
 
-@pytest.mark.parametrize("block", ["memory_write", "memory_read", "memory_search", "memory_append", "memory_delete"])
+@pytest.mark.parametrize(
+    "block", ["memory_write", "memory_read", "memory_search", "memory_append", "memory_delete"]
+)
 def test_every_memory_block_tells_that_memory_id_is_missing(block: str) -> None:
     said = ask(block, "tea")
 

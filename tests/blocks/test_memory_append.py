@@ -1,4 +1,5 @@
-"""memory_append: the seed's lookup order and answers; what it leaves open: the oldest match, a newline between."""
+"""memory_append: the seed's lookup order and answers; what it leaves open: the oldest match, a
+newline between."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,27 @@ import pytest
 from pydantic import ValidationError
 
 from memory.sqlite.store import Store
-from tests.blocks.calls import MEMORY_ID, NOW, answer, args_of, ask, ask_store, envelope, make_call, make_message, told
-from tests.memory.builders import assert_sound, contents, find, make_guid, make_store, read_all, write_all
+from tests.blocks.calls import (
+    MEMORY_ID,
+    NOW,
+    answer,
+    args_of,
+    ask,
+    ask_store,
+    envelope,
+    make_call,
+    make_message,
+    told,
+)
+from tests.memory.builders import (
+    assert_sound,
+    contents,
+    find,
+    make_guid,
+    make_store,
+    read_all,
+    write_all,
+)
 
 
 def append(store: Store, text: str | None, **args: Any) -> Any:
@@ -38,7 +58,10 @@ def test_an_unknown_guid_falls_through_to_the_keys(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "log", kind="session_log")
 
-    assert append(store, "more", guid=make_guid(), kind="session_log") == {"guid": guid, "appended": True}
+    assert append(store, "more", guid=make_guid(), kind="session_log") == {
+        "guid": guid,
+        "appended": True,
+    }
 
 
 def test_an_unknown_guid_without_keys_makes_a_record(tmp_path: Path) -> None:
@@ -63,7 +86,9 @@ def test_an_unknown_guid_without_keys_makes_a_record(tmp_path: Path) -> None:
         ({"scope": "nowhere"}, ""),
     ],
 )
-def test_the_oldest_that_has_all_the_keys_that_are_set_grows(tmp_path: Path, keys: dict[str, str], grown: str) -> None:
+def test_the_oldest_that_has_all_the_keys_that_are_set_grows(
+    tmp_path: Path, keys: dict[str, str], grown: str
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "scope", scope="s")
     write_all(store, "kind", kind="k")
@@ -77,7 +102,9 @@ def test_the_oldest_that_has_all_the_keys_that_are_set_grows(tmp_path: Path, key
 
 
 @pytest.mark.parametrize("args", [{}, {"source": "keeper"}, {"guid": "", "scope": "", "kind": ""}])
-def test_without_guid_scope_and_kind_a_record_is_made_each_time(tmp_path: Path, args: dict[str, str]) -> None:
+def test_without_guid_scope_and_kind_a_record_is_made_each_time(
+    tmp_path: Path, args: dict[str, str]
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "old", source="keeper")
 
@@ -104,7 +131,12 @@ def test_a_new_record_has_the_defaults_of_the_table(tmp_path: Path) -> None:
     append(store, "new", kind="log", tags="a,b")
 
     (record,) = read_all(store)
-    assert (record.scope, record.kind, record.source, record.tags) == (MEMORY_ID, "log", "dispatch", '["a","b"]')
+    assert (record.scope, record.kind, record.source, record.tags) == (
+        MEMORY_ID,
+        "log",
+        "dispatch",
+        '["a","b"]',
+    )
     append(store, "newer", scope="s")
     assert (read_all(store)[1].kind, read_all(store)[1].tags) == ("observation", "[]")
 
@@ -113,13 +145,17 @@ def test_an_append_touches_updated_at_and_leaves_the_tags(tmp_path: Path) -> Non
     store = make_store(tmp_path)
     (guid,) = write_all(store, "tea", tags=("old",))
 
-    envelope("memory_append", "milk", store, memory_id=MEMORY_ID, now_ms=NOW + 9, guid=guid, tags="new")
+    envelope(
+        "memory_append", "milk", store, memory_id=MEMORY_ID, now_ms=NOW + 9, guid=guid, tags="new"
+    )
 
     (record,) = read_all(store)
     assert (record.created_at, record.updated_at, record.tags) == (NOW, NOW + 9, '["old"]')
 
 
-@pytest.mark.parametrize(("args", "joined"), [({}, "a\nb"), ({"separator": ""}, "ab"), ({"separator": " — "}, "a — b")])
+@pytest.mark.parametrize(
+    ("args", "joined"), [({}, "a\nb"), ({"separator": ""}, "ab"), ({"separator": " — "}, "a — b")]
+)
 def test_the_separator_joins(tmp_path: Path, args: dict[str, str], joined: str) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "a")
@@ -150,12 +186,24 @@ def test_a_record_grows_as_long_as_a_template_can_tell_it(tmp_path: Path) -> Non
     (guid,) = write_all(store, "x" * 7500, kind="log")
 
     for _ in range(2):
-        said = told(envelope("memory_append", "y" * 400, store, memory_id=MEMORY_ID, kind="log", message_bytes=1024))
+        said = told(
+            envelope(
+                "memory_append",
+                "y" * 400,
+                store,
+                memory_id=MEMORY_ID,
+                kind="log",
+                message_bytes=1024,
+            )
+        )
 
     assert "append to another record" in said["error"]
     assert contents(read_all(store)) == ["x" * 7500 + "\n" + "y" * 400]
     template = {"memory_id": MEMORY_ID, "output_template": "{{guid}} {{content|truncate(5)}}"}
-    assert envelope("memory_read", "", store, message_bytes=1024, **template)["args"][0]["text"] == f"{guid} xx..."
+    assert (
+        envelope("memory_read", "", store, message_bytes=1024, **template)["args"][0]["text"]
+        == f"{guid} xx..."
+    )
 
 
 def test_malformed_tags_are_an_error_at_deploy() -> None:
@@ -175,10 +223,14 @@ def test_one_transaction_may_make_a_record_and_append_to_it(tmp_path: Path) -> N
     assert_sound(store.path)
 
 
-def test_a_record_that_is_made_stays_for_as_long_as_it_is_meant_to_whatever_is_appended(tmp_path: Path) -> None:
+def test_a_record_that_is_made_stays_for_as_long_as_it_is_meant_to_whatever_is_appended(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
 
     for now_ms in (NOW, NOW + 1000):
         ask_store("memory_append", "tea", store, kind="log", ttl_s=60, now_ms=now_ms)
 
-    assert [(record.content, record.expires_at) for record in read_all(store)] == [("tea\ntea", NOW + 60_000)]
+    assert [(record.content, record.expires_at) for record in read_all(store)] == [
+        ("tea\ntea", NOW + 60_000)
+    ]

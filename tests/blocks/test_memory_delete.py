@@ -1,4 +1,5 @@
-"""memory_delete: guid, then text, then kind, as the seed has it; and `by`, so that a kind can be cleared for sure."""
+"""memory_delete: guid, then text, then kind, as the seed has it; and `by`, so that a kind can be
+cleared for sure."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ def test_the_guid_of_the_arguments_comes_before_the_text(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["", None, "  "])
-def test_without_guid_and_text_all_of_the_kind_are_deleted(tmp_path: Path, text: str | None) -> None:
+def test_without_guid_and_text_all_of_the_kind_are_deleted(
+    tmp_path: Path, text: str | None
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "one", "two", kind="temp")
     write_all(store, "three")
@@ -79,8 +82,13 @@ def test_by_guid_never_deletes_a_kind(tmp_path: Path) -> None:
     assert (skipped, deleted) == ({"skipped": "no query"}, {"deleted": 1})
 
 
-@pytest.mark.parametrize(("text", "args"), [("", {}), (None, {}), (" \n", {}), ("text", {"by": "kind"}), ("", {"by": "guid"})])
-def test_nothing_to_go_by_deletes_nothing(tmp_path: Path, text: str | None, args: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [("", {}), (None, {}), (" \n", {}), ("text", {"by": "kind"}), ("", {"by": "guid"})],
+)
+def test_nothing_to_go_by_deletes_nothing(
+    tmp_path: Path, text: str | None, args: dict[str, Any]
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "one")
 

@@ -1,4 +1,5 @@
-"""memory_read: the rows of the seed's tables, and what we add: order, limit, offset, and never a silent cut."""
+"""memory_read: the rows of the seed's tables, and what we add: order, limit, offset, and never a
+silent cut."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,14 @@ def test_a_record_has_the_fields_of_the_schema(tmp_path: Path) -> None:
 
     (record,) = read(store)
 
-    fixed = {"guid": guid, "scope": "s", "kind": "k", "content": "tea", "source": "src", "tags": ["a", "b"]}
+    fixed = {
+        "guid": guid,
+        "scope": "s",
+        "kind": "k",
+        "content": "tea",
+        "source": "src",
+        "tags": ["a", "b"],
+    }
     assert record == fixed | {"created_at": NOW, "updated_at": NOW}
 
 
@@ -63,7 +71,9 @@ def test_the_text_is_ignored(tmp_path: Path, text: str) -> None:
         ({"offset": 10**30}, []),
     ],
 )
-def test_arguments_narrow_the_result(tmp_path: Path, args: dict[str, Any], expected: list[str]) -> None:
+def test_arguments_narrow_the_result(
+    tmp_path: Path, args: dict[str, Any], expected: list[str]
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "kind", kind="summary")
     write_all(store, "scope", scope="s")
@@ -100,14 +110,18 @@ def test_a_template_makes_plain_text_of_each_record(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "one", "two")
 
-    said = envelope("memory_read", "", store, memory_id=MEMORY_ID, output_template="{{content}}\n\n")
+    said = envelope(
+        "memory_read", "", store, memory_id=MEMORY_ID, output_template="{{content}}\n\n"
+    )
 
     (part,) = said["args"]
     assert (part["type"], part["text"]) == ("text/plain", "one\n\ntwo\n\n")
 
 
 def test_a_template_without_a_record_is_an_empty_text(tmp_path: Path) -> None:
-    said = envelope("memory_read", "", make_store(tmp_path), memory_id=MEMORY_ID, output_template="{{content}}")
+    said = envelope(
+        "memory_read", "", make_store(tmp_path), memory_id=MEMORY_ID, output_template="{{content}}"
+    )
 
     (part,) = said["args"]
     assert (part["type"], part["text"]) == ("text/plain", "")
@@ -118,15 +132,23 @@ def test_a_result_beyond_the_message_limit_is_an_error_that_names_limit(tmp_path
     write_all(store, *["x" * 1000] * 20)
 
     said = told(envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000))
-    part_of_it = told(envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, limit=5))
+    part_of_it = told(
+        envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, limit=5)
+    )
 
     assert said.keys() == {"error"}
     assert "limit" in said["error"]
     assert len(part_of_it) == 5
 
 
-@given(st.lists(ODD, max_size=5), st.integers(300, 3000), st.sampled_from(["", "{{content}}\n", "{{content|tojson}}"]))
-def test_an_answer_fits_the_message_limit_or_names_limit(texts: list[str], most: int, template: str) -> None:
+@given(
+    st.lists(ODD, max_size=5),
+    st.integers(300, 3000),
+    st.sampled_from(["", "{{content}}\n", "{{content|tojson}}"]),
+)
+def test_an_answer_fits_the_message_limit_or_names_limit(
+    texts: list[str], most: int, template: str
+) -> None:
     with fresh_store() as store:
         write_all(store, *texts)
         args = {"memory_id": MEMORY_ID, "output_template": template}
@@ -142,7 +164,14 @@ def test_a_template_that_says_little_of_much_is_answered(tmp_path: Path) -> None
     store = make_store(tmp_path)
     write_all(store, *["x" * 1000] * 30)
 
-    said = envelope("memory_read", "", store, memory_id=MEMORY_ID, message_bytes=10_000, output_template="{{kind}} ")
+    said = envelope(
+        "memory_read",
+        "",
+        store,
+        memory_id=MEMORY_ID,
+        message_bytes=10_000,
+        output_template="{{kind}} ",
+    )
 
     assert said["args"][0]["text"] == "observation " * 30
 

@@ -1,4 +1,5 @@
-"""memory_search: the rows of the seed's tables, and what we add: a limit that counts after the filters."""
+"""memory_search: the rows of the seed's tables, and what we add: a limit that counts after the
+filters."""
 
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,20 @@ def test_records_that_match_are_answered_whole(tmp_path: Path) -> None:
 
     (record,) = ask_store("memory_search", "blue sky", store)
 
-    fixed = {"guid": guid, "scope": "s", "kind": "k", "content": "the blue sky", "source": "src", "tags": ["a"]}
+    fixed = {
+        "guid": guid,
+        "scope": "s",
+        "kind": "k",
+        "content": "the blue sky",
+        "source": "src",
+        "tags": ["a"],
+    }
     assert record == fixed | {"created_at": NOW, "updated_at": NOW}
 
 
-@pytest.mark.parametrize("text", ["", None, " ", "?!", '"', "*", "nowhere", "sky AND", "NEAR(", "content:", "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", None, " ", "?!", '"', "*", "nowhere", "sky AND", "NEAR(", "content:", "\x00"]
+)
 def test_no_text_no_word_and_no_match_are_an_empty_array(tmp_path: Path, text: str | None) -> None:
     store = make_store(tmp_path)
     write_all(store, "the blue sky")
@@ -57,7 +67,9 @@ def test_the_most_relevant_comes_first(tmp_path: Path) -> None:
         ({"kind": "", "scope": "", "tags": ""}, ["sky all", "sky kind", "sky scope", "sky tags"]),
     ],
 )
-def test_filters_hold_together_and_tags_all(tmp_path: Path, args: dict[str, Any], expected: list[str]) -> None:
+def test_filters_hold_together_and_tags_all(
+    tmp_path: Path, args: dict[str, Any], expected: list[str]
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky kind", kind="k")
     write_all(store, "sky scope", scope="s")
@@ -92,7 +104,9 @@ def test_a_template_is_applied_in_order_of_relevance(tmp_path: Path) -> None:
     said = envelope("memory_search", "sky", store, memory_id=MEMORY_ID, output_template=template)
 
     (part,) = said["args"]
-    lines = "sky (observation)\na sky in a long sentence about weather, water and wind (observation)\n"
+    lines = (
+        "sky (observation)\na sky in a long sentence about weather, water and wind (observation)\n"
+    )
     assert (part["type"], part["text"]) == ("text/plain", lines)
 
 
@@ -100,7 +114,9 @@ def test_a_template_may_tell_the_score(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky", "grass", "water", "sky again")
 
-    said = envelope("memory_search", "sky", store, memory_id=MEMORY_ID, output_template="{{score}}\n")
+    said = envelope(
+        "memory_search", "sky", store, memory_id=MEMORY_ID, output_template="{{score}}\n"
+    )
 
     scores = [float(line) for line in said["args"][0]["text"].split()]
     assert len(scores) == 2
@@ -108,7 +124,13 @@ def test_a_template_may_tell_the_score(tmp_path: Path) -> None:
 
 
 def test_an_empty_search_with_a_template_is_an_empty_text(tmp_path: Path) -> None:
-    said = envelope("memory_search", "", make_store(tmp_path), memory_id=MEMORY_ID, output_template="{{content}}")
+    said = envelope(
+        "memory_search",
+        "",
+        make_store(tmp_path),
+        memory_id=MEMORY_ID,
+        output_template="{{content}}",
+    )
 
     assert (said["args"][0]["type"], said["args"][0]["text"]) == ("text/plain", "")
 
@@ -140,12 +162,24 @@ def test_a_query_that_is_too_long_is_an_error(tmp_path: Path) -> None:
 def test_an_explanation_stands_beside_the_records_and_changes_no_template(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky")
-    plain, told = (ask_store("memory_search", "sky", store, mode="hybrid", explain=explain) for explain in (False, True))
+    plain, told = (
+        ask_store("memory_search", "sky", store, mode="hybrid", explain=explain)
+        for explain in (False, True)
+    )
     nothing = ask_store("memory_search", "sku", store, explain=True)
 
-    assert told["records"] == plain and [hit["guid"] for hit in told["explanation"]["hits"]] == [plain[0]["guid"]]
+    assert told["records"] == plain and [hit["guid"] for hit in told["explanation"]["hits"]] == [
+        plain[0]["guid"]
+    ]
     assert nothing["records"] == [] and nothing["explanation"]["nothing"]["reason"] == "unknown"
-    said = envelope("memory_search", "sky", store, memory_id=MEMORY_ID, explain=True, output_template="{{content}}")
+    said = envelope(
+        "memory_search",
+        "sky",
+        store,
+        memory_id=MEMORY_ID,
+        explain=True,
+        output_template="{{content}}",
+    )
     assert said["args"][0]["text"] == "sky"
 
 
@@ -158,10 +192,22 @@ def test_what_is_newer_may_come_first(tmp_path: Path) -> None:
     assert found(store, "sky", mode="hybrid", recency=0.3) == ["sky, new", "sky, old"]
 
 
-@pytest.mark.parametrize("args", [{"limit": -1}, {"limit": "many"}, {"tags": '["a"'}, {"tags": 7}, {"source": "x"},
-                                  {"recency": 0.5}, {"importance": 1}, {"mode": "hybrid", "recency": 1.1},
-                                  {"mode": "hybrid", "recency_days": 0}, {"mode": "hybrid", "recency": "nan"},
-                                  {"language": "klingon"}])
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"limit": -1},
+        {"limit": "many"},
+        {"tags": '["a"'},
+        {"tags": 7},
+        {"source": "x"},
+        {"recency": 0.5},
+        {"importance": 1},
+        {"mode": "hybrid", "recency": 1.1},
+        {"mode": "hybrid", "recency_days": 0},
+        {"mode": "hybrid", "recency": "nan"},
+        {"language": "klingon"},
+    ],
+)
 def test_arguments_that_cannot_work_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("memory_search", memory_id=MEMORY_ID, **args)
@@ -174,5 +220,7 @@ def test_a_filter_counts_before_the_limit(tmp_path: Path, mode: str) -> None:
     write_all(store, "a sky in a long sentence about weather", kind="b", tags=("x",))
 
     wanted = {"not": {"kind": {"eq": "a"}}, "tags": {"contains": "x"}}
-    assert found(store, "sky", filter=wanted, limit=1, mode=mode) == ["a sky in a long sentence about weather"]
+    assert found(store, "sky", filter=wanted, limit=1, mode=mode) == [
+        "a sky in a long sentence about weather"
+    ]
     assert len(found(store, "sky", filter={}, mode=mode)) == 3

@@ -1,4 +1,5 @@
 """memory_turn: a conversation, message by message: who said what, when, and after what."""
+
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,25 @@ from tests.blocks.calls import MEMORY_ID, NOW, UID, answer, args_of, make_call, 
 from tests.memory.builders import make_store, read_all
 
 
-def hear(store: Store, text: str | None, *, part: dict[str, Any] | None = None, now_ms: int = NOW, **args: Any) -> Any:
+def hear(
+    store: Store,
+    text: str | None,
+    *,
+    part: dict[str, Any] | None = None,
+    now_ms: int = NOW,
+    **args: Any,
+) -> Any:
     with store.transaction() as tx:
         call = make_call(make_message(text, **(part or {})), tx, now_ms=now_ms)
         return answer("memory_turn", call, **({"memory_id": MEMORY_ID} | args))
 
 
 def turns(store: Store) -> list[tuple[Any, ...]]:
-    return apsw.Connection(store.path).execute("SELECT thread, seq, source, content FROM records ORDER BY row").fetchall()
+    return (
+        apsw.Connection(store.path)
+        .execute("SELECT thread, seq, source, content FROM records ORDER BY row")
+        .fetchall()
+    )
 
 
 def test_what_is_heard_is_kept_in_order_with_its_speaker(tmp_path: Path) -> None:
@@ -27,8 +39,11 @@ def test_what_is_heard_is_kept_in_order_with_its_speaker(tmp_path: Path) -> None
     for speaker, text in (("Ann", "one"), ("Bob", "two"), ("Ann", "three")):
         assert hear(store, text, part={"username": speaker}) is None
 
-    assert turns(store) == [(f"{UID}/keeper", 0, "Ann", "one"), (f"{UID}/keeper", 1, "Bob", "two"),
-                            (f"{UID}/keeper", 2, "Ann", "three")]
+    assert turns(store) == [
+        (f"{UID}/keeper", 0, "Ann", "one"),
+        (f"{UID}/keeper", 1, "Bob", "two"),
+        (f"{UID}/keeper", 2, "Ann", "three"),
+    ]
 
 
 def test_an_argument_that_is_empty_is_as_if_it_were_absent(tmp_path: Path) -> None:
@@ -54,9 +69,16 @@ def test_a_turn_stays_for_as_long_as_it_is_meant_to_in_its_place(tmp_path: Path)
     for text, ttl_s in (("one", None), ("two", 60), ("three", None)):
         hear(store, text, part={"timestamp": NOW - 5}, ttl_s=ttl_s)
 
-    assert [(seq, text) for _, seq, _, text in turns(store)] == [(0, "one"), (1, "two"), (2, "three")]
+    assert [(seq, text) for _, seq, _, text in turns(store)] == [
+        (0, "one"),
+        (1, "two"),
+        (2, "three"),
+    ]
     assert [(one.created_at, one.expires_at) for one in read_all(store)] == [
-        (NOW - 5, None), (NOW - 5, NOW + 60_000), (NOW - 5, None)]
+        (NOW - 5, None),
+        (NOW - 5, NOW + 60_000),
+        (NOW - 5, None),
+    ]
 
 
 def test_without_a_username_the_sender_speaks(tmp_path: Path) -> None:
@@ -74,7 +96,10 @@ def test_the_defaults_are_a_turns(tmp_path: Path) -> None:
     hear(store, "tea")
     hear(store, "tea", scope="s", kind="k", tags=["a"])
 
-    assert [(one.scope, one.kind, one.tags) for one in read_all(store)] == [(MEMORY_ID, "turn", "[]"), ("s", "k", '["a"]')]
+    assert [(one.scope, one.kind, one.tags) for one in read_all(store)] == [
+        (MEMORY_ID, "turn", "[]"),
+        ("s", "k", '["a"]'),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", None])
@@ -104,7 +129,17 @@ def test_a_thread_may_depend_on_the_message(tmp_path: Path, template: str, threa
 
 
 @pytest.mark.parametrize(
-    "thread", ["{{from.name}}", "{{from|upper}}", "{{user name}}", "{{user-name}}", "{{from", "from}}", "{{}}"])
+    "thread",
+    [
+        "{{from.name}}",
+        "{{from|upper}}",
+        "{{user name}}",
+        "{{user-name}}",
+        "{{from",
+        "from}}",
+        "{{}}",
+    ],
+)
 def test_a_thread_with_braces_that_are_no_token_is_refused_and_not_one_for_all(thread: str) -> None:
     with pytest.raises(ValidationError, match=r"known are \{\{pipeline\}\}"):
         args_of("memory_turn", memory_id=MEMORY_ID, thread=thread)
@@ -112,7 +147,9 @@ def test_a_thread_with_braces_that_are_no_token_is_refused_and_not_one_for_all(t
 
 @pytest.mark.parametrize("thread", ["{from}", "{{from}} { }", "{{{from}}{", "a-{{date}}"])
 def test_single_braces_are_text(thread: str) -> None:
-    assert args_of("memory_turn", memory_id=MEMORY_ID, thread=thread).model_dump()["thread"] == thread
+    assert (
+        args_of("memory_turn", memory_id=MEMORY_ID, thread=thread).model_dump()["thread"] == thread
+    )
 
 
 def test_an_unknown_token_is_refused_at_deploy() -> None:

@@ -7,7 +7,18 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from tests.blocks.calls import MEMORY_ID, NOW, answer, args_of, ask, ask_store, envelope, make_call, make_message, told
+from tests.blocks.calls import (
+    MEMORY_ID,
+    NOW,
+    answer,
+    args_of,
+    ask,
+    ask_store,
+    envelope,
+    make_call,
+    make_message,
+    told,
+)
 from tests.memory.builders import assert_sound, contents, make_store, read_all
 
 
@@ -29,7 +40,11 @@ def test_the_answer_is_json_under_the_blocks_own_name_with_the_same_id(tmp_path:
 
     (part,) = said["args"]
     assert (said["from"], said["id"]) == ("dispatch", "user-alias")
-    assert (part["username"], part["timestamp"], part["type"]) == ("Keeper", NOW, "application/json")
+    assert (part["username"], part["timestamp"], part["type"]) == (
+        "Keeper",
+        NOW,
+        "application/json",
+    )
     assert isinstance(part["text"], str)
 
 
@@ -49,7 +64,12 @@ def test_the_defaults_are_those_of_the_table(tmp_path: Path) -> None:
     ask_store("memory_write", "tea", store)
 
     (record,) = read_all(store)
-    assert (record.scope, record.kind, record.source, record.tags) == (MEMORY_ID, "observation", "dispatch", "[]")
+    assert (record.scope, record.kind, record.source, record.tags) == (
+        MEMORY_ID,
+        "observation",
+        "dispatch",
+        "[]",
+    )
     assert (record.created_at, record.updated_at) == (NOW, NOW)
 
 
@@ -59,16 +79,34 @@ def test_empty_arguments_are_the_defaults_too(tmp_path: Path) -> None:
     ask_store("memory_write", "tea", store, scope="", kind="", source="", tags="")
 
     (record,) = read_all(store)
-    assert (record.scope, record.kind, record.source, record.tags) == (MEMORY_ID, "observation", "dispatch", "[]")
+    assert (record.scope, record.kind, record.source, record.tags) == (
+        MEMORY_ID,
+        "observation",
+        "dispatch",
+        "[]",
+    )
 
 
 def test_arguments_are_stored_with_the_record(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
-    ask_store("memory_write", "tea", store, scope="s", kind="fact", source="user", tags='["important","fact"]')
+    ask_store(
+        "memory_write",
+        "tea",
+        store,
+        scope="s",
+        kind="fact",
+        source="user",
+        tags='["important","fact"]',
+    )
 
     (record,) = read_all(store)
-    assert (record.scope, record.kind, record.source, record.tags) == ("s", "fact", "user", '["important","fact"]')
+    assert (record.scope, record.kind, record.source, record.tags) == (
+        "s",
+        "fact",
+        "user",
+        '["important","fact"]',
+    )
 
 
 @pytest.mark.parametrize("tags", ['["a","b"]', ["a", "b"], "a,b", " a , b ", ["a", "b", "a"]])
@@ -86,7 +124,9 @@ def test_malformed_tags_are_an_error_at_deploy(tags: Any) -> None:
         args_of("memory_write", memory_id=MEMORY_ID, tags=tags)
 
 
-@pytest.mark.parametrize("memory_id", ["../../x", "/etc/x", "memories", "a/b.db", "instances/${pipeline_uid}/memories"])
+@pytest.mark.parametrize(
+    "memory_id", ["../../x", "/etc/x", "memories", "a/b.db", "instances/${pipeline_uid}/memories"]
+)
 def test_a_memory_id_that_is_not_allowed_is_an_error_at_deploy(memory_id: str) -> None:
     with pytest.raises(ValidationError, match="2 to 8 parts"):
         args_of("memory_write", memory_id=memory_id)
@@ -138,13 +178,21 @@ def test_a_replayed_input_makes_the_same_guid(tmp_path: Path) -> None:
 
     for _ in range(2):
         store.begin()
-        answers.append(answer("memory_write", make_call(make_message(), store, input_id="1-7"), memory_id=MEMORY_ID))
+        answers.append(
+            answer(
+                "memory_write",
+                make_call(make_message(), store, input_id="1-7"),
+                memory_id=MEMORY_ID,
+            )
+        )
         store.rollback()
 
     assert answers[0] == answers[1]
 
 
-@pytest.mark.parametrize("text", [" ", "\x00", '"', "{{content}}", "🫖" * 1000, "x" * (1 << 20), "/write nested"])
+@pytest.mark.parametrize(
+    "text", [" ", "\x00", '"', "{{content}}", "🫖" * 1000, "x" * (1 << 20), "/write nested"]
+)
 def test_hostile_texts_are_stored_as_they_are(tmp_path: Path, text: str) -> None:
     store = make_store(tmp_path)
 

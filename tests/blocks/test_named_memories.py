@@ -1,4 +1,6 @@
-"""memory_entry_write and knowledge_search: the same funnel and the same search as the operations', and the sample with them."""
+"""memory_entry_write and knowledge_search: the same funnel and the same search as the operations',
+and the sample with them."""
+
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,12 @@ def test_a_memory_is_made_by_its_name_once_and_the_same_fact_is_kept_once(store:
     first = ask(store, "memory_entry_write", FACT, memory="notes", tags="a,b")
     second = ask(store, "memory_entry_write", FACT.upper(), memory="notes")
 
-    assert (first["action"], first["source"], first["tags"], first["content"]) == ("created", "agent", ["a", "b"], FACT)
+    assert (first["action"], first["source"], first["tags"], first["content"]) == (
+        "created",
+        "agent",
+        ["a", "b"],
+        FACT,
+    )
     assert (second["action"], second["id"], second["confirmations"]) == ("skipped", first["id"], 1)
     with store.transaction() as tx:
         (memory,) = perform(tx, "memories.list").items
@@ -42,7 +49,10 @@ def test_a_memory_is_made_by_its_name_once_and_the_same_fact_is_kept_once(store:
 
 def test_what_cannot_be_written_is_told_in_band(store: Store) -> None:
     assert "memory is missing" in ask(store, "memory_entry_write", FACT)["error"]
-    assert "memory_id is missing" in ask(store, "memory_entry_write", FACT, memory_id="", memory="notes")["error"]
+    assert (
+        "memory_id is missing"
+        in ask(store, "memory_entry_write", FACT, memory_id="", memory="notes")["error"]
+    )
     assert "no memory has the id" in ask(store, "memory_entry_write", FACT, memory="mem_x")["error"]
     assert ask(store, "memory_entry_write", " ", memory="notes") == {"error": "no content"}
     assert "at most" in ask(store, "memory_entry_write", "x" * 40_000, memory="notes")["error"]
@@ -52,7 +62,10 @@ def test_a_question_that_is_too_long_is_refused_and_not_cut(store: Store) -> Non
     ask(store, "memory_entry_write", FACT, memory="notes")
 
     assert ask(store, "knowledge_search", "email " + "x" * 65_530)["results"]
-    assert "at most 65536 characters, and this has 65537" in ask(store, "knowledge_search", "email " + "x" * 65_531)["error"]
+    assert (
+        "at most 65536 characters, and this has 65537"
+        in ask(store, "knowledge_search", "email " + "x" * 65_531)["error"]
+    )
 
 
 def test_memories_that_are_no_list_are_told_of_by_their_name() -> None:
@@ -60,12 +73,21 @@ def test_memories_that_are_no_list_are_told_of_by_their_name() -> None:
         args_of("knowledge_search", memories=5)
 
 
-@pytest.mark.parametrize(("memory_id", "warnings"), [
-    ("instances/3f9c2a71/memories", 0), ("instances/3f9c2a71/notes", 1), ("shared/memories", 1),
-    ("instances/3f9c2a71/memories/more", 1)])
-@pytest.mark.parametrize(("block", "named"), [("memory_entry_write", "memory"), ("knowledge_search", "memories")])
+@pytest.mark.parametrize(
+    ("memory_id", "warnings"),
+    [
+        ("instances/3f9c2a71/memories", 0),
+        ("instances/3f9c2a71/notes", 1),
+        ("shared/memories", 1),
+        ("instances/3f9c2a71/memories/more", 1),
+    ],
+)
+@pytest.mark.parametrize(
+    ("block", "named"), [("memory_entry_write", "memory"), ("knowledge_search", "memories")]
+)
 def test_a_store_in_which_nobody_else_looks_for_named_memories_is_a_warning(
-        block: str, named: str, memory_id: str, warnings: int) -> None:
+    block: str, named: str, memory_id: str, warnings: int
+) -> None:
     assert len(args_of(block, memory_id=memory_id, **{named: "notes"}).warnings()) == warnings
 
 
@@ -74,7 +96,13 @@ def test_entries_are_found_in_the_memories_that_are_named(store: Store) -> None:
     ask(store, "memory_entry_write", "Customer prefers fax", memory="other")
 
     (found,) = ask(store, "knowledge_search", "email", memories="notes")["results"]
-    told = ask(store, "knowledge_search", "customer", memories=["other"], output_template="{{scope}}: {{content}}\n")
+    told = ask(
+        store,
+        "knowledge_search",
+        "customer",
+        memories=["other"],
+        output_template="{{scope}}: {{content}}\n",
+    )
 
     assert (found["content"], found["memory_name"]) == (FACT, "notes")
     assert told == "other: Customer prefers fax\n"

@@ -10,20 +10,41 @@ from blocks.patterns import BadPattern, Pattern, PatternSet
 COMMANDS = ("/write", "/w", "/writ", "/write_x", "/WRITE", "/e131_fill", "/0", "/_")
 TAILS = (r"\b", r"\b\s*(.*)", r"\s+(.*)", r"\s+(\S+)")
 PREFIXES = ("/", "/write", "!", "#tag", "@me", "w", "0", "_", "//", "/!", "!/write")
-ALMOST = (r"\s+(.+)", r"\s*(.*)", r"\s+(.*)$", "$", r"\B", r"(\s+)(.*)", r"\s+\S+", r"\s(.*)", r"\s+(?:.*)", "?", "*", ".")
+ALMOST = (
+    r"\s+(.+)",
+    r"\s*(.*)",
+    r"\s+(.*)$",
+    "$",
+    r"\B",
+    r"(\s+)(.*)",
+    r"\s+\S+",
+    r"\s(.*)",
+    r"\s+(?:.*)",
+    "?",
+    "*",
+    ".",
+)
 GENERAL = (
     "", "a", "write", r"\s", r"(\w+)", "(x)|y", r"^\S+$", r"/write\b", r"\bwrite\b", "é", ".", r"\pL+", "^(?:/w|/x)(.*)",
     "(a*)*b", "$^", "[^/]", r"\A/", r"(?i)/WRITE", r"\x00", "()", "^$",
 )  # fmt: skip
 
-commands = st.builds(lambda word, tail: f"^{word}{tail}", st.sampled_from(COMMANDS), st.sampled_from(TAILS))
+commands = st.builds(
+    lambda word, tail: f"^{word}{tail}", st.sampled_from(COMMANDS), st.sampled_from(TAILS)
+)
 prefixes = st.sampled_from(PREFIXES).map(lambda prefix: f"^{prefix}")
-almost = st.builds(lambda word, tail: f"^{word}{tail}", st.sampled_from(COMMANDS), st.sampled_from(ALMOST))
+almost = st.builds(
+    lambda word, tail: f"^{word}{tail}", st.sampled_from(COMMANDS), st.sampled_from(ALMOST)
+)
 sources = commands | prefixes | almost | st.sampled_from(GENERAL)
 flags = st.sampled_from(("", "", "", "i", "s", "m", "ism"))
 
 odd = st.sampled_from(" \t\n\r\f\v\x00\x1c\x85\xa0\u2003\u2028é🫖_-/!#@ab0٣")
-pieces = st.sampled_from((*COMMANDS, *PREFIXES, "write", "arg", "\n/write ", "\r\n")) | odd | st.text(max_size=3)
+pieces = (
+    st.sampled_from((*COMMANDS, *PREFIXES, "write", "arg", "\n/write ", "\r\n"))
+    | odd
+    | st.text(max_size=3)
+)
 texts = st.lists(pieces, max_size=7).map("".join) | st.text(max_size=20)
 
 
@@ -51,8 +72,16 @@ def test_a_plain_command_means_what_re2_means(source: str, text: str) -> None:
     assert_same(source, text)
 
 
-@given(commands.flatmap(lambda source: st.tuples(st.just(source), texts.map(lambda text: source[1:].split("\\")[0] + text))))
-def test_a_plain_command_means_what_re2_means_where_the_text_begins_with_it(case: tuple[str, str]) -> None:
+@given(
+    commands.flatmap(
+        lambda source: st.tuples(
+            st.just(source), texts.map(lambda text: source[1:].split("\\")[0] + text)
+        )
+    )
+)
+def test_a_plain_command_means_what_re2_means_where_the_text_begins_with_it(
+    case: tuple[str, str],
+) -> None:
     assert_same(*case)
 
 
@@ -77,8 +106,12 @@ def test_flags_mean_what_re2_means(source: str, given_flags: str, text: str) -> 
 
 
 @given(st.lists(st.tuples(sources, flags), max_size=8), texts)
-@example([(r"^/write\s+(.*)", ""), ("^/", ""), (r"^/write\b", ""), ("^/write", ""), ("", "")], "/write x")
-def test_many_patterns_asked_at_once_answer_as_each_alone(asked: list[tuple[str, str]], text: str) -> None:
+@example(
+    [(r"^/write\s+(.*)", ""), ("^/", ""), (r"^/write\b", ""), ("^/write", ""), ("", "")], "/write x"
+)
+def test_many_patterns_asked_at_once_answer_as_each_alone(
+    asked: list[tuple[str, str]], text: str
+) -> None:
     patterns = [Pattern(source, given_flags) for source, given_flags in asked]
     alone = [at for at, pattern in enumerate(patterns) if pattern.capture(text, 0) is not None]
 
@@ -95,7 +128,9 @@ def test_patterns_that_are_too_large_together_are_asked_one_by_one() -> None:
     assert list(patterns.matching("éx0 éx2")) == [0, 2]
 
 
-@pytest.mark.parametrize("source", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*)*x", "^(a?){50}a{50}$", r"(\s*\w*)*!"])
+@pytest.mark.parametrize(
+    "source", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*)*x", "^(a?){50}a{50}$", r"(\s*\w*)*!"]
+)
 @pytest.mark.parametrize("end", ["", "!", "\n"])
 def test_no_pattern_takes_more_than_linear_time(source: str, end: str) -> None:
     text = "a" * 100_000 + end
@@ -145,7 +180,9 @@ def test_a_bad_pattern_is_told_with_the_rule(source: str, given_flags: str, told
     assert len(str(refused.value)) < 500
 
 
-@pytest.mark.parametrize(("group", "number"), [(0, 0), (1, 1), (2, 2), ("0", 0), ("2", 2), ("drink", 2), ("é", 3)])
+@pytest.mark.parametrize(
+    ("group", "number"), [(0, 0), (1, 1), (2, 2), ("0", 0), ("2", 2), ("drink", 2), ("é", 3)]
+)
 def test_a_group_is_found_by_number_or_name(group: int | str, number: int) -> None:
     assert Pattern("(a)(?P<drink>b)(?P<é>c)").group_number(group) == number
 

@@ -1,4 +1,5 @@
 """The reference of the blocks: whatever an argument of a block of one's own is, it has a line."""
+
 from enum import Enum
 from typing import Any, Literal
 
@@ -35,7 +36,11 @@ def ours(call: Call, args: OursArgs) -> None:
 def test_every_kind_of_argument_has_a_line() -> None:
     told = section(Block("ours", OursArgs, ours)).splitlines()
 
-    assert told[:3] == ["### `ours`", "", "Whatever an argument of a block of one's own is, it has a line. Says nothing."]
+    assert told[:3] == [
+        "### `ours`",
+        "",
+        "Whatever an argument of a block of one's own is, it has a line. Says nothing.",
+    ]
     assert told[6:] == [
         "| `colour` | `red` or `blue` | `red` | A colour. |",
         "| `rule` | object |  |  |",

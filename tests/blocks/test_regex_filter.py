@@ -12,7 +12,11 @@ from tests.blocks.calls import answer, args_of, make_call
 
 def make_envelope(**part: Any) -> dict[str, Any]:
     first = {"username": "Ann", "text": "hello", "timestamp": 1700000000, "type": "text/markdown"}
-    return {"from": "User", "id": "user-alias", "args": [first | part, {"text": "second", "type": "text/plain"}]}
+    return {
+        "from": "User",
+        "id": "user-alias",
+        "args": [first | part, {"text": "second", "type": "text/plain"}],
+    }
 
 
 def passed_on(envelope: dict[str, Any], **args: Any) -> dict[str, Any] | None:
@@ -25,7 +29,9 @@ def test_the_message_is_passed_on_unchanged_under_the_blocks_own_name() -> None:
     assert passed_on(envelope, pattern="hello") == envelope | {"from": "dispatch"}
 
 
-@pytest.mark.parametrize("part", [{"text": ""}, {"text": "🫖\x00\n"}, {"timestamp": "now"}, {"username": ""}])
+@pytest.mark.parametrize(
+    "part", [{"text": ""}, {"text": "🫖\x00\n"}, {"timestamp": "now"}, {"username": ""}]
+)
 def test_odd_parts_are_passed_on_unchanged(part: dict[str, Any]) -> None:
     envelope = make_envelope(**part)
 
@@ -56,7 +62,14 @@ def test_invert_may_be_written_as_text(invert: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [{}, {"pattern": "("}, {"pattern": "a", "flags": "g"}, {"pattern": "a", "group": 1}, {"pattern": "a", "invert": 7}]
+    "args",
+    [
+        {},
+        {"pattern": "("},
+        {"pattern": "a", "flags": "g"},
+        {"pattern": "a", "group": 1},
+        {"pattern": "a", "invert": 7},
+    ],
 )
 def test_what_cannot_work_is_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

@@ -37,12 +37,15 @@ def said(text: str, pattern: str, **args: Any) -> str | None:
         ("tea", r"", ""),
     ],
 )
-def test_the_first_group_is_said_else_the_whole_match_else_nothing(text: str, pattern: str, expected: str | None) -> None:
+def test_the_first_group_is_said_else_the_whole_match_else_nothing(
+    text: str, pattern: str, expected: str | None
+) -> None:
     assert said(text, pattern) == expected
 
 
 @pytest.mark.parametrize(
-    ("group", "expected"), [(0, "tea and milk"), (1, "tea"), (2, "milk"), ("2", "milk"), ("drink", "milk"), (None, "tea")]
+    ("group", "expected"),
+    [(0, "tea and milk"), (1, "tea"), (2, "milk"), ("2", "milk"), ("drink", "milk"), (None, "tea")],
 )
 def test_a_group_is_named_by_number_or_name(group: int | str | None, expected: str) -> None:
     assert said("some tea and milk", r"(tea) and (?P<drink>milk)", group=group) == expected
@@ -74,7 +77,9 @@ def test_the_message_is_said_under_the_blocks_own_name_with_the_same_id() -> Non
 
     assert spoken is not None
     assert (spoken["from"], spoken["id"]) == ("dispatch", "user-alias")
-    assert spoken["args"] == [{"username": "Keeper", "text": "tea", "timestamp": NOW, "type": "text/plain"}]
+    assert spoken["args"] == [
+        {"username": "Keeper", "text": "tea", "timestamp": NOW, "type": "text/plain"}
+    ]
 
 
 def test_the_type_is_that_of_the_input() -> None:

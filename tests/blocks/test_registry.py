@@ -25,10 +25,16 @@ MEMORY = {"memory_write", "memory_read", "memory_search", "memory_append", "memo
 def declared() -> Iterator[tuple[str, str]]:
     """(file, name) of each `@block("name", ...)` and `register(Block("name", ...))`."""
     for path in FOLDER.glob("*.py"):
-        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call) and node.args]
+        calls = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call) and node.args
+        ]
         for call in calls:
             name = call.args[0]
-            if getattr(call.func, "id", "") in ("block", "Block") and isinstance(name, ast.Constant):
+            if getattr(call.func, "id", "") in ("block", "Block") and isinstance(
+                name, ast.Constant
+            ):
                 yield path.stem, name.value
 
 
@@ -41,18 +47,36 @@ def test_every_file_that_declares_a_block_is_found() -> None:
 
 def test_a_block_is_found_by_its_name_alone() -> None:
     assert all(find_block(name) is found for name, found in all_blocks().items())
-    for unknown in ("", "nonsense", "contract", "memory.write", "../memory_write", "memory_write\n", "a" * 100_000):
+    for unknown in (
+        "",
+        "nonsense",
+        "contract",
+        "memory.write",
+        "../memory_write",
+        "memory_write\n",
+        "a" * 100_000,
+    ):
         assert find_block(unknown) is None
 
 
 def test_a_bundle_loads_the_blocks_that_it_names_and_no_others() -> None:
-    program = ("import sys; from pathlib import Path; from pipelines.check import check\n"
-               "assert check(Path('pipelines/memory_test.json').read_bytes()).bundle; print(*sys.modules)")
+    program = (
+        "import sys; from pathlib import Path; from pipelines.check import check\n"
+        "assert check(Path('pipelines/memory_test.json').read_bytes()).bundle; print(*sys.modules)"
+    )
 
-    done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER.parent, capture_output=True, text=True, check=True,
-                          timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=FOLDER.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
 
-    loaded = {name.removeprefix("blocks.") for name in done.stdout.split() if name.startswith("blocks.")}
+    loaded = {
+        name.removeprefix("blocks.") for name in done.stdout.split() if name.startswith("blocks.")
+    }
     assert loaded >= MEMORY
     assert not loaded & {"add_1", "memory_entry_write", "knowledge_search"}
 
@@ -87,17 +111,24 @@ BROKEN = [
     ("def x(:\n", "SyntaxError: invalid syntax"),
     ("import no_such_module\n", "line 1: ModuleNotFoundError: No module named 'no_such_module'"),
     ("\nraise SystemExit(3)\n", "line 2: SystemExit: 3"),
-    ("@block('add_1')\ndef ours(call, args): ...\n", "this one is named 'add_1': rename one of them"),
+    (
+        "@block('add_1')\ndef ours(call, args): ...\n",
+        "this one is named 'add_1': rename one of them",
+    ),
     ("@block('ours')\nasync def ours(call, args): ...\n", "write no async, await or yield"),
     ("@block('ours')\ndef ours(call, args): yield\n", "write no async, await or yield"),
     ("@block('ours')\ndef ours(call): ...\n", "write def ours(call, args)"),
-    ("@block('ours')\ndef ours(call, args): ...\n1 / 0\n", "line 5: ZeroDivisionError: division by zero"),
+    (
+        "@block('ours')\ndef ours(call, args): ...\n1 / 0\n",
+        "line 5: ZeroDivisionError: division by zero",
+    ),
 ]
 
 
 @pytest.fixture
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a block of one's own, called `ours`, in a folder that is looked in like the real one."""
+    """The file of a block of one's own, called `ours`, in a folder that is looked in like the real
+    one."""
     monkeypatch.setattr(blocks, "__path__", [*blocks.__path__, str(tmp_path / "blocks")])
     monkeypatch.delitem(sys.modules, "blocks.ours", raising=False)
     (tmp_path / "blocks").mkdir()
@@ -105,10 +136,16 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("text", "why"), BROKEN)
-def test_a_file_that_cannot_be_loaded_is_told_with_its_place_and_the_reason(ours: Path, text: str, why: str) -> None:
-    ours.write_text("from blocks.contract import BlockArgs\nfrom blocks.registry import block\n" * ("block(" in text) + text)
+def test_a_file_that_cannot_be_loaded_is_told_with_its_place_and_the_reason(
+    ours: Path, text: str, why: str
+) -> None:
+    ours.write_text(
+        "from blocks.contract import BlockArgs\nfrom blocks.registry import block\n"
+        * ("block(" in text)
+        + text
+    )
 
-    for _ in range(2):   # what it declared before it failed is not found either
+    for _ in range(2):  # what it declared before it failed is not found either
         with pytest.raises(BrokenBlock, match=re.escape(why)) as told:
             find_block("ours")
         assert str(told.value).startswith("blocks/ours.py, line ")

@@ -1,10 +1,19 @@
-"""`output_template`: tokens and a few filters. A template cannot loop, grow or look into anything; data is never one."""
+"""`output_template`: tokens and a few filters. A template cannot loop, grow or look into anything;
+data is never one."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks.templates import FILTERS, MAX_FILTERS, MAX_OUTPUT, MAX_VALUE, TOKENS, BadTemplate, OutputTemplate
+from blocks.templates import (
+    FILTERS,
+    MAX_FILTERS,
+    MAX_OUTPUT,
+    MAX_VALUE,
+    TOKENS,
+    BadTemplate,
+    OutputTemplate,
+)
 from memory.errors import Refused, ResultTooLarge
 from memory.record import Record
 from tests.blocks.calls import NOW
@@ -55,7 +64,17 @@ def test_tags_render_comma_separated_and_none_as_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["{{guid}}", "{% for x in y %}", "{{ 7 * 7 }}", "<b> & \"'", "{{content}}" * 1000, "{#", "}}", "\x00"]
+    "content",
+    [
+        "{{guid}}",
+        "{% for x in y %}",
+        "{{ 7 * 7 }}",
+        "<b> & \"'",
+        "{{content}}" * 1000,
+        "{#",
+        "}}",
+        "\x00",
+    ],
 )
 def test_data_is_never_a_template_and_nothing_is_escaped(content: str) -> None:
     assert render("{{content}}", RECORD._replace(content=content)) == content
@@ -138,13 +157,19 @@ def test_anything_but_tokens_and_filters_is_refused(source: str) -> None:
         OutputTemplate(source)
 
 
-@pytest.mark.parametrize("source", ["{{", "{{}}", "{{content", "{{content}", "{%", "{{content|}}", "{{content upper}}", "{# x"])
+@pytest.mark.parametrize(
+    "source",
+    ["{{", "{{}}", "{{content", "{{content}", "{%", "{{content|}}", "{{content upper}}", "{# x"],
+)
 def test_what_is_no_template_is_refused_with_the_line(source: str) -> None:
     with pytest.raises(BadTemplate, match=r"line 2"):
         OutputTemplate("\n" + source)
 
 
-@pytest.mark.parametrize("source", ["{{created_at|round(100000000, 'ceil')}}", "{{content|truncate(10001)}}", "{{1e300}}"])
+@pytest.mark.parametrize(
+    "source",
+    ["{{created_at|round(100000000, 'ceil')}}", "{{content|truncate(10001)}}", "{{1e300}}"],
+)
 def test_a_number_that_could_keep_us_busy_is_refused(source: str) -> None:
     with pytest.raises(BadTemplate, match="too large a number"):
         OutputTemplate(source)
@@ -181,15 +206,40 @@ def test_a_filter_that_cannot_work_is_told_in_band(source: str) -> None:
 
 
 ARGUMENTS = st.sampled_from(
-    ["", "1", "0", "10000", "1.5", "'x'", "tags", "score", "content", "created_at", "none", "true", "'ceil'"])
+    [
+        "",
+        "1",
+        "0",
+        "10000",
+        "1.5",
+        "'x'",
+        "tags",
+        "score",
+        "content",
+        "created_at",
+        "none",
+        "true",
+        "'ceil'",
+    ]
+)
 
 
 @given(
     st.sampled_from(sorted(TOKENS)),
-    st.lists(st.tuples(st.sampled_from(sorted(FILTERS)), st.lists(ARGUMENTS.filter(bool), max_size=3)), max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from(sorted(FILTERS)), st.lists(ARGUMENTS.filter(bool), max_size=3)),
+        max_size=3,
+    ),
 )
-def test_whatever_is_accepted_renders_or_is_refused(token: str, filters: list[tuple[str, list[str]]]) -> None:
-    source = "{{" + token + "".join(f"|{name}({', '.join(arguments)})" for name, arguments in filters) + "}}"
+def test_whatever_is_accepted_renders_or_is_refused(
+    token: str, filters: list[tuple[str, list[str]]]
+) -> None:
+    source = (
+        "{{"
+        + token
+        + "".join(f"|{name}({', '.join(arguments)})" for name, arguments in filters)
+        + "}}"
+    )
 
     try:
         text = render(source)
@@ -213,9 +263,15 @@ def test_a_text_that_grows_too_long_is_stopped_on_the_way() -> None:
     assert len(seen) == MAX_OUTPUT // 1000 + 1
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="{}#%\r"), max_size=30), st.text(max_size=30))
+@given(
+    st.text(alphabet=st.characters(codec="utf-8", exclude_characters="{}#%\r"), max_size=30),
+    st.text(max_size=30),
+)
 def test_text_around_tokens_and_content_come_out_as_they_are(around: str, content: str) -> None:
-    assert render(around + "{{content}}" + around, RECORD._replace(content=content)) == around + content + around
+    assert (
+        render(around + "{{content}}" + around, RECORD._replace(content=content))
+        == around + content + around
+    )
 
 
 def test_what_ends_a_rendering_is_no_token() -> None:
@@ -245,7 +301,9 @@ def test_a_text_that_no_utf8_has_is_told_in_band() -> None:
         render(r"{{'\ud800'}}")
 
 
-@pytest.mark.parametrize("source", ["{{score|round(created_at, 'ceil')}}", "{{content|trim(content)}}"])
+@pytest.mark.parametrize(
+    "source", ["{{score|round(created_at, 'ceil')}}", "{{content|trim(content)}}"]
+)
 def test_an_argument_that_could_keep_us_busy_is_refused(source: str) -> None:
     with pytest.raises(ResultTooLarge, match="an argument of the filter"):
         render(source, RECORD._replace(content="a" * 20_000))

@@ -1,4 +1,6 @@
-"""The server that the tests of one file share; a file whose tests kill it has a fixture of that name of its own."""
+"""The server that the tests of one file share; a file whose tests kill it has a fixture of that
+name of its own."""
+
 from collections.abc import Iterator
 
 import pytest

@@ -1,4 +1,5 @@
 """A bus url, taken apart."""
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -7,36 +8,66 @@ from bus.address import Address, parse
 from bus.errors import BadAddress
 
 
-@pytest.mark.parametrize(("url", "address"), [
-    ("unix:///run/bus.sock", Address(path="/run/bus.sock")),
-    ("unix:///a%20folder/%25/bus.sock", Address(path="/a folder/%/bus.sock")),
-    ("unix://keeper:se%3Acret@/run/bus.sock", Address(path="/run/bus.sock", username="keeper", password="se:cret")),
-    ("redis://localhost", Address(host="localhost")),
-    ("redis://keeper@localhost", Address(host="localhost", username="keeper")),
-    ("redis://localhost:7000/", Address(host="localhost", port=7000)),
-    ("redis://localhost:7000/3", Address(host="localhost", port=7000, database=3)),
-    ("redis://[::1]:7000", Address(host="::1", port=7000)),
-    ("rediss://bus.example", Address(host="bus.example", tls=True)),
-    ("redis://:se%3Acret@localhost", Address(host="localhost", password="se:cret")),
-    ("redis://keeper:secret@localhost/1", Address(host="localhost", username="keeper", password="secret", database=1)),
-])
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("unix:///run/bus.sock", Address(path="/run/bus.sock")),
+        ("unix:///a%20folder/%25/bus.sock", Address(path="/a folder/%/bus.sock")),
+        (
+            "unix://keeper:se%3Acret@/run/bus.sock",
+            Address(path="/run/bus.sock", username="keeper", password="se:cret"),
+        ),
+        ("redis://localhost", Address(host="localhost")),
+        ("redis://keeper@localhost", Address(host="localhost", username="keeper")),
+        ("redis://localhost:7000/", Address(host="localhost", port=7000)),
+        ("redis://localhost:7000/3", Address(host="localhost", port=7000, database=3)),
+        ("redis://[::1]:7000", Address(host="::1", port=7000)),
+        ("rediss://bus.example", Address(host="bus.example", tls=True)),
+        ("redis://:se%3Acret@localhost", Address(host="localhost", password="se:cret")),
+        (
+            "redis://keeper:secret@localhost/1",
+            Address(host="localhost", username="keeper", password="secret", database=1),
+        ),
+    ],
+)
 def test_a_url_says_where_and_as_whom(url: str, address: Address) -> None:
     assert parse(url) == address
 
 
-@pytest.mark.parametrize("url", [
-    "", "localhost", "localhost:6379", "http://localhost", "unix://", "redis://", "redis:///1", "redis://:6379",
-    "redis://localhost:port", "redis://localhost:99999", "redis://localhost/one", "redis://localhost/-1",
-    "redis://localhost?password=secret", "unix:///run/bus.sock?db=3", "redis://localhost/#secret",
-    "unix://run/bus.sock", "unix://:6379/run/bus.sock", "redis://localhost:0", "redis://bus..example",
-    f"redis://{'a' * 64}.example", f"redis://localhost/{'1' * 5000}",
-])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost",
+        "localhost:6379",
+        "http://localhost",
+        "unix://",
+        "redis://",
+        "redis:///1",
+        "redis://:6379",
+        "redis://localhost:port",
+        "redis://localhost:99999",
+        "redis://localhost/one",
+        "redis://localhost/-1",
+        "redis://localhost?password=secret",
+        "unix:///run/bus.sock?db=3",
+        "redis://localhost/#secret",
+        "unix://run/bus.sock",
+        "unix://:6379/run/bus.sock",
+        "redis://localhost:0",
+        "redis://bus..example",
+        f"redis://{'a' * 64}.example",
+        f"redis://localhost/{'1' * 5000}",
+    ],
+)
 def test_what_is_no_url_of_a_bus_is_refused(url: str) -> None:
     with pytest.raises(BadAddress, match=r"bus\.url"):
         parse(url)
 
 
-@given(st.text() | st.builds("{}://{}".format, st.sampled_from(["redis", "rediss", "unix"]), st.text()))
+@given(
+    st.text() | st.builds("{}://{}".format, st.sampled_from(["redis", "rediss", "unix"]), st.text())
+)
 @example("redis://[")
 @example("redis://localhost/²")
 @example("redis://a\x00b")
@@ -48,10 +79,13 @@ def test_any_text_is_an_address_or_refused_as_one(url: str) -> None:
     assert address.path or address.host
 
 
-@pytest.mark.parametrize(("url", "shown"), [
-    ("redis://keeper:secret@localhost:7000/1", "redis://localhost:7000/1"),
-    ("rediss://:secret@localhost", "rediss://localhost:6379/0"),
-    ("unix:///run/bus.sock", "unix:///run/bus.sock"),
-])
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://keeper:secret@localhost:7000/1", "redis://localhost:7000/1"),
+        ("rediss://:secret@localhost", "rediss://localhost:6379/0"),
+        ("unix:///run/bus.sock", "unix:///run/bus.sock"),
+    ],
+)
 def test_a_password_is_not_shown(url: str, shown: str) -> None:
     assert str(parse(url)) == shown

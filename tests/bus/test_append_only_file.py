@@ -1,4 +1,6 @@
-"""The embedded server's append-only file, damaged: who starts it is told what mends it, and that does."""
+"""The embedded server's append-only file, damaged: who starts it is told what mends it, and that
+does."""
+
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -37,15 +39,21 @@ def test_a_damaged_append_only_file_is_told_with_a_command_that_mends_it(tmp_pat
 
     with pytest.raises(ServerDidNotStart) as refused:
         EmbeddedServer(folder).start()
-    command = next(line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line)
-    subprocess.run(["bash", "-c", command], input=b"y\n", check=True, capture_output=True, timeout=30)
+    command = next(
+        line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line
+    )
+    subprocess.run(
+        ["bash", "-c", command], input=b"y\n", check=True, capture_output=True, timeout=30
+    )
 
     with served(folder) as client:
         assert 10 < client.llen("list") < 100
 
 
 @pytest.mark.parametrize("left", [None, 0, 1, 1.5])
-def test_a_manifest_that_was_lost_or_cut_is_told_with_a_command_that_makes_it_anew(tmp_path: Path, left: float | None) -> None:
+def test_a_manifest_that_was_lost_or_cut_is_told_with_a_command_that_makes_it_anew(
+    tmp_path: Path, left: float | None
+) -> None:
     folder = tmp_path / "it's here"
     with served(folder) as client:
         client.rpush("list", *range(100))
@@ -53,11 +61,13 @@ def test_a_manifest_that_was_lost_or_cut_is_told_with_a_command_that_makes_it_an
     lines = manifest.read_text().splitlines(keepends=True)
     manifest.unlink()
     if left is not None:
-        manifest.write_text("".join(lines)[:int(left * len(lines[0]))])
+        manifest.write_text("".join(lines)[: int(left * len(lines[0]))])
 
     with pytest.raises(AppendOnlyFileLeft) as refused:
         EmbeddedServer(folder).start()
-    command = next(line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line)
+    command = next(
+        line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line
+    )
     subprocess.run(["sh", "-c", command], check=True, timeout=30)
 
     assert manifest.read_text() == "".join(lines)
@@ -74,7 +84,9 @@ def test_what_a_rewrite_that_was_cut_short_leaves_is_no_fault(tmp_path: Path) ->
     with served(tmp_path) as client:
         assert client.llen("list") == 100
         client.bgrewriteaof()
-        wait_for(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "it is rewritten")
+        wait_for(
+            lambda: not client.info("persistence")["aof_rewrite_in_progress"], "it is rewritten"
+        )
 
     with served(tmp_path) as client:
         assert client.llen("list") == 100

@@ -1,4 +1,5 @@
 """The pauses before what has ended is begun again."""
+
 from bus.backoff import Backoff
 
 

@@ -1,4 +1,6 @@
-"""Reads that wait at the server can be called back, whichever of the two connections the server looks at first."""
+"""Reads that wait at the server can be called back, whichever of the two connections the server
+looks at first."""
+
 import asyncio
 
 from bus.address import Address
@@ -33,7 +35,9 @@ def test_a_read_that_is_called_back_returns_nothing_at_once(server: EmbeddedServ
 def test_a_call_that_comes_before_its_read_is_repeated(server: EmbeddedServer) -> None:
     async def whole() -> None:
         reads, blocking, control = await make_reads(server)
-        for _ in range(200):   # the call is sent in the tick of the read, so that either may come first
+        for _ in range(
+            200
+        ):  # the call is sent in the tick of the read, so that either may come first
             reading = asyncio.create_task(reads.read(READ))
             await asyncio.sleep(0)
             reads.call_back()

@@ -1,4 +1,5 @@
 """The time of the bus between two looks at it."""
+
 import asyncio
 import time
 
@@ -38,7 +39,7 @@ def test_an_answer_that_comes_late_moves_nothing_that_fits_it() -> None:
     clock.hear(HOUR_MS, seconds.now * 1000)
 
     seconds.now += 5
-    clock.hear(HOUR_MS + 1000, seconds.now * 1000 - 5000)   # said 4 s ago
+    clock.hear(HOUR_MS + 1000, seconds.now * 1000 - 5000)  # said 4 s ago
 
     assert clock.now_ms == HOUR_MS + 5000
 

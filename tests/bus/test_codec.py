@@ -1,4 +1,5 @@
 """The codec: envelopes there and back, what is refused, and how our own live copies are known."""
+
 import json
 from typing import Any
 
@@ -20,11 +21,23 @@ def to_json(value: Any) -> bytes:
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
-values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=8)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=8
+)
 times = st.integers(0, 2**53) | st.floats(0, 1e15) | texts
-parts = st.fixed_dictionaries({"text": texts}, optional={"type": texts, "timestamp": times, "username": texts, "more": values})
-envelopes = st.fixed_dictionaries({"args": st.lists(parts, min_size=1, max_size=3)}, optional={"from": texts, "id": texts})
+parts = st.fixed_dictionaries(
+    {"text": texts}, optional={"type": texts, "timestamp": times, "username": texts, "more": values}
+)
+envelopes = st.fixed_dictionaries(
+    {"args": st.lists(parts, min_size=1, max_size=3)}, optional={"from": texts, "id": texts}
+)
 jsons = values.map(to_json)
 envelope_like = st.dictionaries(st.sampled_from(["from", "id", "args"]), values).map(to_json)
 entries = st.from_regex(rb"[0-9]{1,20}-[0-9]{1,20}", fullmatch=True)
@@ -45,7 +58,9 @@ def test_what_is_decoded_and_encoded_says_the_same(envelope: dict[str, Any]) -> 
     again = json.loads(encode(message))
 
     assert (again["from"], again["id"]) == (envelope.get("from", ""), envelope.get("id", ""))
-    assert [part | given for part, given in zip(again["args"], envelope["args"], strict=True)] == again["args"]
+    assert [
+        part | given for part, given in zip(again["args"], envelope["args"], strict=True)
+    ] == again["args"]
     assert encode(decode(encode(message), PLENTY)) == encode(message)
 
 
@@ -58,41 +73,49 @@ def test_the_first_part_is_what_blocks_read(envelope: dict[str, Any]) -> None:
 
 
 def test_keys_of_the_envelope_that_nobody_knows_are_not_said_again() -> None:
-    data = orjson.dumps({"from": "a", "args": [{"text": "tea"}], "mid": "5-1.0~00000000", "colour": "green"})
+    data = orjson.dumps(
+        {"from": "a", "args": [{"text": "tea"}], "mid": "5-1.0~00000000", "colour": "green"}
+    )
 
     message = decode(data, PLENTY)
 
     assert orjson.loads(encode(message)).keys() == {"from", "id", "args"}
 
 
-@pytest.mark.parametrize("data", [
-    b"",
-    b"tea",
-    b'{"args": [{"text": "te',
-    b'\xff\xfe{"args": []}',
-    rb'{"args": [{"text": "\ud800"}]}',
-    b"[" * 100_000,
-    b'"tea"',
-    b"[]",
-    b"null",
-    b"{}",
-    b'{"args": []}',
-    b'{"args": {"text": "tea"}}',
-    b'{"args": null}',
-    b'{"args": ["tea"]}',
-    b'{"args": [{"text": 7}]}',
-    b'{"args": [{"text": "tea", "type": []}]}',
-    b'{"args": [{"text": "tea"}, 7]}',
-    b'{"from": 7, "args": [{"text": "tea"}]}',
-    b'{"id": {}, "args": [{"text": "tea"}]}',
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"tea",
+        b'{"args": [{"text": "te',
+        b'\xff\xfe{"args": []}',
+        rb'{"args": [{"text": "\ud800"}]}',
+        b"[" * 100_000,
+        b'"tea"',
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"args": []}',
+        b'{"args": {"text": "tea"}}',
+        b'{"args": null}',
+        b'{"args": ["tea"]}',
+        b'{"args": [{"text": 7}]}',
+        b'{"args": [{"text": "tea", "type": []}]}',
+        b'{"args": [{"text": "tea"}, 7]}',
+        b'{"from": 7, "args": [{"text": "tea"}]}',
+        b'{"id": {}, "args": [{"text": "tea"}]}',
+    ],
+)
 def test_what_is_no_envelope_is_refused_and_told_what_one_looks_like(data: bytes) -> None:
     with pytest.raises(MalformedMessage, match=r'"args": \[\{"text": "\.\.\."'):
         decode(data, PLENTY)
 
 
 def test_what_is_null_is_as_good_as_missing() -> None:
-    message = decode(b'{"from": null, "id": null, "args": [{"text": null, "type": null, "username": null}]}', PLENTY)
+    message = decode(
+        b'{"from": null, "id": null, "args": [{"text": null, "type": null, "username": null}]}',
+        PLENTY,
+    )
 
     assert (message.text, message.type) == ("", "text/plain")
 
@@ -109,7 +132,10 @@ def test_bytes_are_a_message_or_malformed_and_nothing_else(data: bytes) -> None:
         assert isinstance(message, Message)
 
 
-@given(envelopes.map(to_json) | envelopes.map(lambda envelope: json.dumps(envelope, indent=1, ensure_ascii=False).encode()))
+@given(
+    envelopes.map(to_json)
+    | envelopes.map(lambda envelope: json.dumps(envelope, indent=1, ensure_ascii=False).encode())
+)
 @example(b'{"args": [{"text": "tea", "more": "\xff"}]}')
 @example(b'{"args": [{"text": "tea", "m\xff": 1}]}')
 @example(b'{"more": "\xff", "args": [{"text": "tea"}]}')
@@ -131,7 +157,9 @@ def test_a_message_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() -> N
 
 
 @given(envelopes, entries, st.integers(0, 2000))
-def test_a_live_copy_is_the_envelope_with_one_more_key_and_is_known(envelope: Any, entry: bytes, number: int) -> None:
+def test_a_live_copy_is_the_envelope_with_one_more_key_and_is_known(
+    envelope: Any, entry: bytes, number: int
+) -> None:
     data = encode(decode(to_json(envelope), PLENTY))
 
     copy = live_copy(entry, number, data)
@@ -141,12 +169,14 @@ def test_a_live_copy_is_the_envelope_with_one_more_key_and_is_known(envelope: An
 
 
 @given(texts, st.data())
-def test_a_copy_with_one_byte_of_its_envelope_changed_is_not_known(text: str, draw: st.DataObject) -> None:
+def test_a_copy_with_one_byte_of_its_envelope_changed_is_not_known(
+    text: str, draw: st.DataObject
+) -> None:
     data = make_data(text)
     copy = live_copy(b"5-1", 2, data)
     at = draw.draw(st.integers(copy.index(b'"from"'), len(copy) - 1))
 
-    changed = copy[:at] + bytes([copy[at] ^ draw.draw(st.integers(1, 255))]) + copy[at + 1:]
+    changed = copy[:at] + bytes([copy[at] ^ draw.draw(st.integers(1, 255))]) + copy[at + 1 :]
 
     assert not is_own_copy(changed)
 
@@ -183,7 +213,9 @@ def test_the_mid_names_the_input_and_the_place_and_changes_with_what_is_said() -
 
 @given(texts, st.sampled_from([JSON, "text/plain"]))
 def test_what_is_said_is_one_part_with_all_that_a_chat_shows(text: str, kind: str) -> None:
-    said = orjson.loads(encode(say("keeper", "me", text, username="Keeper", now_ms=1_700_000_000_000, kind=kind)))
+    said = orjson.loads(
+        encode(say("keeper", "me", text, username="Keeper", now_ms=1_700_000_000_000, kind=kind))
+    )
 
     part = {"username": "Keeper", "text": text, "timestamp": 1_700_000_000_000, "type": kind}
     assert said == {"from": "keeper", "id": "me", "args": [part]}

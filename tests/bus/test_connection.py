@@ -1,4 +1,6 @@
-"""The connection: commands to a real server, its answers in order, what is pushed, and what breaks."""
+"""The connection: commands to a real server, its answers in order, what is pushed, and what
+breaks."""
+
 import asyncio
 import gc
 import os
@@ -19,8 +21,11 @@ from tests.support.client import Client
 from tests.support.server import running_server
 
 
-def talk(server: EmbeddedServer, about: Callable[[Connection], Awaitable[Any]], **address: Any) -> Any:
+def talk(
+    server: EmbeddedServer, about: Callable[[Connection], Awaitable[Any]], **address: Any
+) -> Any:
     """What the talk over a connection of its own comes to."""
+
     async def whole() -> Any:
         connection = await connect(Address(path=str(server.socket_path), **address))
         try:
@@ -33,7 +38,9 @@ def talk(server: EmbeddedServer, about: Callable[[Connection], Awaitable[Any]], 
 
 def test_every_caller_gets_the_answer_to_what_it_asked(server: EmbeddedServer) -> None:
     async def about(connection: Connection) -> list[bytes]:
-        return await asyncio.gather(*[connection.call("ECHO", f"{number}" * 50) for number in range(500)])
+        return await asyncio.gather(
+            *[connection.call("ECHO", f"{number}" * 50) for number in range(500)]
+        )
 
     assert talk(server, about) == [f"{number}".encode() * 50 for number in range(500)]
 
@@ -45,7 +52,9 @@ def test_an_answer_of_any_size_comes_whole(server: EmbeddedServer, size: int) ->
     assert talk(server, lambda connection: connection.call("ECHO", data)) == data
 
 
-def test_a_refusal_is_the_callers_and_the_next_answer_the_next_callers(server: EmbeddedServer) -> None:
+def test_a_refusal_is_the_callers_and_the_next_answer_the_next_callers(
+    server: EmbeddedServer,
+) -> None:
     async def about(connection: Connection) -> tuple[str, bytes]:
         with pytest.raises(BusRefused) as refused:
             await connection.call("XADD", "tea", "no id", "a", "b")
@@ -68,7 +77,9 @@ def test_a_multi_has_one_answer_that_of_its_exec(server: EmbeddedServer) -> None
 def test_a_multi_with_a_refused_command_is_refused_as_a_whole(server: EmbeddedServer) -> None:
     async def about(connection: Connection) -> Any:
         with pytest.raises(BusRefused):
-            await connection.send(b"".join([MULTI, pack("SET", "multi", 1), pack("NOSUCH"), EXEC]), replies=4)
+            await connection.send(
+                b"".join([MULTI, pack("SET", "multi", 1), pack("NOSUCH"), EXEC]), replies=4
+            )
         return await connection.call("EXISTS", "multi")
 
     assert talk(server, about) == 0
@@ -77,7 +88,9 @@ def test_a_multi_with_a_refused_command_is_refused_as_a_whole(server: EmbeddedSe
 def test_what_is_published_is_pushed_in_order(server: EmbeddedServer) -> None:
     async def about(speaking: Connection) -> list[tuple[bytes, bytes]]:
         heard: list[tuple[bytes, bytes]] = []
-        hearing = await connect(Address(path=str(server.socket_path)), lambda *push: heard.append(push))
+        hearing = await connect(
+            Address(path=str(server.socket_path)), lambda *push: heard.append(push)
+        )
         await hearing.send(pack("SUBSCRIBE", "a", "b"), replies=2)
         for number in range(300):
             await speaking.call("PUBLISH", "ab"[number % 2], number)
@@ -85,11 +98,16 @@ def test_what_is_published_is_pushed_in_order(server: EmbeddedServer) -> None:
         await hearing.close()
         return heard
 
-    assert talk(server, about) == [(b"ab"[number % 2:][:1], str(number).encode()) for number in range(300)]
+    assert talk(server, about) == [
+        (b"ab"[number % 2 :][:1], str(number).encode()) for number in range(300)
+    ]
 
 
 def test_where_nobody_listens_there_is_no_connection(tmp_path: Path) -> None:
-    for address in (Address(path=str(tmp_path / "nowhere.sock")), Address(host="127.0.0.1", port=1)):
+    for address in (
+        Address(path=str(tmp_path / "nowhere.sock")),
+        Address(host="127.0.0.1", port=1),
+    ):
         with pytest.raises(BusUnavailable, match="no server answers at"):
             asyncio.run(connect(address))
 
@@ -111,7 +129,9 @@ def test_who_gives_up_before_a_server_answers_leaves_no_connection(tmp_path: Pat
         opening = asyncio.create_task(connect(Address(path=path, password="secret")))
         accepted, _ = await asyncio.get_running_loop().sock_accept(silent)
         with accepted:
-            await asyncio.get_running_loop().sock_recv(accepted, 1 << 10)   # its AUTH: it is open, and waits
+            await asyncio.get_running_loop().sock_recv(
+                accepted, 1 << 10
+            )  # its AUTH: it is open, and waits
             opening.cancel()
             await asyncio.wait([opening])
             return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(accepted, 1), 2)
@@ -162,15 +182,20 @@ def test_a_password_and_a_database_are_told_first(tmp_path: Path) -> None:
         talk(server, lambda connection: connection.call("PING"))
     with pytest.raises(BusRefused):
         talk(server, lambda connection: connection.call("PING"), password="wrong")
-    info = talk(server, lambda connection: connection.call("CLIENT", "INFO"), password="secret", database=3)
+    info = talk(
+        server, lambda connection: connection.call("CLIENT", "INFO"), password="secret", database=3
+    )
 
     assert b" db=3 " in info
     server.stop()
-    gc.collect()   # a connection that was left open would tell so now
+    gc.collect()  # a connection that was left open would tell so now
 
 
 def test_a_user_without_a_password_is_told_too(tmp_path: Path) -> None:
     with running_server(tmp_path / "bus") as server, Client(server.socket_path) as client:
         client.redis.execute_command("ACL", "SETUSER", "keeper", "on", "nopass", "~*", "+@all")
 
-        assert talk(server, lambda connection: connection.call("ACL", "WHOAMI"), username="keeper") == b"keeper"
+        assert (
+            talk(server, lambda connection: connection.call("ACL", "WHOAMI"), username="keeper")
+            == b"keeper"
+        )

@@ -1,4 +1,6 @@
-"""What comes back of our own is passed over; whatever others say in between is heard, once, wherever the bytes are cut."""
+"""What comes back of our own is passed over; whatever others say in between is heard, once,
+wherever the bytes are cut."""
+
 import asyncio
 from collections.abc import Iterable
 
@@ -13,7 +15,7 @@ from bus.resp import bulk, pack
 from tests.support.copies import live_copy
 
 CHANNELS = ["swarm:{a}:chat", "swarm:{a}:inner"]
-Said = tuple[str, bytes]   # channel, payload
+Said = tuple[str, bytes]  # channel, payload
 
 
 def make_payload(text: str) -> bytes:
@@ -26,13 +28,17 @@ def make_copy(text: str) -> bytes:
 
 texts, channels = st.text(max_size=20), st.sampled_from(CHANNELS)
 of_others = st.tuples(channels, texts.map(make_payload)).map(lambda said: [said])
-of_ours = st.lists(st.tuples(channels, texts.map(make_copy)), min_size=1, max_size=4)   # one MULTI
+of_ours = st.lists(st.tuples(channels, texts.map(make_copy)), min_size=1, max_size=4)  # one MULTI
 events = st.lists(of_others | of_ours, max_size=10)
-ONE_OF_EACH: list[list[Said]] = [[(CHANNELS[0], make_payload("tea"))], [(CHANNELS[0], make_copy("tea"))]]
+ONE_OF_EACH: list[list[Said]] = [
+    [(CHANNELS[0], make_payload("tea"))],
+    [(CHANNELS[0], make_copy("tea"))],
+]
 
 
 async def heard_of(multis: list[list[Said]], chunks: Iterable[bytes]) -> list[Said]:
-    """What a listener takes for new: of a stream that comes in chunks, while these MULTIs of ours are under way."""
+    """What a listener takes for new: of a stream that comes in chunks, while these MULTIs of ours
+    are under way."""
     echo, heard = Echo(), []
 
     def hear(channel: bytes, payload: bytes) -> None:
@@ -53,13 +59,19 @@ async def heard_of(multis: list[list[Said]], chunks: Iterable[bytes]) -> list[Sa
 def cut(stream: bytes, places: Iterable[int]) -> list[bytes]:
     """The stream in pieces, none of them empty."""
     ends = sorted({place % len(stream) for place in places} - {0}) if stream else []
-    return [stream[start:end] for start, end in zip([0, *ends], [*ends, len(stream)], strict=True) if stream]
+    return [
+        stream[start:end]
+        for start, end in zip([0, *ends], [*ends, len(stream)], strict=True)
+        if stream
+    ]
 
 
 @given(events, st.lists(st.integers(0, 100_000), max_size=12))
 @example(ONE_OF_EACH, [20])
 @example([*ONE_OF_EACH, *ONE_OF_EACH], [50, 400])
-def test_what_others_say_is_heard_once_and_what_we_say_is_not(events: list[list[Said]], places: list[int]) -> None:
+def test_what_others_say_is_heard_once_and_what_we_say_is_not(
+    events: list[list[Said]], places: list[int]
+) -> None:
     stream = b"".join(pack("message", *said) for event in events for said in event)
     ours = [event for event in events if is_own_copy(event[0][1])]
 
@@ -69,7 +81,9 @@ def test_what_others_say_is_heard_once_and_what_we_say_is_not(events: list[list[
 
 
 @given(st.lists(of_ours, min_size=1, max_size=4), st.lists(st.integers(0, 100_000), max_size=12))
-def test_nothing_of_ours_is_read_wherever_it_is_cut(ours: list[list[Said]], places: list[int]) -> None:
+def test_nothing_of_ours_is_read_wherever_it_is_cut(
+    ours: list[list[Said]], places: list[int]
+) -> None:
     echo, stream = Echo(), b"".join(pack("message", *said) for multi in ours for said in multi)
     for multi in ours:
         echo.expect([b"".join(map(bulk, said)) for said in multi])

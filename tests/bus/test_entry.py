@@ -1,4 +1,5 @@
 """What is appended to an input: the command, word by word."""
+
 import hiredis
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,16 +28,34 @@ def test_an_entry_without_data_says_so_and_becomes_a_dead_letter() -> None:
     assert words(NewEntry("a", b"", agent="user"))[3:] == [b"agent", b"user", b"data", b""]
 
 
-ENTRIES = st.builds(NewEntry, st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True), st.binary(max_size=50), swarm=TEXTS,
-                    agent=TEXTS, producer_id=TEXTS, reply=TEXTS, hop=TEXTS, again=TEXTS, heard=st.booleans())
+ENTRIES = st.builds(
+    NewEntry,
+    st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True),
+    st.binary(max_size=50),
+    swarm=TEXTS,
+    agent=TEXTS,
+    producer_id=TEXTS,
+    reply=TEXTS,
+    hop=TEXTS,
+    again=TEXTS,
+    heard=st.booleans(),
+)
 
 
 @given(ENTRIES)
 def test_every_entry_is_one_command_whatever_its_words_hold(entry: NewEntry) -> None:
     command = words(entry)
 
-    given = {"swarm": entry.swarm, "agent": entry.agent, "id": entry.producer_id, "reply": entry.reply,
-             "hop": entry.hop, "again": entry.again, "heard": "1" if entry.heard else ""}
+    given = {
+        "swarm": entry.swarm,
+        "agent": entry.agent,
+        "id": entry.producer_id,
+        "reply": entry.reply,
+        "hop": entry.hop,
+        "again": entry.again,
+        "heard": "1" if entry.heard else "",
+    }
     assert command[:3] == [b"XADD", f"pipeline:{{{entry.uid}}}:in".encode(), b"*"]
     assert dict(zip(command[3::2], command[4::2], strict=True)) == {b"data": entry.data} | {
-        name.encode(): value.encode() for name, value in given.items() if value}
+        name.encode(): value.encode() for name, value in given.items() if value
+    }

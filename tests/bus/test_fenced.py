@@ -1,4 +1,6 @@
-"""Writing behind a fence: everything arrives in order while it stands, and nothing once it has fallen."""
+"""Writing behind a fence: everything arrives in order while it stands, and nothing once it has
+fallen."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,8 +17,11 @@ from tests.support.client import Client
 from tests.support.names import new_name
 
 
-def talk(server: EmbeddedServer, about: Callable[[FencedWriter, Connection, str], Awaitable[Any]]) -> Any:
+def talk(
+    server: EmbeddedServer, about: Callable[[FencedWriter, Connection, str], Awaitable[Any]]
+) -> Any:
     """What comes of it, with a writer, another connection and the fence, which stands."""
+
     async def whole() -> Any:
         address, fence = Address(path=str(server.socket_path)), new_name("fence")
         writing, other = await connect(address), await connect(address)
@@ -38,9 +43,14 @@ def push(key: str, value: str) -> bytes:
 
 def test_everybody_gets_the_replies_to_its_own_commands(server: EmbeddedServer) -> None:
     async def about(writer: FencedWriter, _: Connection, __: str) -> None:
-        sent = [writer.send([pack("ECHO", f"{number}") * (number + 1)], number + 1) for number in range(50)]
+        sent = [
+            writer.send([pack("ECHO", f"{number}") * (number + 1)], number + 1)
+            for number in range(50)
+        ]
 
-        assert [await future for future in sent] == [[f"{number}".encode()] * (number + 1) for number in range(50)]
+        assert [await future for future in sent] == [
+            [f"{number}".encode()] * (number + 1) for number in range(50)
+        ]
 
     talk(server, about)
 
@@ -48,7 +58,9 @@ def test_everybody_gets_the_replies_to_its_own_commands(server: EmbeddedServer) 
 def test_what_is_sent_arrives_in_order_however_large_the_pieces_are(server: EmbeddedServer) -> None:
     async def about(writer: FencedWriter, other: Connection, _: str) -> None:
         key, pad = new_name("list"), "x" * (MOST_BYTES // 3)
-        await asyncio.gather(*[writer.send([push(key, f"{number:05}{pad}")], 1) for number in range(30)])
+        await asyncio.gather(
+            *[writer.send([push(key, f"{number:05}{pad}")], 1) for number in range(30)]
+        )
 
         found = await other.call("LRANGE", key, 0, -1)
         assert [int(value[:5]) for value in found] == list(range(30))
@@ -110,7 +122,9 @@ def test_a_command_that_is_refused_alone_stands_among_the_replies(server: Embedd
     talk(server, about)
 
 
-def test_what_the_server_refuses_as_a_whole_is_told_and_the_next_is_sent(server: EmbeddedServer) -> None:
+def test_what_the_server_refuses_as_a_whole_is_told_and_the_next_is_sent(
+    server: EmbeddedServer,
+) -> None:
     async def about(writer: FencedWriter, other: Connection, _: str) -> None:
         key = new_name("list")
         with pytest.raises(BusRefused):

@@ -1,4 +1,6 @@
-"""Following logs live: everything once and in order, however many listen, come and go, and whatever the server does."""
+"""Following logs live: everything once and in order, however many listen, come and go, and whatever
+the server does."""
+
 import asyncio
 import os
 import signal
@@ -27,6 +29,7 @@ def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 def follow(server: EmbeddedServer, about: Callable[[Follower, Client], Awaitable[Any]]) -> Any:
     """What comes of something that is done with a follower, while a client speaks."""
+
     async def whole() -> Any:
         with Client(server.socket_path) as client:
             async with Follower(Address(path=str(server.socket_path))) as follower:
@@ -84,7 +87,9 @@ def test_many_who_follow_one_log_hear_it_over_one_reading(server: EmbeddedServer
     follow(server, about)
 
 
-def test_another_log_is_heard_at_once_though_the_reading_waits_at_the_server(server: EmbeddedServer) -> None:
+def test_another_log_is_heard_at_once_though_the_reading_waits_at_the_server(
+    server: EmbeddedServer,
+) -> None:
     async def about(follower: Follower, client: Client) -> float:
         first, second, loop = Ears(), Ears(), asyncio.get_running_loop()
         await follower.follow("a", "chat", first.take)
@@ -96,11 +101,12 @@ def test_another_log_is_heard_at_once_though_the_reading_waits_at_the_server(ser
         assert first.heard == []
         return loop.time() - began
 
-    assert follow(server, about) < 0.5   # a reading waits for a second
+    assert follow(server, about) < 0.5  # a reading waits for a second
 
 
 def test_a_log_at_whose_key_another_value_was_put_stops_no_other_and_is_heard_again_when_that_is_gone(
-        server: EmbeddedServer) -> None:
+    server: EmbeddedServer,
+) -> None:
     async def about(follower: Follower, client: Client) -> list[list[str]]:
         sound, odd = Ears(), Ears()
         await follower.follow("a", "chat", sound.take)
@@ -132,12 +138,14 @@ def test_who_leaves_hears_no_more_and_the_others_do(server: EmbeddedServer) -> N
     assert follow(server, about) == [["one"], ["one", "two"]]
 
 
-def test_who_comes_as_the_last_one_leaves_hears_nothing_old_and_nothing_twice(server: EmbeddedServer) -> None:
+def test_who_comes_as_the_last_one_leaves_hears_nothing_old_and_nothing_twice(
+    server: EmbeddedServer,
+) -> None:
     async def about(follower: Follower, client: Client) -> None:
         for turn in range(100):
             first, second = Ears(), Ears()
             leave = await follower.follow("a", "chat", first.take)
-            say(client, "a", f"{turn} old")   # may be on its way when the first one has left
+            say(client, "a", f"{turn} old")  # may be on its way when the first one has left
             leave()
             leave = await follower.follow("a", "chat", second.take)
             say(client, "a", f"{turn} new")
@@ -153,7 +161,10 @@ def test_more_than_one_reading_holds_comes_in_order(server: EmbeddedServer) -> N
         await follower.follow("a", "chat", ears.take)
         with client.redis.pipeline(transaction=True) as pipe:
             for number in range(2000):
-                pipe.xadd(swarm_of("a", "chat"), {"mid": str(number), "data": "{}"} if number % 7 else {"note": "foreign"})
+                pipe.xadd(
+                    swarm_of("a", "chat"),
+                    {"mid": str(number), "data": "{}"} if number % 7 else {"note": "foreign"},
+                )
             pipe.execute()
         return await ears.until("1999")
 
@@ -174,7 +185,9 @@ def test_a_server_that_dies_makes_no_gap_and_nothing_comes_twice(server: Embedde
             say(client, "a", f"{turn}-last")
         return await ears.until("2-last")
 
-    assert follow(server, about) == [f"{turn}-{number}" for turn in range(3) for number in [*range(10), "last"]]
+    assert follow(server, about) == [
+        f"{turn}-{number}" for turn in range(3) for number in [*range(10), "last"]
+    ]
 
 
 def test_without_a_server_nobody_follows(server: EmbeddedServer) -> None:

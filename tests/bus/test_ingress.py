@@ -1,4 +1,5 @@
 """The way in: appends of one tick share a write, and whoever appends learns what became of it."""
+
 import asyncio
 import os
 import signal
@@ -25,6 +26,7 @@ def client(server: EmbeddedServer) -> Iterator[Client]:
 
 def run(path: Path, about: Callable[[Ingress], Awaitable[Any]], **options: Any) -> Any:
     """What comes of something that is done with an ingress."""
+
     async def whole() -> Any:
         async with Ingress(Address(path=str(path)), **options) as ingress:
             return await about(ingress)
@@ -39,10 +41,14 @@ def entries(uid: str, count: int) -> list[NewEntry]:
 def test_an_entry_is_there_when_its_id_is_returned(server: EmbeddedServer, client: Client) -> None:
     ident = run(server.socket_path, lambda ingress: ingress.append(NewEntry("one", b"{}", "chat")))
 
-    assert client.redis.xrange(input_of("one")) == [(ident.encode(), {b"swarm": b"chat", b"data": b"{}"})]
+    assert client.redis.xrange(input_of("one")) == [
+        (ident.encode(), {b"swarm": b"chat", b"data": b"{}"})
+    ]
 
 
-def test_many_at_once_are_appended_in_their_order_and_each_gets_its_own_id(server: EmbeddedServer, client: Client) -> None:
+def test_many_at_once_are_appended_in_their_order_and_each_gets_its_own_id(
+    server: EmbeddedServer, client: Client
+) -> None:
     async def about(ingress: Ingress) -> list[str]:
         return await asyncio.gather(*[ingress.append(entry) for entry in entries("many", 3000)])
 
@@ -50,10 +56,13 @@ def test_many_at_once_are_appended_in_their_order_and_each_gets_its_own_id(serve
 
     there = client.redis.xrange(input_of("many"))
     assert [(ident.decode(), fields[b"data"]) for ident, fields in there] == [
-        (ident, f"{number}".encode()) for number, ident in enumerate(idents)]
+        (ident, f"{number}".encode()) for number, ident in enumerate(idents)
+    ]
 
 
-def test_what_comes_in_one_tick_is_synced_once_or_twice_and_not_each_alone(server: EmbeddedServer, client: Client) -> None:
+def test_what_comes_in_one_tick_is_synced_once_or_twice_and_not_each_alone(
+    server: EmbeddedServer, client: Client
+) -> None:
     async def about(ingress: Ingress) -> None:
         await ingress.append(NewEntry("tick", b"the connection is open now", "chat"))
         before = client.redis.info("stats")["total_reads_processed"]
@@ -65,9 +74,13 @@ def test_what_comes_in_one_tick_is_synced_once_or_twice_and_not_each_alone(serve
     assert client.redis.xlen(input_of("tick")) == 101
 
 
-def test_past_the_limit_whoever_comes_is_turned_away_and_nothing_is_appended(server: EmbeddedServer, client: Client) -> None:
+def test_past_the_limit_whoever_comes_is_turned_away_and_nothing_is_appended(
+    server: EmbeddedServer, client: Client
+) -> None:
     async def about(ingress: Ingress) -> list[str | BaseException]:
-        return await asyncio.gather(*[ingress.append(entry) for entry in entries("busy", 15)], return_exceptions=True)
+        return await asyncio.gather(
+            *[ingress.append(entry) for entry in entries("busy", 15)], return_exceptions=True
+        )
 
     results = run(server.socket_path, about, limits=IngressLimits(waiting=10))
 
@@ -111,7 +124,9 @@ def test_one_who_gives_up_harms_nobody(server: EmbeddedServer, client: Client) -
 
 def test_without_a_server_everybody_is_told(tmp_path: Path) -> None:
     async def about(ingress: Ingress) -> list[str | BaseException]:
-        return await asyncio.gather(*[ingress.append(entry) for entry in entries("a", 50)], return_exceptions=True)
+        return await asyncio.gather(
+            *[ingress.append(entry) for entry in entries("a", 50)], return_exceptions=True
+        )
 
     results = run(tmp_path / "nowhere.sock", about)
 

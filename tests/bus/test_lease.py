@@ -1,4 +1,5 @@
 """Leases: who lives, who owns which pipelines under which epoch, and who is fenced."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -16,13 +17,16 @@ from bus.wire import fence_key, owner_key
 from tests.support.client import Client
 from tests.support.names import new_name
 
-Desk = Callable[..., Awaitable[Lease]]   # signs a worker on
+Desk = Callable[..., Awaitable[Lease]]  # signs a worker on
 
 
 def talk(server: EmbeddedServer, about: Callable[[Connection, Desk], Awaitable[Any]]) -> Any:
-    """What comes of it, with a connection of its own and workers that sign on when they are asked for."""
+    """What comes of it, with a connection of its own and workers that sign on when they are asked
+    for."""
+
     async def whole() -> Any:
         async with AsyncExitStack() as stack:
+
             async def open_one() -> Connection:
                 connection = await connect(Address(path=str(server.socket_path)))
                 stack.push_async_callback(connection.close)
@@ -51,7 +55,12 @@ def test_what_nobody_owns_is_granted_with_a_higher_epoch_each_time(server: Embed
 
 def test_what_a_living_worker_owns_is_granted_to_no_other(server: EmbeddedServer) -> None:
     async def about(_: Connection, sign_on: Desk) -> None:
-        first, second, uid, free = await sign_on(), await sign_on(), new_name("uid"), new_name("uid")
+        first, second, uid, free = (
+            await sign_on(),
+            await sign_on(),
+            new_name("uid"),
+            new_name("uid"),
+        )
         await first.acquire([uid])
 
         assert await second.acquire([free, uid]) == (0, first.name)
@@ -60,7 +69,9 @@ def test_what_a_living_worker_owns_is_granted_to_no_other(server: EmbeddedServer
     talk(server, about)
 
 
-def test_what_is_let_go_is_granted_to_the_next_and_the_time_between_is_a_gap(server: EmbeddedServer) -> None:
+def test_what_is_let_go_is_granted_to_the_next_and_the_time_between_is_a_gap(
+    server: EmbeddedServer,
+) -> None:
     async def about(connection: Connection, sign_on: Desk) -> None:
         first, second, uid = await sign_on(), await sign_on(), new_name("uid")
         await first.acquire([uid])
@@ -88,7 +99,9 @@ def test_one_may_let_go_only_what_it_owns(server: EmbeddedServer) -> None:
     talk(server, about)
 
 
-def test_whoever_was_silent_for_the_time_of_its_lease_is_fenced_by_its_successor(server: EmbeddedServer) -> None:
+def test_whoever_was_silent_for_the_time_of_its_lease_is_fenced_by_its_successor(
+    server: EmbeddedServer,
+) -> None:
     async def about(_: Connection, sign_on: Desk) -> None:
         first, second, uid = await sign_on(lease_ms=50), await sign_on(), new_name("uid")
         await first.acquire([uid])
@@ -117,7 +130,12 @@ def test_whoever_was_silent_and_was_followed_by_nobody_goes_on(server: EmbeddedS
 
 def test_what_it_owns_is_told_again_where_somebody_deletes_the_key(server: EmbeddedServer) -> None:
     async def about(connection: Connection, sign_on: Desk) -> None:
-        first, second, uid, given_up = await sign_on(), await sign_on(), new_name("uid"), new_name("uid")
+        first, second, uid, given_up = (
+            await sign_on(),
+            await sign_on(),
+            new_name("uid"),
+            new_name("uid"),
+        )
         await first.acquire([uid, given_up], at_least=6)
         await first.release([given_up])
         await connection.call("DEL", owner_key(uid), owner_key(given_up))
@@ -131,7 +149,9 @@ def test_what_it_owns_is_told_again_where_somebody_deletes_the_key(server: Embed
     talk(server, about)
 
 
-def test_where_another_took_what_had_no_owner_any_more_the_first_begins_anew(server: EmbeddedServer) -> None:
+def test_where_another_took_what_had_no_owner_any_more_the_first_begins_anew(
+    server: EmbeddedServer,
+) -> None:
     async def about(connection: Connection, sign_on: Desk) -> None:
         first, second, uid = await sign_on(), await sign_on(), new_name("uid")
         await first.acquire([uid])
@@ -144,7 +164,9 @@ def test_where_another_took_what_had_no_owner_any_more_the_first_begins_anew(ser
     talk(server, about)
 
 
-def test_a_key_of_another_type_at_what_it_owns_does_not_keep_it_from_calling_in(server: EmbeddedServer) -> None:
+def test_a_key_of_another_type_at_what_it_owns_does_not_keep_it_from_calling_in(
+    server: EmbeddedServer,
+) -> None:
     async def about(connection: Connection, sign_on: Desk) -> None:
         first, uid = await sign_on(), new_name("uid")
         await first.acquire([uid])
@@ -156,7 +178,9 @@ def test_a_key_of_another_type_at_what_it_owns_does_not_keep_it_from_calling_in(
     talk(server, about)
 
 
-def test_the_connections_of_a_dead_worker_are_closed_so_that_what_they_sent_late_is_not_read(server: EmbeddedServer) -> None:
+def test_the_connections_of_a_dead_worker_are_closed_so_that_what_they_sent_late_is_not_read(
+    server: EmbeddedServer,
+) -> None:
     async def about(_: Connection, sign_on: Desk) -> None:
         first, second, uid = await sign_on(lease_ms=50), await sign_on(), new_name("uid")
         await first.acquire([uid])
@@ -182,7 +206,9 @@ def test_a_worker_that_is_declared_dead_need_not_be_waited_for(server: EmbeddedS
     talk(server, about)
 
 
-def test_after_everything_is_flushed_a_worker_knows_that_it_must_begin_anew(server: EmbeddedServer) -> None:
+def test_after_everything_is_flushed_a_worker_knows_that_it_must_begin_anew(
+    server: EmbeddedServer,
+) -> None:
     async def about(connection: Connection, sign_on: Desk) -> None:
         lease = await sign_on()
         await connection.call("FLUSHALL")
@@ -195,13 +221,28 @@ def test_after_everything_is_flushed_a_worker_knows_that_it_must_begin_anew(serv
     talk(server, about)
 
 
-def test_a_server_that_lets_nobody_close_connections_grants_all_the_same(server: EmbeddedServer) -> None:
+def test_a_server_that_lets_nobody_close_connections_grants_all_the_same(
+    server: EmbeddedServer,
+) -> None:
     async def about(connection: Connection, sign_on: Desk) -> None:
         first, uid, user = await sign_on(lease_ms=50), new_name("uid"), new_name("user")
         await first.acquire([uid])
         await asyncio.sleep(0.1)
-        await connection.call("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-client|kill", "-client|list")
-        confined = await connect(Address(path=str(server.socket_path), username=user, password="secret"))
+        await connection.call(
+            "ACL",
+            "SETUSER",
+            user,
+            "on",
+            ">secret",
+            "~*",
+            "&*",
+            "+@all",
+            "-client|kill",
+            "-client|list",
+        )
+        confined = await connect(
+            Address(path=str(server.socket_path), username=user, password="secret")
+        )
         second = Lease(confined, new_name("worker"), 60_000)
         await second.sign_on([confined], {"name": "second"})
 

@@ -1,4 +1,6 @@
-"""A line: opened when it is needed, opened again when it was lost, and one attempt for all who wait."""
+"""A line: opened when it is needed, opened again when it was lost, and one attempt for all who
+wait."""
+
 import asyncio
 import gc
 import os
@@ -59,7 +61,9 @@ def test_all_who_need_it_at_once_share_one_connection(server: EmbeddedServer) ->
     asyncio.run(about())
 
 
-def test_one_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: EmbeddedServer) -> None:
+def test_one_who_gives_up_while_it_is_opened_leaves_it_to_the_others(
+    server: EmbeddedServer,
+) -> None:
     async def about() -> Any:
         async with line_to(server) as line:
             impatient, patient = [asyncio.ensure_future(line.call("PING")) for _ in range(2)]
@@ -94,7 +98,10 @@ def test_what_is_pushed_reaches_the_listener_after_a_loss_too(server: EmbeddedSe
     async def about() -> list[bytes]:
         heard: asyncio.Queue[bytes] = asyncio.Queue()
         found = []
-        async with line_to(server, on_push=lambda _, payload: heard.put_nowait(payload)) as line, line_to(server) as other:
+        async with (
+            line_to(server, on_push=lambda _, payload: heard.put_nowait(payload)) as line,
+            line_to(server) as other,
+        ):
             for number in range(2):
                 await (await line.open()).send(pack("SUBSCRIBE", "tea"))
                 await other.call("PUBLISH", "tea", str(number))
@@ -136,7 +143,9 @@ def test_it_can_be_closed_while_it_is_opened_and_twice(server: EmbeddedServer) -
     asyncio.run(about())
 
 
-def test_a_server_that_has_become_a_replica_is_left_for_who_takes_writes(server: EmbeddedServer, tmp_path: Path) -> None:
+def test_a_server_that_has_become_a_replica_is_left_for_who_takes_writes(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
     address = tmp_path / "address.sock"
     address.symlink_to(server.socket_path)
 
@@ -146,7 +155,9 @@ def test_a_server_that_has_become_a_replica_is_left_for_who_takes_writes(server:
             await line.call("REPLICAOF", "127.0.0.1", "1")
             address.unlink()
             address.symlink_to(successor.socket_path)
-            told = await asyncio.gather(*[line.call("SET", "tea", "black") for _ in range(3)], return_exceptions=True)
+            told = await asyncio.gather(
+                *[line.call("SET", "tea", "black") for _ in range(3)], return_exceptions=True
+            )
             assert {str(one).split(" ")[0] for one in told} == {"READONLY"}
             answer: bytes = await line.call("SET", "tea", "black")
             return answer
@@ -168,7 +179,7 @@ def test_an_attempt_that_nobody_waits_for_any_more_fails_without_a_word(tmp_path
             await asyncio.wait([waiting])
             await asyncio.sleep(0.1)
             with pytest.raises(BusUnavailable):
-                await line.open()   # another attempt
+                await line.open()  # another attempt
 
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path := str(tmp_path / "silent.sock"))

@@ -1,4 +1,5 @@
 """The message: its type, its time in either unit, and who says it."""
+
 import json
 from typing import Any
 
@@ -13,21 +14,28 @@ from bus.message import JSON, PLAIN, Message, say
 
 def make_message(**part: Any) -> Message:
     """A message of one part, as it comes off the bus."""
-    return decode(json.dumps({"from": "User", "id": "me", "args": [{"text": "tea"} | part]}).encode(), 1 << 20)
+    return decode(
+        json.dumps({"from": "User", "id": "me", "args": [{"text": "tea"} | part]}).encode(), 1 << 20
+    )
 
 
-@pytest.mark.parametrize(("stamp", "expected_ms"), [
-    (1_700_000_000_123, 1_700_000_000_123),
-    (1_700_000_000, 1_700_000_000_000),
-    ("1700000000", 1_700_000_000_000),
-    (1_700_000_000.5, 1_700_000_000_500),
-    ("1700000000123", 1_700_000_000_123),
-])
+@pytest.mark.parametrize(
+    ("stamp", "expected_ms"),
+    [
+        (1_700_000_000_123, 1_700_000_000_123),
+        (1_700_000_000, 1_700_000_000_000),
+        ("1700000000", 1_700_000_000_000),
+        (1_700_000_000.5, 1_700_000_000_500),
+        ("1700000000123", 1_700_000_000_123),
+    ],
+)
 def test_a_time_in_seconds_is_read_as_such(stamp: Any, expected_ms: int) -> None:
     assert make_message(timestamp=stamp).timestamp_ms == expected_ms
 
 
-@given(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers()))
+@given(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers())
+)
 @example("nan")
 @example("inf")
 @example(float("-inf"))
@@ -52,6 +60,14 @@ def test_what_another_says_is_the_same_but_for_the_sender() -> None:
 
     passed_on = message.under("no_command")
 
-    assert (passed_on.sender, passed_on.id, passed_on.args) == ("no_command", message.id, message.args)
-    assert (passed_on.text, passed_on.type, passed_on.timestamp_ms) == ("{}", JSON, 1_700_000_000_000)
+    assert (passed_on.sender, passed_on.id, passed_on.args) == (
+        "no_command",
+        message.id,
+        message.args,
+    )
+    assert (passed_on.text, passed_on.type, passed_on.timestamp_ms) == (
+        "{}",
+        JSON,
+        1_700_000_000_000,
+    )
     assert message.sender == "User"

@@ -1,4 +1,6 @@
-"""Patience: silence is given up, and neither an answer, nor a pause of our own, nor having nothing to wait for."""
+"""Patience: silence is given up, and neither an answer, nor a pause of our own, nor having nothing
+to wait for."""
+
 import asyncio
 import time
 from collections.abc import Callable
@@ -11,6 +13,7 @@ LONG_S = 3 * SILENT_LOOKS * LOOK_S
 
 def given_up(during: Callable[[Patience, list[str]], None]) -> list[float]:
     """After how much silence it was given up, while something happens at each look."""
+
     async def whole() -> list[float]:
         silences, awaited = list[float](), ["an answer"]
         patience = Patience(lambda: awaited, silences.append, LOOK_S)
@@ -43,7 +46,9 @@ def test_where_nothing_is_awaited_there_is_nothing_to_give_up() -> None:
 
 def test_a_pause_of_this_process_is_not_the_servers_silence() -> None:
     def sleep_and_hear(patience: Patience, awaited: list[str]) -> None:
-        time.sleep(LONG_S / 4)   # nothing runs meanwhile, as where the process is stopped; then what has come is read
+        time.sleep(
+            LONG_S / 4
+        )  # nothing runs meanwhile, as where the process is stopped; then what has come is read
         asyncio.get_running_loop().call_later(LOOK_S, hear, patience, awaited)
 
     assert given_up(sleep_and_hear) == []

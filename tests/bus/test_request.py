@@ -1,4 +1,5 @@
 """Request and reply over a real worker: the report comes when the whole cascade has ended."""
+
 import asyncio
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,14 @@ from bus.address import Address
 from bus.entry import NewEntry
 from bus.errors import NoAnswer
 from bus.request import Requester
-from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_memory, make_uid
+from tests.support.bundles import (
+    Json,
+    make_agent,
+    make_bundle,
+    make_commands,
+    make_memory,
+    make_uid,
+)
 from tests.support.client import make_envelope
 from tests.support.house import House
 from tests.support.locks import locked
@@ -34,6 +42,7 @@ def deploy(house: House, *agents: Json) -> str:
 
 def say(house: House, uid: str, *texts: str, within_s: float = 60) -> list[dict[str, Any]]:
     """The reports of texts that are said all at once."""
+
     async def whole() -> list[dict[str, Any]]:
         async with Requester(Address(path=str(house.client.socket))) as requester:
             entries = [NewEntry(uid, make_envelope(text), "chat") for text in texts]
@@ -87,7 +96,9 @@ def test_a_message_that_is_given_up_is_reported_with_the_reason(house: House) ->
 
 def test_the_report_waits_for_what_goes_on_in_other_stores(house: House) -> None:
     note = make_memory("write", hears="memory_search", memory_id=NOTES, alias="note")
-    more = make_memory("append", hears="note", memory_id="instances/${pipeline_uid}/more", alias="more")
+    more = make_memory(
+        "append", hears="note", memory_id="instances/${pipeline_uid}/more", alias="more"
+    )
     uid = deploy(house, *make_commands(), note, more)
 
     (report,) = say(house, uid, "/search tea")
@@ -96,7 +107,9 @@ def test_the_report_waits_for_what_goes_on_in_other_stores(house: House) -> None
     assert (len(house.contents(uid, "notes")), len(house.contents(uid, "more"))) == (1, 1)
 
 
-def test_where_nobody_serves_the_pipeline_the_message_is_kept_and_the_speaker_told(house: House) -> None:
+def test_where_nobody_serves_the_pipeline_the_message_is_kept_and_the_speaker_told(
+    house: House,
+) -> None:
     uid = make_uid()
 
     with pytest.raises(NoAnswer, match="kept in the input"):
@@ -107,13 +120,17 @@ def test_where_nobody_serves_the_pipeline_the_message_is_kept_and_the_speaker_to
     assert house.contents(uid) == ["tea"]
 
 
-def test_where_the_pipeline_is_paused_the_speaker_is_told_why_and_the_message_is_kept(house: House) -> None:
+def test_where_the_pipeline_is_paused_the_speaker_is_told_why_and_the_message_is_kept(
+    house: House,
+) -> None:
     uid = deploy(house)
     say(house, uid, "/write tea")
     with locked(house.store_file(uid)):
         house.client.enter(uid, "/write coffee")
         await_paused(house, uid, "locked")
-        with pytest.raises(NoAnswer, match="runs when the pipeline goes on, which is paused") as told:
+        with pytest.raises(
+            NoAnswer, match="runs when the pipeline goes on, which is paused"
+        ) as told:
             say(house, uid, "/write cocoa", within_s=0.2)
 
     assert "is locked by another program" in told.value.paused

@@ -1,4 +1,5 @@
 """The roll of workers: who lives tells what it serves, and who has been silent for long is gone."""
+
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,7 @@ def report(name: str, **keys: Any) -> dict[str, Any]:
 
 def call(server: EmbeddedServer, *names: str, **keys: Any) -> None:
     """These workers say that they live."""
+
     async def about(line: Line) -> None:
         for name in names:
             await Lease(await line.open(), f"{name}/1", LEASE_MS).sign_on((), report(name, **keys))
@@ -37,7 +39,10 @@ def call(server: EmbeddedServer, *names: str, **keys: Any) -> None:
 
 
 def roll(server: EmbeddedServer) -> list[dict[str, Any]]:
-    return [{name: told for name, told in report.items() if name != "silent_s"} for report in on_a_line(server, read_roll)]
+    return [
+        {name: told for name, told in report.items() if name != "silent_s"}
+        for report in on_a_line(server, read_roll)
+    ]
 
 
 def test_nobody_is_on_the_roll_at_first(server: EmbeddedServer) -> None:
@@ -94,10 +99,18 @@ def test_names_of_the_long_dead_are_swept_out(server: EmbeddedServer) -> None:
         assert client.redis.zrange(ROLL, 0, -1) == [b"new/1"]
 
 
-@pytest.mark.parametrize(("pipelines", "served"), [({"p": {"hash": "h2"}}, True), ({"p": {"hash": "h1"}}, False),
-                                                    ({"p": {}}, False), ({"q": {"hash": "h2"}}, False)])
-def test_who_waits_for_a_version_learns_whether_anybody_serves_it(server: EmbeddedServer, pipelines: dict[str, Any],
-                                                                  served: bool) -> None:
+@pytest.mark.parametrize(
+    ("pipelines", "served"),
+    [
+        ({"p": {"hash": "h2"}}, True),
+        ({"p": {"hash": "h1"}}, False),
+        ({"p": {}}, False),
+        ({"q": {"hash": "h2"}}, False),
+    ],
+)
+def test_who_waits_for_a_version_learns_whether_anybody_serves_it(
+    server: EmbeddedServer, pipelines: dict[str, Any], served: bool
+) -> None:
     call(server, "a")
     call(server, "b", pipelines=pipelines)
 

@@ -1,4 +1,6 @@
-"""Which program the embedded server is: the configured one, the wheel's, or what the machine has, if it is new enough."""
+"""Which program the embedded server is: the configured one, the wheel's, or what the machine has,
+if it is new enough."""
+
 from pathlib import Path
 
 import pytest
@@ -23,13 +25,21 @@ def test_without_configuration_the_program_in_the_wheel_is_taken() -> None:
 @pytest.mark.parametrize(
     ("text", "version"),
     [
-        ("Valkey server v=9.1.2 sha=00000000:1 malloc=libc bits=64 build=1536df31c0395150", (9, 1, 2)),
-        ("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=d81b8ff71cfb150e", (7, 0, 15)),
+        (
+            "Valkey server v=9.1.2 sha=00000000:1 malloc=libc bits=64 build=1536df31c0395150",
+            (9, 1, 2),
+        ),
+        (
+            "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=d81b8ff71cfb150e",
+            (7, 0, 15),
+        ),
         ("Redis server v=6.2 sha=0", (6, 2, 0)),
         ("something else 7.0.15", None),
     ],
 )
-def test_a_version_is_read_from_either_server(text: str, version: tuple[int, int, int] | None) -> None:
+def test_a_version_is_read_from_either_server(
+    text: str, version: tuple[int, int, int] | None
+) -> None:
     assert parse_version(text) == version
 
 

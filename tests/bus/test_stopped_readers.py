@@ -1,4 +1,6 @@
-"""Clients of the embedded server that stop reading: what they keep is bounded, and a worker's connections stay."""
+"""Clients of the embedded server that stop reading: what they keep is bounded, and a worker's
+connections stay."""
+
 import asyncio
 import socket
 from collections.abc import Iterator
@@ -34,9 +36,14 @@ def listeners(client: redis.Redis) -> int:
 
 
 @pytest.mark.parametrize("size", [1000, 20_000, MB])
-def test_one_that_stops_reading_is_cut_off_whatever_the_size_of_what_is_said(tmp_path: Path, size: int) -> None:
-    with running_server(tmp_path / "bus") as server, redis.Redis(unix_socket_path=str(server.socket_path)) as client, \
-            stopped_readers(server, 1):
+def test_one_that_stops_reading_is_cut_off_whatever_the_size_of_what_is_said(
+    tmp_path: Path, size: int
+) -> None:
+    with (
+        running_server(tmp_path / "bus") as server,
+        redis.Redis(unix_socket_path=str(server.socket_path)) as client,
+        stopped_readers(server, 1),
+    ):
         client.config_set("client-output-buffer-limit", "pubsub 8388608 0 0")
         with client.pipeline(transaction=False) as together:
             for _ in range(10 * MB // size):
@@ -47,13 +54,16 @@ def test_one_that_stops_reading_is_cut_off_whatever_the_size_of_what_is_said(tmp
 
 
 def test_many_together_are_bounded_and_those_who_keep_most_go_first(tmp_path: Path) -> None:
-    with running_server(tmp_path / "bus") as server, redis.Redis(unix_socket_path=str(server.socket_path)) as client, \
-            stopped_readers(server, 4) as stopped:
+    with (
+        running_server(tmp_path / "bus") as server,
+        redis.Redis(unix_socket_path=str(server.socket_path)) as client,
+        stopped_readers(server, 4) as stopped,
+    ):
         assert client.config_get("maxmemory-clients") == {"maxmemory-clients": str(512 * MB)}
         client.config_set("maxmemory-clients", 8 * MB)
         for _ in range(6):
             client.publish("news", b"x" * MB)
-            assert len(stopped[0].recv(MB, socket.MSG_WAITALL)) == MB   # this one goes on reading
+            assert len(stopped[0].recv(MB, socket.MSG_WAITALL)) == MB  # this one goes on reading
 
         stopped[0].sendall(b"PING\r\n")
         last = b""
@@ -73,7 +83,10 @@ def test_the_connections_of_a_worker_are_none_of_them(tmp_path: Path) -> None:
             await connection.close()
         return found
 
-    with running_server(tmp_path / "bus") as server, redis.Redis(unix_socket_path=str(server.socket_path)) as client:
+    with (
+        running_server(tmp_path / "bus") as server,
+        redis.Redis(unix_socket_path=str(server.socket_path)) as client,
+    ):
         client.config_set("maxmemory-clients", 2 * MB)
 
         assert asyncio.run(kept(server)) == (True, False)
@@ -81,5 +94,7 @@ def test_the_connections_of_a_worker_are_none_of_them(tmp_path: Path) -> None:
 
 async def lives_through(connection: Connection) -> bool:
     """Whether the server goes on with a connection by which much comes at once."""
-    await asyncio.wait([connection.send(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (16 * MB, b"x" * 16 * MB))])
+    await asyncio.wait(
+        [connection.send(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (16 * MB, b"x" * 16 * MB))]
+    )
     return not connection.closed.done()

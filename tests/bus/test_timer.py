@@ -1,4 +1,6 @@
-"""A timer's tick: one entry in each interval, however many ask for it, and none on top of one that is not done."""
+"""A timer's tick: one entry in each interval, however many ask for it, and none on top of one that
+is not done."""
+
 import asyncio
 from itertools import count
 
@@ -17,12 +19,17 @@ HOUR_MS = 3_600_000
 uids = (f"timed{number}" for number in count())
 
 
-def ask(server: EmbeddedServer, uid: str, *, interval_ms: int = HOUR_MS, times: int = 1) -> list[int]:
+def ask(
+    server: EmbeddedServer, uid: str, *, interval_ms: int = HOUR_MS, times: int = 1
+) -> list[int]:
     """What so many who ask at once are told is left of the interval, ms."""
+
     async def together() -> list[int]:
         connections = [await connect(Address(path=str(server.socket_path))) for _ in range(times)]
         try:
-            return await asyncio.gather(*[tick(one, uid, "clock", interval_ms, b"tick") for one in connections])
+            return await asyncio.gather(
+                *[tick(one, uid, "clock", interval_ms, b"tick") for one in connections]
+            )
         finally:
             for one in connections:
                 await one.close()
@@ -105,7 +112,8 @@ def test_another_interval_begins_anew(server: EmbeddedServer) -> None:
 
 @pytest.mark.parametrize(("back_by", "expected"), [(1, 0), (24, 1)], ids=["a little", "a day"])
 def test_a_server_whose_clock_is_set_back_ticks_no_interval_twice_and_does_not_stop(
-        server: EmbeddedServer, back_by: int, expected: int) -> None:
+    server: EmbeddedServer, back_by: int, expected: int
+) -> None:
     with Client(server.socket_path) as client:
         uid = next(uids)
         ask(server, uid)
@@ -116,7 +124,9 @@ def test_a_server_whose_clock_is_set_back_ticks_no_interval_twice_and_does_not_s
         assert len(entries(client.redis, uid)) == expected
 
 
-def test_a_key_that_is_something_else_is_refused_and_nothing_is_appended(server: EmbeddedServer) -> None:
+def test_a_key_that_is_something_else_is_refused_and_nothing_is_appended(
+    server: EmbeddedServer,
+) -> None:
     with Client(server.socket_path) as client:
         uid = next(uids)
         client.redis.set(timers_key(uid), "mine")

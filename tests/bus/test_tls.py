@@ -1,4 +1,5 @@
 """A server behind TLS: who vouches for it, who vouches for us, and one that falls silent."""
+
 import asyncio
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 def ping(port: int, **files: str) -> bytes:
     """What is answered over a connection of its own."""
+
     async def whole() -> bytes:
         connection = await connect(Address(host="localhost", port=port, tls=True, **files))
         try:
@@ -44,7 +46,10 @@ def test_a_server_that_nobody_vouches_for_is_told_as_such(certificates: Certific
 
 
 def test_a_certificate_for_another_name_is_told_as_such(certificates: Certificates) -> None:
-    with TlsServer(certificates, certificates.stranger) as server, pytest.raises(BusUnavailable, match="not valid for"):
+    with (
+        TlsServer(certificates, certificates.stranger) as server,
+        pytest.raises(BusUnavailable, match="not valid for"),
+    ):
         ping(server.port, ca=certificates.ca)
 
 
@@ -57,20 +62,32 @@ def test_a_server_that_asks_for_a_certificate_gets_ours(certificates: Certificat
 
 
 @pytest.mark.parametrize("which", ["ca", "certificate", "key"])
-def test_a_file_that_cannot_be_used_is_named(certificates: Certificates, tmp_path: Path, which: str) -> None:
-    files = {"ca": certificates.ca, "certificate": certificates.client, "key": certificates.key_of(certificates.client)}
+def test_a_file_that_cannot_be_used_is_named(
+    certificates: Certificates, tmp_path: Path, which: str
+) -> None:
+    files = {
+        "ca": certificates.ca,
+        "certificate": certificates.client,
+        "key": certificates.key_of(certificates.client),
+    }
     other = tmp_path / "other.pem"
     for content in (None, "no certificate"):
         if content is not None:
             other.write_text(content)
-        with pytest.raises(BadAddress, match=r"bus\.ca, bus\.certificate or bus\.key cannot be used .*other\.pem"):
+        with pytest.raises(
+            BadAddress, match=r"bus\.ca, bus\.certificate or bus\.key cannot be used .*other\.pem"
+        ):
             ping(1, **files | {which: str(other)})
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_a_server_that_falls_silent_does_not_hold_up_the_end(certificates: Certificates, run: type) -> None:
+def test_a_server_that_falls_silent_does_not_hold_up_the_end(
+    certificates: Certificates, run: type
+) -> None:
     async def closing(port: int) -> float:
-        connection = await connect(Address(host="localhost", port=port, tls=True, ca=certificates.ca))
+        connection = await connect(
+            Address(host="localhost", port=port, tls=True, ca=certificates.ca)
+        )
         await connection.call("PING")
         server.fall_silent()
         began = time.monotonic()

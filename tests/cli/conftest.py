@@ -1,4 +1,5 @@
 """What the tests of the commands that need a bus share."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ def served() -> Iterator[Program]:
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[Program]:
-    """One for the tests of a file alone, which change it; a file whose tests need none has its own fixture of that name."""
+    """One for the tests of a file alone, which change it; a file whose tests need none has its own
+    fixture of that name."""
     with serving() as program:
         yield program

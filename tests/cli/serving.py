@@ -1,4 +1,6 @@
-"""The real program, up, with the sample pipeline: what the commands that need a bus are tried on."""
+"""The real program, up, with the sample pipeline: what the commands that need a bus are tried
+on."""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,5 +21,7 @@ def serving() -> Iterator[Program]:
 @cache
 def uid_of(program: Program) -> str:
     """The sample pipeline's."""
-    uids: list[str] = [one["pipeline_uid"] for one in program.run("ls").lines if one["name"] == "memory_test"]
+    uids: list[str] = [
+        one["pipeline_uid"] for one in program.run("ls").lines if one["name"] == "memory_test"
+    ]
     return uids[0]

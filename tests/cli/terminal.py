@@ -1,4 +1,5 @@
 """A terminal with the real program in it: what a person types, and what they see."""
+
 import fcntl
 import os
 import pty
@@ -14,7 +15,9 @@ from typing import Self
 from tests.support.program import COMMAND, Program
 from tests.support.waiting import PATIENCE_S
 
-KEYS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>78]|\x1b\][^\x07]*\x07")   # what moves the cursor and colours
+KEYS = re.compile(
+    r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>78]|\x1b\][^\x07]*\x07"
+)  # what moves the cursor and colours
 
 
 class Terminal:
@@ -29,13 +32,30 @@ class Terminal:
         """Starts it."""
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (30, 100))
-        environment = self._program.environment | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"} | self._environment
-        self._process = subprocess.Popen([*COMMAND, *self._arguments], cwd=self._program.folder, env=environment, stdin=slave,
-                                         stdout=slave, stderr=slave, start_new_session=True, preexec_fn=_take_terminal)
+        environment = (
+            self._program.environment
+            | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+            | self._environment
+        )
+        self._process = subprocess.Popen(
+            [*COMMAND, *self._arguments],
+            cwd=self._program.folder,
+            env=environment,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
         os.close(slave)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Ends what runs."""
         if self._process.poll() is None:
             self._process.kill()
@@ -81,7 +101,7 @@ class Terminal:
             return
         try:
             self.raw += os.read(self._master, 65536)
-        except OSError:   # what Linux says when the other end is closed
+        except OSError:  # what Linux says when the other end is closed
             time.sleep(0.05)
 
 

@@ -1,4 +1,6 @@
-"""`memrelay acl`: with what it prints, a client of a real server reaches one pipeline and nothing else."""
+"""`memrelay acl`: with what it prints, a client of a real server reaches one pipeline and nothing
+else."""
+
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,11 +24,15 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[redis.Re
         path = str(server.socket_path)
         with redis.Redis(unix_socket_path=path) as admin:
             admin.execute_command("ACL", "SETUSER", f"memrelay-{OURS}", *client_rules(OURS), ">tea")
-            with redis.Redis(unix_socket_path=path, username=f"memrelay-{OURS}", password="tea") as client:
+            with redis.Redis(
+                unix_socket_path=path, username=f"memrelay-{OURS}", password="tea"
+            ) as client:
                 yield admin, client
 
 
-def test_the_client_appends_reads_and_hears_in_its_pipeline(clients: tuple[redis.Redis, redis.Redis]) -> None:
+def test_the_client_appends_reads_and_hears_in_its_pipeline(
+    clients: tuple[redis.Redis, redis.Redis],
+) -> None:
     admin, client = clients
     admin.xadd(swarm_of(OURS, "chat"), {"mid": "1", "data": "{}"})
 
@@ -41,28 +47,64 @@ def test_the_client_appends_reads_and_hears_in_its_pipeline(clients: tuple[redis
             assert heard.get_message(timeout=5)["data"] == b"tea"
 
 
-@pytest.mark.parametrize("words", [
-    ("XADD", input_of(OTHERS), "*", "a", "b"), ("XADD", swarm_of(OURS, "chat"), "*", "a", "b"),
-    ("XRANGE", swarm_of(OTHERS, "chat"), "-", "+"),
-    ("PUBLISH", swarm_of(OTHERS, "chat"), "x"), ("PUBLISH", "memrelay:changes", "x"), ("SUBSCRIBE", swarm_of(OTHERS, "chat")),
-    ("SUBSCRIBE", f"reply:{{{OTHERS}}}:x"), ("PSUBSCRIBE", "*"), ("GET", "memrelay:{workers}"), ("SET", input_of(OURS), "x"),
-    ("HSET", f"pipeline:{{{OURS}}}:owner", "epoch", "9"),
-    ("DEL", input_of(OURS)), ("XGROUP", "CREATE", input_of(OURS), "g", "0"), ("XDEL", input_of(OURS), "0-1"),
-    ("XREADGROUP", "GROUP", "owner", "c", "STREAMS", input_of(OURS), ">"), ("KEYS", "*"), ("SCAN", "0"), ("CONFIG", "GET", "*"),
-    ("FLUSHALL",), ("FLUSHDB",), ("ACL", "WHOAMI"), ("ACL", "LIST"), ("SHUTDOWN",), ("EVAL", "return 1", "0"),
-    ("CLIENT", "LIST"), ("CLIENT", "KILL", "ID", "1"), ("SELECT", "1"), ("MONITOR",), ("INFO",), ("SAVE",), ("SUBSCRIBE", "x"),
-    ("REPLICAOF", "NO", "ONE"), ("MODULE", "LIST"), ("SCRIPT", "FLUSH"), ("FUNCTION", "LIST")], ids=" ".join)
-def test_the_client_reaches_nothing_else(clients: tuple[redis.Redis, redis.Redis], words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("XADD", input_of(OTHERS), "*", "a", "b"),
+        ("XADD", swarm_of(OURS, "chat"), "*", "a", "b"),
+        ("XRANGE", swarm_of(OTHERS, "chat"), "-", "+"),
+        ("PUBLISH", swarm_of(OTHERS, "chat"), "x"),
+        ("PUBLISH", "memrelay:changes", "x"),
+        ("SUBSCRIBE", swarm_of(OTHERS, "chat")),
+        ("SUBSCRIBE", f"reply:{{{OTHERS}}}:x"),
+        ("PSUBSCRIBE", "*"),
+        ("GET", "memrelay:{workers}"),
+        ("SET", input_of(OURS), "x"),
+        ("HSET", f"pipeline:{{{OURS}}}:owner", "epoch", "9"),
+        ("DEL", input_of(OURS)),
+        ("XGROUP", "CREATE", input_of(OURS), "g", "0"),
+        ("XDEL", input_of(OURS), "0-1"),
+        ("XREADGROUP", "GROUP", "owner", "c", "STREAMS", input_of(OURS), ">"),
+        ("KEYS", "*"),
+        ("SCAN", "0"),
+        ("CONFIG", "GET", "*"),
+        ("FLUSHALL",),
+        ("FLUSHDB",),
+        ("ACL", "WHOAMI"),
+        ("ACL", "LIST"),
+        ("SHUTDOWN",),
+        ("EVAL", "return 1", "0"),
+        ("CLIENT", "LIST"),
+        ("CLIENT", "KILL", "ID", "1"),
+        ("SELECT", "1"),
+        ("MONITOR",),
+        ("INFO",),
+        ("SAVE",),
+        ("SUBSCRIBE", "x"),
+        ("REPLICAOF", "NO", "ONE"),
+        ("MODULE", "LIST"),
+        ("SCRIPT", "FLUSH"),
+        ("FUNCTION", "LIST"),
+    ],
+    ids=" ".join,
+)
+def test_the_client_reaches_nothing_else(
+    clients: tuple[redis.Redis, redis.Redis], words: tuple[str, ...]
+) -> None:
     _, client = clients
 
     with pytest.raises(redis.exceptions.NoPermissionError):
         client.execute_command(*words)
 
 
-def test_the_line_names_the_pipeline_and_leaves_the_password_to_the_administrator(tmp_path: Path) -> None:
+def test_the_line_names_the_pipeline_and_leaves_the_password_to_the_administrator(
+    tmp_path: Path,
+) -> None:
     with Program() as program:
         bundle = tmp_path / "tiny.json"
-        bundle.write_text('{"pipeline_name": "tiny", "agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}')
+        bundle.write_text(
+            '{"pipeline_name": "tiny", "agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
+        )
         program.run("deploy", bundle, "--uid", OURS)
 
         line, by_name, unknown = (program.run("acl", name) for name in (OURS, "tiny", "nobody"))
@@ -82,10 +124,24 @@ def test_memrelay_itself_needs_no_other_rights_than_those_that_are_named(tmp_pat
         program.environment["MEMRELAY_BUS__URL"] = f"unix://own:tea@{server.socket_path}"
         program.up()
 
-        said = [program.run("say", "memory_test", text).code for text in ("/write tea", "/search tea", "/read", "broken")]
-        ended = [program.run(*words.split()).code for words in (
-            "tail memory_test --no-follow", "status", "doctor", "dlq ls", "records list memory_test", "reindex memory_test",
-            f"deploy {SAMPLES}/conversation.json --uid other", "rm other", "erase memory_test --text tea")]
+        said = [
+            program.run("say", "memory_test", text).code
+            for text in ("/write tea", "/search tea", "/read", "broken")
+        ]
+        ended = [
+            program.run(*words.split()).code
+            for words in (
+                "tail memory_test --no-follow",
+                "status",
+                "doctor",
+                "dlq ls",
+                "records list memory_test",
+                "reindex memory_test",
+                f"deploy {SAMPLES}/conversation.json --uid other",
+                "rm other",
+                "erase memory_test --text tea",
+            )
+        ]
         program.run("rm", "memory_test")
         log = admin.execute_command("ACL", "LOG")
 

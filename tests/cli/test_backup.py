@@ -1,4 +1,6 @@
-"""memrelay backup and restore: under load, on an empty machine, over what is there, interrupted, and changed since."""
+"""memrelay backup and restore: under load, on an empty machine, over what is there, interrupted,
+and changed since."""
+
 import json
 import os
 import shutil
@@ -30,14 +32,19 @@ def test_a_backup_under_load_holds_nobody_up_and_is_a_whole_moment() -> None:
         def load() -> None:
             number = 0
             while not over.is_set():
-                house.client.enter_together(uid, [f"/write {at}" for at in range(number, number + 100)])
+                house.client.enter_together(
+                    uid, [f"/write {at}" for at in range(number, number + 100)]
+                )
                 number += 100
                 house.client.await_quiet(uid, 30)
 
         loading = threading.Thread(target=load)
         loading.start()
         try:
-            made = [type_command(house, "backup", "--to", str(house.folder / name)) for name in ("one", "two")]
+            made = [
+                type_command(house, "backup", "--to", str(house.folder / name))
+                for name in ("one", "two")
+            ]
         finally:
             over.set()
             loading.join()
@@ -85,7 +92,9 @@ def test_what_works_is_replaced_by_force_alone_and_kept_and_what_came_later_is_n
         forced = type_command(house, "restore", saved, uid, "--force")
         house.start_worker()
 
-        assert (serving.returncode, unforced.returncode, forced.returncode) == (1, 1, 0), forced.stderr
+        assert (serving.returncode, unforced.returncode, forced.returncode) == (1, 1, 0), (
+            forced.stderr
+        )
         assert "stop it" in serving.stderr and "--force" in unforced.stderr
         assert [one["content"] for one in house.client.answer(uid, "/read")] == ["old"]
         assert stat.S_IMODE(house.store_file(uid).stat().st_mode) == 0o600
@@ -110,7 +119,9 @@ def test_a_backup_that_is_not_whole_is_refused_before_anything_is_changed(break_
         elif break_it == "manifest":
             manifest.write_bytes(manifest.read_bytes()[:100])
         else:
-            manifest.write_text(manifest.read_text().replace(f"instances/{uid}/memories", "../../../outside"))
+            manifest.write_text(
+                manifest.read_text().replace(f"instances/{uid}/memories", "../../../outside")
+            )
 
         done = type_command(house, "restore", str(saved), "--force")
 
@@ -132,7 +143,10 @@ def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
 
 def test_where_nothing_is_stored_there_is_nothing_to_back_up_and_none_is_made() -> None:
     with House() as house:
-        done = [type_command(house, *command) for command in (["backup", "--to", "x"], ["scrub"], ["salvage", "x"])]
+        done = [
+            type_command(house, *command)
+            for command in (["backup", "--to", "x"], ["scrub"], ["salvage", "x"])
+        ]
 
         assert [one.returncode for one in done] == [1, 1, 1]
         assert all("nothing is stored" in one.stderr for one in done)
@@ -169,13 +183,21 @@ def test_a_file_of_another_program_is_named_and_stops_nothing() -> None:
         inside = type_command(house, "backup", "--to", str(house.root / "saved"))
 
         assert (scrubbed.returncode, saved.returncode, inside.returncode) == (1, 1, 1)
-        assert f"instances/{uid}/memories: sound" in scrubbed.stdout and "no store of Memrelay" in scrubbed.stdout
-        assert f"instances/{uid}/memories.db: " in saved.stdout and "no store of Memrelay" in saved.stderr
+        assert (
+            f"instances/{uid}/memories: sound" in scrubbed.stdout
+            and "no store of Memrelay" in scrubbed.stdout
+        )
+        assert (
+            f"instances/{uid}/memories.db: " in saved.stdout
+            and "no store of Memrelay" in saved.stderr
+        )
         assert "name a folder outside" in inside.stderr and not (house.root / "saved").exists()
 
 
 @pytest.mark.parametrize("damage", [lambda data: b"x" * 8192, lambda data: data[:5000]])
-def test_a_damaged_control_plane_is_restored_and_what_was_there_is_kept_each_time(damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_control_plane_is_restored_and_what_was_there_is_kept_each_time(
+    damage: Callable[[bytes], bytes],
+) -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -192,9 +214,16 @@ def test_a_damaged_control_plane_is_restored_and_what_was_there_is_kept_each_tim
 
         assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
         assert json.loads(type_command(house, "ls").stdout)["pipeline_uid"] == uid
-        kept = [file.read_bytes() for file in house.root.glob("system.db.replaced-*") if "journal" not in file.name]
+        kept = [
+            file.read_bytes()
+            for file in house.root.glob("system.db.replaced-*")
+            if "journal" not in file.name
+        ]
         assert len(kept) == 2 and spoilt in kept
-        assert {stat.S_IMODE(file.stat().st_mode) for file in house.root.glob("system.db.replaced-*[0-9a-f]")} == {0o600}
+        assert {
+            stat.S_IMODE(file.stat().st_mode)
+            for file in house.root.glob("system.db.replaced-*[0-9a-f]")
+        } == {0o600}
 
 
 def test_a_backup_whose_control_plane_is_none_is_refused(tmp_path: Path) -> None:
@@ -208,7 +237,9 @@ def test_a_backup_whose_control_plane_is_none_is_refused(tmp_path: Path) -> None
             other.execute("CREATE TABLE other(a)")
         shutil.copyfile(tmp_path / "other.db", saved / "system.db")
         manifest = json.loads((saved / "manifest.json").read_bytes())
-        manifest["files"][0] |= dict(zip(("bytes", "sha256"), measure(saved / "system.db"), strict=True))
+        manifest["files"][0] |= dict(
+            zip(("bytes", "sha256"), measure(saved / "system.db"), strict=True)
+        )
         (saved / "manifest.json").write_text(json.dumps(manifest))
 
         done = type_command(house, "restore", str(saved), "--force")
@@ -236,7 +267,10 @@ def test_a_backup_with_a_pipe_or_without_files_is_refused_at_once() -> None:
         told.append(type_command(house, "restore", str(saved), "--force"))
 
         assert [one.returncode for one in told] == [1, 1, 1]
-        assert "memories.db is no file" in told[0].stderr and "manifest.json is no file" in told[1].stderr
+        assert (
+            "memories.db is no file" in told[0].stderr
+            and "manifest.json is no file" in told[1].stderr
+        )
         assert "names no file" in told[2].stderr
         assert house.contents(uid) == ["tea"]
 
@@ -251,7 +285,9 @@ def test_a_text_that_is_none_any_more_is_told_by_an_export_in_a_sentence() -> No
 
         done = type_command(house, "export", uid, "--records", "-o", "out.jsonl")
 
-        assert done.returncode == 1 and "is damaged" in done.stderr and "Traceback" not in done.stderr, done.stderr
+        assert (
+            done.returncode == 1 and "is damaged" in done.stderr and "Traceback" not in done.stderr
+        ), done.stderr
         assert not list(house.root.glob(".export-*"))
 
 
@@ -265,7 +301,7 @@ def test_a_restore_without_room_names_the_disk_that_is_full_and_leaves_nothing_b
         assert worker.stop() == 0
         before = {path: path.stat().st_ino for path in house.root.rglob("*.db*")}
         told = []
-        for room in (0, 100_000):   # not even for a draft; and not for what is to be kept beside it
+        for room in (0, 100_000):  # not even for a draft; and not for what is to be kept beside it
             disk.fill(room)
             told.append(type_command(house, "restore", saved, "--force"))
             disk.free()
@@ -285,31 +321,52 @@ def test_a_scrub_names_a_sound_store_that_is_held_back_and_one_that_is_gone() ->
             house.client.answer(one, "/write tea")
         worker.stop()
         for one in (uid, gone):
-            condemn(house.store_file(one), "a restore or a salvage of it was interrupted; begin it again", ANY)
+            condemn(
+                house.store_file(one),
+                "a restore or a salvage of it was interrupted; begin it again",
+                ANY,
+            )
         house.store_file(gone).unlink()
 
         scrubbed = type_command(house, "scrub")
         saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
 
         assert scrubbed.returncode == 1 and scrubbed.stdout.count("DAMAGED") == 2, scrubbed.stdout
-        assert scrubbed.stdout.count("interrupted; begin it again") == 2 and "sound" not in scrubbed.stdout
-        assert saved.returncode == 1 and saved.stderr.count("is not in the backup") == 2, saved.stderr
+        assert (
+            scrubbed.stdout.count("interrupted; begin it again") == 2
+            and "sound" not in scrubbed.stdout
+        )
+        assert saved.returncode == 1 and saved.stderr.count("is not in the backup") == 2, (
+            saved.stderr
+        )
 
 
 def test_where_there_is_no_room_for_a_copy_the_store_is_not_called_damaged() -> None:
     uid = make_uid()
     with House() as house:
-        with small_disk(house.root, 4) as disk, small_disk(house.folder / "elsewhere", 1) as elsewhere:
+        with (
+            small_disk(house.root, 4) as disk,
+            small_disk(house.folder / "elsewhere", 1) as elsewhere,
+        ):
             house.start_worker(bundles=[make_bundle(uid)])
-            house.client.enter_together(uid, [f"/write {'tea ' * 2000}{number}" for number in range(40)])
+            house.client.enter_together(
+                uid, [f"/write {'tea ' * 2000}{number}" for number in range(40)]
+            )
             house.client.await_quiet(uid)
             disk.fill()
             scrubbed = type_command(house, "scrub")
             elsewhere.fill(300_000)
             saved = type_command(house, "backup", "--to", str(house.folder / "elsewhere" / "saved"))
-            left = [path.name for path in (house.folder / "elsewhere" / "saved").rglob("*") if path.is_file()]
+            left = [
+                path.name
+                for path in (house.folder / "elsewhere" / "saved").rglob("*")
+                if path.is_file()
+            ]
             disk.free()
 
-        assert (scrubbed.returncode, scrubbed.stdout) == (1, "") and "was not looked at" in scrubbed.stderr
+        assert (scrubbed.returncode, scrubbed.stdout) == (
+            1,
+            "",
+        ) and "was not looked at" in scrubbed.stderr
         assert "make room there" in scrubbed.stderr and "salvage" not in scrubbed.stderr
         assert saved.returncode == 1 and sorted(left) == ["manifest.json", "system.db"]

@@ -1,4 +1,5 @@
 """`memrelay chat`: at a real terminal, and by script."""
+
 import stat
 
 import orjson
@@ -12,7 +13,12 @@ PROMPT = "memory_test>"
 
 
 def test_a_script_gets_its_answers_as_sentences_in_order(served: Program) -> None:
-    ended = piped(served, b"/write scripted tea\n\n  \n/search scripted\n/delete none\nhello\n", "chat", "memory_test")
+    ended = piped(
+        served,
+        b"/write scripted tea\n\n  \n/search scripted\n/delete none\nhello\n",
+        "chat",
+        "memory_test",
+    )
 
     written, found, deleted, said = ended.out.splitlines()
     assert (ended.code, ended.err) == (0, "")
@@ -36,11 +42,15 @@ def test_quit_ends_a_script(served: Program) -> None:
     assert (ended.code, ended.out) == (0, "one\n")
 
 
-def test_a_line_that_cannot_be_said_fails_the_script_and_not_the_other_lines(served: Program) -> None:
+def test_a_line_that_cannot_be_said_fails_the_script_and_not_the_other_lines(
+    served: Program,
+) -> None:
     ended = piped(served, b"\xff\xfe\nhello\n" + b"x" * 1_048_570 + b"\n", "chat", "memory_test")
 
     assert (ended.code, ended.out) == (1, "hello\n")
-    assert "UTF-8" in ended.err and "max_message_bytes" in ended.err and "Traceback" not in ended.err
+    assert (
+        "UTF-8" in ended.err and "max_message_bytes" in ended.err and "Traceback" not in ended.err
+    )
 
 
 def test_a_command_that_nobody_knows_is_no_failure(served: Program) -> None:
@@ -58,7 +68,7 @@ def test_at_the_prompt_commands_and_guids_are_completed(served: Program) -> None
         terminal.type(" completed by tab\r")
         at = terminal.until(PROMPT, terminal.until("Written as ", at))
         guid = terminal.seen.partition("Written as ")[2].split()[0]
-        terminal.type(f"/delete {guid[14:]}\t")   # any part of it will do
+        terminal.type(f"/delete {guid[14:]}\t")  # any part of it will do
         at = terminal.until(guid, at)
         terminal.type("\r")
         terminal.until(PROMPT, terminal.until("Deleted 1 record.", at))
@@ -79,7 +89,7 @@ def test_the_history_is_kept_for_this_user_alone(served: Program) -> None:
 
     with Terminal(served, "chat", "memory_test") as terminal:
         at = terminal.until(PROMPT, terminal.until("Tab completes"))
-        terminal.rest()   # the file is read meanwhile
+        terminal.rest()  # the file is read meanwhile
         terminal.type("\x1b[A\x1b[A")
         terminal.until("remember this line", at)
         terminal.type("\x03\x04")
@@ -88,7 +98,9 @@ def test_the_history_is_kept_for_this_user_alone(served: Program) -> None:
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
-def test_what_people_say_elsewhere_is_shown_and_what_we_said_is_not_repeated(served: Program) -> None:
+def test_what_people_say_elsewhere_is_shown_and_what_we_said_is_not_repeated(
+    served: Program,
+) -> None:
     with Terminal(served, "chat", "memory_test", "--as", "Bob") as terminal:
         at = terminal.until(PROMPT)
         terminal.type("from bob\r")
@@ -130,8 +142,15 @@ def test_lines_that_are_no_text_are_refused_and_the_prompt_stays(served: Program
 
 def test_a_pipeline_without_commands_says_so(served: Program) -> None:
     file = served.folder / "quiet.json"
-    viewer = {"agent_class": "viewer_agent", "agent_alias": "view", "agent_rec_swarm": "chat", "agent_from": "*"}
-    file.write_bytes(orjson.dumps({"pipeline_name": "\x1b[31mred", "pipeline_uid": "quiet", "agents": [viewer]}))
+    viewer = {
+        "agent_class": "viewer_agent",
+        "agent_alias": "view",
+        "agent_rec_swarm": "chat",
+        "agent_from": "*",
+    }
+    file.write_bytes(
+        orjson.dumps({"pipeline_name": "\x1b[31mred", "pipeline_uid": "quiet", "agents": [viewer]})
+    )
     served.run("deploy", file)
 
     with Terminal(served, "chat", "quiet") as terminal:

@@ -1,4 +1,5 @@
 """The commands that need no bus: what they print, what they refuse, and how they say so."""
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,19 @@ def make_faulty() -> dict[str, Any]:
     unknown = make_agent("one", "memory_wirte")
     misspelt = make_agent("two", "add_1") | {"agent_form": "User"}
     refused = make_agent("three", "regex_match", {"pattern": "(a"})
-    return make_bundle("a3d8f1b2", unknown, misspelt, refused, make_agent("dispatch_write", "add_1", hears="dispatch_wirte"))
+    return make_bundle(
+        "a3d8f1b2",
+        unknown,
+        misspelt,
+        refused,
+        make_agent("dispatch_write", "add_1", hears="dispatch_wirte"),
+    )
 
 
 @pytest.mark.parametrize("command", ["check", "deploy"])
-def test_all_faults_of_a_bundle_are_told_at_once_with_place_rule_and_suggestion(program: Program, command: str) -> None:
+def test_all_faults_of_a_bundle_are_told_at_once_with_place_rule_and_suggestion(
+    program: Program, command: str
+) -> None:
     file = write_bundle(program, make_faulty())
 
     ended = program.run(command, file)
@@ -42,7 +51,11 @@ def test_all_faults_of_a_bundle_are_told_at_once_with_place_rule_and_suggestion(
     assert (ended.code, ended.out) == (1, "")
     lines = ended.err.splitlines()
     assert len(lines) == 4 and all(line.startswith(f"{file}: ") for line in lines)
-    for told, meant in (("memory_wirte", "memory_write"), ("agent_form", "agent_from"), ("dispatch_wirte", "dispatch_write")):
+    for told, meant in (
+        ("memory_wirte", "memory_write"),
+        ("agent_form", "agent_from"),
+        ("dispatch_wirte", "dispatch_write"),
+    ):
         assert any(told in line and f'did you mean "{meant}"?' in line for line in lines), ended.err
     assert any("RE2" in line for line in lines)
 
@@ -71,16 +84,40 @@ def test_a_check_changes_nothing(program: Program) -> None:
     assert not program.root.exists()
 
 
-@pytest.mark.parametrize("words", [
-    ("ls",), ("status",), ("versions", "tea"), ("export", "tea"), ("rollback", "tea"), ("rm", "tea"), ("say", "tea", "hello"),
-    ("send", "tea", "hello"), ("chat", "tea"), ("tail", "tea"), ("search", "tea", "hello"), ("records", "list", "tea"),
-    ("keys", "ls"), ("keys", "revoke", "tea"), ("dlq", "ls"), ("dlq", "drop", "tea", "--all"), ("acl", "tea"),
-    ("reindex", "tea"), ("scrub",), ("erase", "tea", "--guid", "x")])
-def test_a_memory_root_that_is_mistyped_is_named_and_not_made(program: Program, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ls",),
+        ("status",),
+        ("versions", "tea"),
+        ("export", "tea"),
+        ("rollback", "tea"),
+        ("rm", "tea"),
+        ("say", "tea", "hello"),
+        ("send", "tea", "hello"),
+        ("chat", "tea"),
+        ("tail", "tea"),
+        ("search", "tea", "hello"),
+        ("records", "list", "tea"),
+        ("keys", "ls"),
+        ("keys", "revoke", "tea"),
+        ("dlq", "ls"),
+        ("dlq", "drop", "tea", "--all"),
+        ("acl", "tea"),
+        ("reindex", "tea"),
+        ("scrub",),
+        ("erase", "tea", "--guid", "x"),
+    ],
+)
+def test_a_memory_root_that_is_mistyped_is_named_and_not_made(
+    program: Program, words: tuple[str, ...]
+) -> None:
     ended = program.run(*words, MEMRELAY_BUS__URL="unix:///nobody.sock")
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith(f"memrelay: nothing is stored in {program.root}; memory.root names another folder")
+    assert ended.err.startswith(
+        f"memrelay: nothing is stored in {program.root}; memory.root names another folder"
+    )
     assert not program.root.exists()
 
 
@@ -90,25 +127,37 @@ def test_a_deploy_prints_what_is_in_service_and_ls_lists_it(program: Program) ->
     (listed,) = program.run("ls").lines
 
     assert deployed.keys() == {"pipeline_uid", "name", "hash", "version", "served"}
-    assert (deployed["pipeline_uid"], deployed["name"], deployed["version"]) == ("a3d8f1b2", "memory_test", 1)
+    assert (deployed["pipeline_uid"], deployed["name"], deployed["version"]) == (
+        "a3d8f1b2",
+        "memory_test",
+        1,
+    )
     assert deployed.pop("served") is False, "no worker runs"
     assert listed == deployed | {"deployed_at": listed["deployed_at"]}
 
 
-@pytest.mark.parametrize("words", [("keys", "revoke"), ("rollback",), ("dlq", "show", "a3d8f1b2"), ("backup", "--to")])
-def test_a_word_that_is_no_text_is_refused_with_a_sentence(program: Program, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", [("keys", "revoke"), ("rollback",), ("dlq", "show", "a3d8f1b2"), ("backup", "--to")]
+)
+def test_a_word_that_is_no_text_is_refused_with_a_sentence(
+    program: Program, words: tuple[str, ...]
+) -> None:
     program.run("deploy", SAMPLE, "--uid", "a3d8f1b2")
 
     ended = program.run(*words, "caf\udce9")
 
     assert ended.code == 1
-    assert ended.err.startswith("memrelay: what is given must be text in UTF-8, names of files too; this is not: ")
+    assert ended.err.startswith(
+        "memrelay: what is given must be text in UTF-8, names of files too; this is not: "
+    )
     assert "\n" not in ended.err.rstrip()
 
 
 def test_another_deploy_is_another_version_and_the_same_bundle_is_none(program: Program) -> None:
     first = write_bundle(program, make_bundle("a3d8f1b2"))
-    second = write_bundle(program, make_bundle("a3d8f1b2", make_agent("plus", "add_1")), "second.json")
+    second = write_bundle(
+        program, make_bundle("a3d8f1b2", make_agent("plus", "add_1")), "second.json"
+    )
 
     versions = [program.run("deploy", file).lines[0]["version"] for file in (first, first, second)]
 
@@ -116,14 +165,18 @@ def test_another_deploy_is_another_version_and_the_same_bundle_is_none(program: 
     assert len(program.run("ls").lines) == 1
 
 
-def test_a_deploy_tells_of_a_namesake_and_of_a_pipeline_that_it_takes_the_place_of(program: Program) -> None:
+def test_a_deploy_tells_of_a_namesake_and_of_a_pipeline_that_it_takes_the_place_of(
+    program: Program,
+) -> None:
     program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2", name="notes")))
 
     namesake = program.run("deploy", write_bundle(program, make_bundle("b3d8f1b2", name="notes")))
     other = program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2", name="tasks")))
 
     assert (namesake.code, other.code) == (0, 0)
-    assert "notes is in service as a3d8f1b2 too" in namesake.err and "--uid a3d8f1b2" in namesake.err
+    assert (
+        "notes is in service as a3d8f1b2 too" in namesake.err and "--uid a3d8f1b2" in namesake.err
+    )
     assert "pipeline a3d8f1b2 was notes; it is tasks now" in other.err
 
 

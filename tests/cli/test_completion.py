@@ -1,4 +1,5 @@
 """Completion by the shells: what their scripts ask for and what they get."""
+
 import os
 import shutil
 import subprocess
@@ -30,22 +31,38 @@ def complete(program: Program, *words: str) -> list[str]:
     command.parent.mkdir(exist_ok=True)
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m cli.main "$@"\n')
     command.chmod(0o755)
-    script = (f'eval "$(memrelay completion bash)"; COMP_WORDS=({" ".join(words)!s}); COMP_CWORD={len(words) - 1}; '
-              '_memrelay_completion memrelay; printf "%s\\n" "${COMPREPLY[@]}"')
+    script = (
+        f'eval "$(memrelay completion bash)"; COMP_WORDS=({" ".join(words)!s}); COMP_CWORD={len(words) - 1}; '
+        '_memrelay_completion memrelay; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
     path = f"{command.parent}{os.pathsep}{program.environment.get('PATH', '')}"
-    done = subprocess.run(["bash", "-c", script], env=program.environment | {"PATH": path}, cwd=program.folder,
-                          capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env=program.environment | {"PATH": path},
+        cwd=program.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert done.stderr == ""
     return done.stdout.split()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-@pytest.mark.parametrize(("words", "offered"), [(("memrelay", "sen"), ["send"]),
-                                                (("memrelay", "send", "x", "y", "--sw"), ["--swarm"]),
-                                                (("memrelay", "completion", "z"), ["zsh"]),
-                                                (("memrelay", "dlq", "r"), ["replay"]),
-                                                (("memrelay", "dlq", "drop", "x", "--a"), ["--all"])])
-def test_bash_completes_commands_options_and_choices(program: Program, words: tuple[str, ...], offered: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("memrelay", "sen"), ["send"]),
+        (("memrelay", "send", "x", "y", "--sw"), ["--swarm"]),
+        (("memrelay", "completion", "z"), ["zsh"]),
+        (("memrelay", "dlq", "r"), ["replay"]),
+        (("memrelay", "dlq", "drop", "x", "--a"), ["--all"]),
+    ],
+)
+def test_bash_completes_commands_options_and_choices(
+    program: Program, words: tuple[str, ...], offered: list[str]
+) -> None:
     assert complete(program, *words) == offered
 
 
@@ -69,7 +86,9 @@ def test_bash_completes_uids_where_a_name_stands_for_several_pipelines(program: 
 
 
 @pytest.mark.parametrize("damage", ["nothing", "settings", "catalogue"])
-def test_completion_is_silent_where_there_is_nothing_to_offer(program: Program, damage: str) -> None:
+def test_completion_is_silent_where_there_is_nothing_to_offer(
+    program: Program, damage: str
+) -> None:
     if damage == "catalogue":
         program.root.mkdir()
         (program.root / "system.db").write_bytes(b"no database at all" * 100)
@@ -87,4 +106,6 @@ def test_each_shell_has_its_script(program: Program, shell: str) -> None:
 
     assert (ended.code, ended.err) == (0, "")
     assert f"_MEMRELAY_COMPLETE=complete_{shell}" in ended.out
-    assert program.run("completion", shell, "--json").lines == [{"shell": shell, "script": ended.out.rstrip("\n")}]
+    assert program.run("completion", shell, "--json").lines == [
+        {"shell": shell, "script": ended.out.rstrip("\n")}
+    ]

@@ -1,4 +1,5 @@
 """`memrelay dlq`: dead letters by command."""
+
 import re
 from collections.abc import Iterator
 
@@ -46,23 +47,32 @@ def test_letters_are_listed_and_shown_as_json_lines(program: Program, client: Cl
 
     listed, shown = dlq(program, "ls").lines, dlq(program, "show", "memory_test", second).lines
 
-    assert [(one["pipeline_uid"], one["id"], one["attempts"]) for one in listed] == [(uid, first, 1), (uid, second, 1)]
+    assert [(one["pipeline_uid"], one["id"], one["attempts"]) for one in listed] == [
+        (uid, first, 1),
+        (uid, second, 1),
+    ]
     assert [one["data"] for one in shown] == [make_envelope("milk").decode()]
     assert dlq(program, "ls", "memory_test").lines == listed
 
 
-def test_on_a_terminal_the_list_is_a_table_that_does_nothing_to_it(program: Program, client: Client) -> None:
+def test_on_a_terminal_the_list_is_a_table_that_does_nothing_to_it(
+    program: Program, client: Client
+) -> None:
     ident = client.enter(uid_of(program), "tea", swarm="\x1b[2J")
     client.await_quiet(uid_of(program))
 
     with Terminal(program, "dlq", "ls", "memory_test") as terminal:
         assert terminal.end() == 0
 
-    assert "ATTEMPTS" in terminal.seen and ident in terminal.seen and "has no swarm" in terminal.seen
+    assert (
+        "ATTEMPTS" in terminal.seen and ident in terminal.seen and "has no swarm" in terminal.seen
+    )
     assert b"\x1b[2J" not in terminal.raw
 
 
-def test_letters_are_gathered_by_their_reasons_and_chosen_by_them(program: Program, client: Client) -> None:
+def test_letters_are_gathered_by_their_reasons_and_chosen_by_them(
+    program: Program, client: Client
+) -> None:
     uid, idents = uid_of(program), bury(program, client, "tea", "milk", "honey")
     broken = client.enter_raw(uid, b"broken")
     client.await_quiet(uid)
@@ -97,7 +107,9 @@ def test_many_letters_are_replayed_in_their_order(program: Program, client: Clie
     assert {one["attempts"] for one in dlq(program, "ls", uid).lines} == {2}
 
 
-def test_a_replay_that_fails_again_stays_with_one_attempt_more(program: Program, client: Client) -> None:
+def test_a_replay_that_fails_again_stays_with_one_attempt_more(
+    program: Program, client: Client
+) -> None:
     uid, (first, second) = uid_of(program), bury(program, client, "tea", "milk")
 
     replayed = dlq(program, "replay", uid, first)
@@ -107,12 +119,17 @@ def test_a_replay_that_fails_again_stays_with_one_attempt_more(program: Program,
 
     assert (replayed.code, replayed.lines) == (0, [{"replayed": first, "pipeline_uid": uid}])
     assert [one["replayed"] for one in both.lines] == [first, second]
-    assert [(one["id"], one["attempts"]) for one in dlq(program, "ls", uid).lines] == [(first, 3), (second, 2)]
+    assert [(one["id"], one["attempts"]) for one in dlq(program, "ls", uid).lines] == [
+        (first, 3),
+        (second, 2),
+    ]
 
 
 def test_what_was_mended_goes_through(program: Program, client: Client) -> None:
     uid = make_uid()
-    keeper = make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="User", on="chat", to="chat")
+    keeper = make_agent(
+        "keeper", "memory_write", {"memory_id": STORE}, hears="User", on="chat", to="chat"
+    )
     for on in ("chat", MISSPELT):
         deploy(program, make_bundle(uid, keeper | {"agent_rec_swarm": on}, name="kept"))
         if on == "chat":
@@ -132,7 +149,9 @@ def test_what_was_mended_goes_through(program: Program, client: Client) -> None:
     assert program.run("rm", uid).code == 0
 
 
-def test_what_is_dropped_is_gone_and_what_is_not_there_is_said(program: Program, client: Client) -> None:
+def test_what_is_dropped_is_gone_and_what_is_not_there_is_said(
+    program: Program, client: Client
+) -> None:
     uid, (first, second, third) = uid_of(program), bury(program, client, "tea", "milk", "sugar")
 
     dropped = dlq(program, "drop", uid, first, "1-0", second, first)
@@ -147,7 +166,9 @@ def test_what_is_dropped_is_gone_and_what_is_not_there_is_said(program: Program,
     assert dlq(program, "ls").lines == []
 
 
-def test_the_letters_of_a_pipeline_that_is_no_more_are_there_under_its_uid(program: Program, client: Client) -> None:
+def test_the_letters_of_a_pipeline_that_is_no_more_are_there_under_its_uid(
+    program: Program, client: Client
+) -> None:
     uid = make_uid()
     deploy(program, make_bundle(uid, make_agent("plus", "add_1")))
     client.await_served(uid)
@@ -163,8 +184,16 @@ def test_the_letters_of_a_pipeline_that_is_no_more_are_there_under_its_uid(progr
     assert dlq(program, "ls", uid).code == 1
 
 
-@pytest.mark.parametrize("words", [("replay", "memory_test"), ("drop", "memory_test"), ("show", "memory_test"),
-                                   ("replay", "memory_test", "1-0", "--all"), ("sho", "memory_test", "1-0")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replay", "memory_test"),
+        ("drop", "memory_test"),
+        ("show", "memory_test"),
+        ("replay", "memory_test", "1-0", "--all"),
+        ("sho", "memory_test", "1-0"),
+    ],
+)
 def test_wrong_usage_is_told(program: Program, words: tuple[str, ...]) -> None:
     ended = dlq(program, *words)
 

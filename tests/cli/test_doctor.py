@@ -1,4 +1,6 @@
-"""`memrelay doctor`: each thing that can be wrong is found, with its remedy; what is well is no fault."""
+"""`memrelay doctor`: each thing that can be wrong is found, with its remedy; what is well is no
+fault."""
+
 import os
 import signal
 import socket
@@ -35,9 +37,16 @@ def client(program: Program) -> Iterator[Client]:
     """The server's configuration is as it was at the end."""
     client = program.client()
     yield client
-    for name, value in (("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction"), ("maxmemory", 0),
-                        ("timeout", 0), ("client-output-buffer-limit", "normal 0 0 0"), ("client-query-buffer-limit", "1gb"),
-                        ("proto-max-bulk-len", "512mb")):
+    for name, value in (
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("maxmemory-policy", "noeviction"),
+        ("maxmemory", 0),
+        ("timeout", 0),
+        ("client-output-buffer-limit", "normal 0 0 0"),
+        ("client-query-buffer-limit", "1gb"),
+        ("proto-max-bulk-len", "512mb"),
+    ):
         client.redis.config_set(name, value)
 
 
@@ -65,9 +74,27 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
     lines = program.run("doctor", "--json").lines
 
     assert all(line.keys() == {"check", "level", "text", "remedy"} for line in lines)
-    assert {"settings", "memory.root", "bus.data", "sqlite", "handles", "catalogue", "dead letters", "bus", "version",
-            "rights", "writes", "keys", "durability", "eviction", "memory", "limits", "idle", "clock",
-            "workers"} == {line["check"] for line in lines}
+    assert {
+        "settings",
+        "memory.root",
+        "bus.data",
+        "sqlite",
+        "handles",
+        "catalogue",
+        "dead letters",
+        "bus",
+        "version",
+        "rights",
+        "writes",
+        "keys",
+        "durability",
+        "eviction",
+        "memory",
+        "limits",
+        "idle",
+        "clock",
+        "workers",
+    } == {line["check"] for line in lines}
 
 
 @pytest.mark.parametrize(
@@ -85,14 +112,17 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
         ("idle", "ok", {"timeout": 300}),
     ],
 )
-def test_a_server_that_may_lose_something_is_found(program: Program, client: Client, check: str, level: str,
-                                                   config: dict[str, Any]) -> None:
+def test_a_server_that_may_lose_something_is_found(
+    program: Program, client: Client, check: str, level: str, config: dict[str, Any]
+) -> None:
     for name, value in config.items():
         client.redis.config_set(name, value)
 
     ended = program.run("doctor", "--json")
 
-    assert found(ended)[check]["level"] == level and ("CONFIG SET" in found(ended)[check]["remedy"]) == (level != "ok")
+    assert found(ended)[check]["level"] == level and (
+        "CONFIG SET" in found(ended)[check]["remedy"]
+    ) == (level != "ok")
     assert ended.code == (level == "fault")
 
 
@@ -115,12 +145,24 @@ def test_a_pipeline_that_is_paused_is_found_with_the_reason(program: Program) ->
     finding = examine(program)["paused"]
     (program.folder / "away.db").rename(store)
 
-    assert finding["level"] == "fault" and deployed["pipeline_uid"] in finding["text"] and str(store) in finding["text"]
+    assert (
+        finding["level"] == "fault"
+        and deployed["pipeline_uid"] in finding["text"]
+        and str(store) in finding["text"]
+    )
     wait_for(lambda: "paused" not in examine(program), "it runs again")
 
 
-@pytest.mark.parametrize("key", ["pipeline:{UID}:in", "pipeline:{UID}:owner", "pipeline:{UID}:timers", "listeners:{public}",
-                                 "swarm:{UID}:chat"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "pipeline:{UID}:in",
+        "pipeline:{UID}:owner",
+        "pipeline:{UID}:timers",
+        "listeners:{public}",
+        "swarm:{UID}:chat",
+    ],
+)
 def test_a_key_of_another_type_is_found(program: Program, client: Client, key: str) -> None:
     (deployed,) = program.run("ls").lines
     key = key.replace("UID", deployed["pipeline_uid"])
@@ -167,11 +209,16 @@ def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Clien
     finally:
         client.redis.replicaof("NO", "ONE")
 
-    assert (writes["level"], writes["remedy"]) == ("fault", "it is a replica; name its primary in bus.url")
+    assert (writes["level"], writes["remedy"]) == (
+        "fault",
+        "it is a replica; name its primary in bus.url",
+    )
     assert "READONLY" in writes["text"]
 
 
-def test_a_server_that_refuses_everything_is_told_with_what_helps(program: Program, client: Client) -> None:
+def test_a_server_that_refuses_everything_is_told_with_what_helps(
+    program: Program, client: Client
+) -> None:
     client.redis.config_set("replica-serve-stale-data", "no")
     client.redis.replicaof("127.0.0.1", "1")
     try:
@@ -180,7 +227,11 @@ def test_a_server_that_refuses_everything_is_told_with_what_helps(program: Progr
         client.redis.replicaof("NO", "ONE")
         client.redis.config_set("replica-serve-stale-data", "yes")
 
-    assert (bus["level"], "MASTERDOWN" in bus["text"], "REPLICAOF NO ONE" in bus["remedy"]) == ("fault", True, True)
+    assert (bus["level"], "MASTERDOWN" in bus["text"], "REPLICAOF NO ONE" in bus["remedy"]) == (
+        "fault",
+        True,
+        True,
+    )
 
 
 def test_a_database_that_there_is_not_is_told(program: Program, client: Client) -> None:
@@ -203,7 +254,10 @@ def strange_server(folder: Path, *options: str) -> Iterator[str]:
 
 def test_a_cluster_is_told(tmp_path: Path) -> None:
     ports = ("--port", str(free_port()), "--cluster-port", str(free_port()))
-    with strange_server(tmp_path, "--bind", "127.0.0.1", *ports, "--cluster-enabled", "yes") as url, Program() as program:
+    with (
+        strange_server(tmp_path, "--bind", "127.0.0.1", *ports, "--cluster-enabled", "yes") as url,
+        Program() as program,
+    ):
         version = examine(program, MEMRELAY_BUS__URL=url)["version"]
 
     assert (version["level"], "cluster-enabled no" in version["remedy"]) == ("fault", True)
@@ -223,27 +277,49 @@ def as_user(client: Client, *rules: str) -> str:
     return f"redis://limited:secret@127.0.0.1:{port}/0"
 
 
-@pytest.mark.parametrize(("rules", "named"), [
-    (("~*", "&*", "+@all", "-xdel"), "XDEL pipeline:"), (("~*", "&*", "+@all", "-multi"), "MULTI"),
-    (("~*", "&*", "+@all", "-xinfo|groups"), "XINFO GROUPS pipeline:"), (("~*", "&*", "+@all", "-eval"), "NOPERM"),
-    (("~pipeline:*", "&*", "+@all"), "swarm:"), (("~*", "&memrelay:*", "+@all"), "PUBLISH swarm:")], ids=" ".join)
-def test_a_right_that_is_missing_is_named_and_the_remedy_is_one(program: Program, client: Client, rules: tuple[str, ...],
-                                                                named: str) -> None:
+@pytest.mark.parametrize(
+    ("rules", "named"),
+    [
+        (("~*", "&*", "+@all", "-xdel"), "XDEL pipeline:"),
+        (("~*", "&*", "+@all", "-multi"), "MULTI"),
+        (("~*", "&*", "+@all", "-xinfo|groups"), "XINFO GROUPS pipeline:"),
+        (("~*", "&*", "+@all", "-eval"), "NOPERM"),
+        (("~pipeline:*", "&*", "+@all"), "swarm:"),
+        (("~*", "&memrelay:*", "+@all"), "PUBLISH swarm:"),
+    ],
+    ids=" ".join,
+)
+def test_a_right_that_is_missing_is_named_and_the_remedy_is_one(
+    program: Program, client: Client, rules: tuple[str, ...], named: str
+) -> None:
     url = as_user(client, *rules)
     finding = examine(program, MEMRELAY_BUS__URL=url)["rights"]
 
-    client.redis.execute_command(*finding["remedy"].partition(": ")[2].replace("NAME", "limited").split())
+    client.redis.execute_command(
+        *finding["remedy"].partition(": ")[2].replace("NAME", "limited").split()
+    )
 
     assert (finding["level"], named in finding["text"]) == ("fault", True)
     assert examine(program, MEMRELAY_BUS__URL=url)["rights"]["level"] == "ok"
 
 
-@pytest.mark.parametrize(("renamed", "named"), [("xdel", "the server has no XDEL"), ("eval", "refuses scripts")])
-def test_a_command_that_the_server_has_not_is_named(tmp_path: Path, renamed: str, named: str) -> None:
-    with strange_server(tmp_path, "--port", "0", "--rename-command", renamed, "") as url, Program() as program:
+@pytest.mark.parametrize(
+    ("renamed", "named"), [("xdel", "the server has no XDEL"), ("eval", "refuses scripts")]
+)
+def test_a_command_that_the_server_has_not_is_named(
+    tmp_path: Path, renamed: str, named: str
+) -> None:
+    with (
+        strange_server(tmp_path, "--port", "0", "--rename-command", renamed, "") as url,
+        Program() as program,
+    ):
         finding = examine(program, MEMRELAY_BUS__URL=url)["rights"]
 
-    assert (finding["level"], named in finding["text"], "rename-command" in finding["remedy"]) == ("fault", True, True)
+    assert (finding["level"], named in finding["text"], "rename-command" in finding["remedy"]) == (
+        "fault",
+        True,
+        True,
+    )
 
 
 def test_what_a_server_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
@@ -252,10 +328,26 @@ def test_what_a_server_does_not_tell_is_no_fault(program: Program, client: Clien
     ended = program.run("doctor", "--json", MEMRELAY_BUS__URL=url)
     refused = program.run("doctor", "--json", MEMRELAY_BUS__URL=url.replace("secret", "wrong"))
 
-    faults, untold = ({check for check, one in found(ended).items() if one["level"] == level} for level in ("fault", "warning"))
+    faults, untold = (
+        {check for check, one in found(ended).items() if one["level"] == level}
+        for level in ("fault", "warning")
+    )
     assert faults == {"rights"}
-    assert untold == {"version", "writes", "durability", "eviction", "memory", "limits", "idle", "clock", "workers"}
-    assert found(refused)["bus"]["level"] == "fault" and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
+    assert untold == {
+        "version",
+        "writes",
+        "durability",
+        "eviction",
+        "memory",
+        "limits",
+        "idle",
+        "clock",
+        "workers",
+    }
+    assert (
+        found(refused)["bus"]["level"] == "fault"
+        and "MEMRELAY_BUS__URL" in found(refused)["bus"]["remedy"]
+    )
     assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
 
 
@@ -288,7 +380,10 @@ def test_without_a_bus_the_rest_is_looked_at(alone: Program) -> None:
     ended = alone.run("doctor", "--json")
 
     assert ended.code == 1
-    assert "no bus runs" in found(ended)["bus"]["text"] and "memrelay up" in found(ended)["bus"]["remedy"]
+    assert (
+        "no bus runs" in found(ended)["bus"]["text"]
+        and "memrelay up" in found(ended)["bus"]["remedy"]
+    )
     assert "memrelay deploy FILE" in found(ended)["catalogue"]["remedy"]
     assert not alone.root.exists() and not alone.bus.exists()
 
@@ -328,7 +423,10 @@ def test_a_full_disk_is_told_as_that_and_nothing_is_to_be_moved_away(alone: Prog
         findings = examine(alone)
 
     assert findings["memory.root"]["remedy"].startswith("make room there")
-    assert findings["catalogue"]["level"] == "fault" and "disk is full" in findings["catalogue"]["text"]
+    assert (
+        findings["catalogue"]["level"] == "fault"
+        and "disk is full" in findings["catalogue"]["text"]
+    )
     assert findings["catalogue"]["remedy"] == "make room, or end the program that keeps it locked"
 
 
@@ -345,5 +443,8 @@ def test_stores_that_the_catalogue_does_not_know_are_found(alone: Program) -> No
 
     findings = examine(alone)
 
-    assert findings["stores"]["level"] == "warning" and "the stores of lost are" in findings["stores"]["text"]
+    assert (
+        findings["stores"]["level"] == "warning"
+        and "the stores of lost are" in findings["stores"]["text"]
+    )
     assert "memrelay restore" in findings["stores"]["remedy"]

@@ -1,4 +1,5 @@
 """The operations from Python on a file, without bus and server."""
+
 import sqlite3
 import subprocess
 import sys
@@ -45,8 +46,13 @@ with sqlite3.connect(sys.argv[1], isolation_level=None) as connection:
 
 
 @pytest.mark.parametrize("actor", [None, 5, b"me", "a\x00b", "\ud800", "x" * 257])
-def test_an_actor_that_is_no_name_is_refused_before_anything_is_made(tmp_path: Path, actor: object) -> None:
-    with pytest.raises(Refused, match="`actor` must be a text"), open_store(tmp_path / "notes.db", actor):  # type: ignore[arg-type]
+def test_an_actor_that_is_no_name_is_refused_before_anything_is_made(
+    tmp_path: Path, actor: object
+) -> None:
+    with (
+        pytest.raises(Refused, match="`actor` must be a text"),
+        open_store(tmp_path / "notes.db", actor),
+    ):  # type: ignore[arg-type]
         pass
 
     assert not list(tmp_path.iterdir())
@@ -64,7 +70,9 @@ def test_the_life_of_a_record(tmp_path: Path) -> None:
     with open_store(str(file)) as store:
         assert (made.source, made.scope, grown.created) == ("python", "notes", False)
         assert store.records.list(tags=["a"]).items == (changed,)
-        assert [hit.record.content for hit in store.records.search("milk").items] == ["tea with milk"]
+        assert [hit.record.content for hit in store.records.search("milk").items] == [
+            "tea with milk"
+        ]
         store.records.delete(made.guid)
         with pytest.raises(NotThere):
             store.records.get(made.guid)
@@ -78,7 +86,9 @@ def test_to_write_a_record_is_to_create_it(tmp_path: Path) -> None:
         assert store.records.list().items == (made,)
 
 
-def test_a_history_is_kept_and_what_is_over_is_deleted_when_the_file_is_opened(tmp_path: Path) -> None:
+def test_a_history_is_kept_and_what_is_over_is_deleted_when_the_file_is_opened(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "notes.db"
     with open_store(file, actor="ada") as store:
         made = store.records.create("tea")
@@ -90,11 +100,16 @@ def test_a_history_is_kept_and_what_is_over_is_deleted_when_the_file_is_opened(t
     time.sleep(0.3)
 
     with open_store(file) as store:
-        assert [(one.number, one.actor, one.reason) for one in states] == [(3, None, None), (2, "ada", None),
-                                                                           (1, "ada", "mistaken")]
+        assert [(one.number, one.actor, one.reason) for one in states] == [
+            (3, None, None),
+            (2, "ada", None),
+            (1, "ada", "mistaken"),
+        ]
         assert store.records.list().total == 1
     with closing(sqlite3.connect(file)) as connection:
-        assert (b"secret",) not in connection.execute("SELECT CAST(content AS BLOB) FROM records").fetchall()
+        assert (b"secret",) not in connection.execute(
+            "SELECT CAST(content AS BLOB) FROM records"
+        ).fetchall()
 
 
 def test_filters_reach_into_data(tmp_path: Path) -> None:
@@ -137,7 +152,9 @@ def test_a_file_is_open_once(tmp_path: Path) -> None:
 
 
 def test_what_is_no_store_is_refused_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE somebodys(data)").connection.close()
+    sqlite3.connect(tmp_path / "other.db").execute(
+        "CREATE TABLE somebodys(data)"
+    ).connection.close()
     (tmp_path / "notes.txt").write_text("tea")
     (tmp_path / "empty.db").touch()
     (tmp_path / "folder.db").mkdir()
@@ -150,7 +167,9 @@ def test_what_is_no_store_is_refused_and_nothing_is_left_beside_it(tmp_path: Pat
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_record_whose_tags_a_disk_has_changed_is_named_and_mended_by_an_update(tmp_path: Path) -> None:
+def test_a_record_whose_tags_a_disk_has_changed_is_named_and_mended_by_an_update(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "notes.db"
     with open_store(file) as store:
         made = store.records.create("tea", tags=["people"])
@@ -167,8 +186,11 @@ def test_a_record_whose_tags_a_disk_has_changed_is_named_and_mended_by_an_update
 
 def test_a_link_to_a_file_is_that_file(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "x.db")
-    with (open_store(tmp_path / "x.db") as store, pytest.raises(StoreBusy, match="another program"),
-          open_store(tmp_path / "link.db")):
+    with (
+        open_store(tmp_path / "x.db") as store,
+        pytest.raises(StoreBusy, match="another program"),
+        open_store(tmp_path / "link.db"),
+    ):
         pass
     with open_store(tmp_path / "link.db") as again:
         assert again.records.create("tea").scope == "x" and store.records is not again.records
@@ -178,8 +200,11 @@ def test_a_link_into_a_memory_root_takes_its_lock(tmp_path: Path) -> None:
     (tmp_path / "root" / "instances").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "root" / "instances")
 
-    with (alone(tmp_path / "root"), pytest.raises(NotTheOwner, match="a worker serves"),
-          open_store(tmp_path / "link" / "x.db")):
+    with (
+        alone(tmp_path / "root"),
+        pytest.raises(NotTheOwner, match="a worker serves"),
+        open_store(tmp_path / "link" / "x.db"),
+    ):
         pass
 
 
@@ -200,8 +225,13 @@ def test_after_its_end_it_says_so(tmp_path: Path) -> None:
 
 
 def test_in_a_fork_it_refuses_and_its_parent_goes_on(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path / "x.db")], cwd=CHECKOUT, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, str(tmp_path / "x.db")],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
     assert "was opened in the process" in done.stderr
@@ -210,7 +240,10 @@ def test_in_a_fork_it_refuses_and_its_parent_goes_on(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreBroken, match="its folder must be a folder"), open_store(tmp_path / "file" / "x.db"):
+    with (
+        pytest.raises(StoreBroken, match="its folder must be a folder"),
+        open_store(tmp_path / "file" / "x.db"),
+    ):
         pass
 
 
@@ -238,17 +271,24 @@ def test_a_text_is_erased_wherever_it_stands_however_json_writes_it(tmp_path: Pa
         store.records.create("told", data={"said": 'first\nsay "no"'})
         store.records.create("named", data={"C:\\secret": 1})
 
-        counts = [store.records.erase(text=text).records for text in ('say "no"', "C:\\secret", '","', '":')]
+        counts = [
+            store.records.erase(text=text).records
+            for text in ('say "no"', "C:\\secret", '","', '":')
+        ]
 
         assert counts == [2, 1, 0, 0]
         assert [one.content for one in store.records.list().items] == ["kept"]
 
 
-def test_an_erasure_that_another_program_stopped_goes_on_when_the_file_is_opened_again(tmp_path: Path) -> None:
+def test_an_erasure_that_another_program_stopped_goes_on_when_the_file_is_opened_again(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "notes.db"
     with open_store(file) as store:
         store.records.create("a zwitscherling sings")
-        with subprocess.Popen([sys.executable, "-c", READS, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        with subprocess.Popen(
+            [sys.executable, "-c", READS, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as reader:
             assert reader.stdout is not None and reader.stdout.readline() == b"reading\n"
             with pytest.raises(StoreBusy):
                 store.records.erase(text="zwitscherling")

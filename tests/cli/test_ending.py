@@ -1,4 +1,5 @@
 """Commands that are told to end while they work: they leave nothing half made."""
+
 import signal
 import subprocess
 import sys
@@ -41,7 +42,8 @@ except KeyboardInterrupt:
 
 
 def told_once_begun(number: int, script: str, *arguments: str) -> tuple[int, str]:
-    """(exit code, what it says after it has begun) of a Python program that gets a signal while it works."""
+    """(exit code, what it says after it has begun) of a Python program that gets a signal while it
+    works."""
     command = [sys.executable, "-c", script, *arguments]
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None and program.stdout.readline() == "begun\n"
@@ -51,13 +53,17 @@ def told_once_begun(number: int, script: str, *arguments: str) -> tuple[int, str
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_file_that_is_being_written_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_file_that_is_being_written_leaves_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     (file := tmp_path / "notes.jsonl").write_text("before")
 
     code, _ = told_once_begun(number, WRITES, str(file))
 
     assert code == 128 + number
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("notes.jsonl", "before")]
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [
+        ("notes.jsonl", "before")
+    ]
 
 
 def test_ctrl_c_ends_work_that_waits_for_nothing() -> None:
@@ -68,8 +74,13 @@ def test_ctrl_c_ends_work_that_waits_for_nothing() -> None:
 
 
 def test_a_command_that_is_told_to_end_says_by_its_exit_code_that_it_was(served: Program) -> None:
-    with subprocess.Popen([*COMMAND, "tail", "memory_test"], cwd=served.folder, env=served.environment, stdout=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL) as tail:
+    with subprocess.Popen(
+        [*COMMAND, "tail", "memory_test"],
+        cwd=served.folder,
+        env=served.environment,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    ) as tail:
         assert tail.stdout is not None
         served.run("say", "memory_test", "/read")
         tail.stdout.readline()

@@ -1,4 +1,5 @@
 """`memrelay export`: what it prints deploys as the same."""
+
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +31,9 @@ def test_what_is_printed_deploys_as_the_same(program: Program, options: tuple[st
 
 
 def test_it_is_written_to_a_file_on_demand(program: Program) -> None:
-    odd = make_bundle("a3d8f1b2", make_agent("plus", "add_1"), name="\u202eodd \x9b ☕") | {"more": [1.10, None, "\x7f"]}
+    odd = make_bundle("a3d8f1b2", make_agent("plus", "add_1"), name="\u202eodd \x9b ☕") | {
+        "more": [1.10, None, "\x7f"]
+    }
     (program.folder / "odd.json").write_bytes(orjson.dumps(odd))
     (deployed,) = program.run("deploy", "odd.json").lines
 
@@ -57,7 +60,10 @@ def test_a_file_that_cannot_be_written_is_named(program: Program) -> None:
     ended = program.run("export", "memory_test", "--output", "nowhere/out.json")
 
     assert ended.code == 1
-    assert ended.err == f"memrelay: {program.folder.resolve() / 'nowhere'} is no folder; make it, or name another file\n"
+    assert (
+        ended.err
+        == f"memrelay: {program.folder.resolve() / 'nowhere'} is no folder; make it, or name another file\n"
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--records",)])
@@ -66,7 +72,10 @@ def test_a_file_without_room_is_named(program: Program, options: tuple[str, ...]
 
     ended = program.run("export", "memory_test", "-o", "/dev/full", *options)
 
-    assert (ended.code, ended.err) == (1, "memrelay: /dev/full: No space left on device; make room\n")
+    assert (ended.code, ended.err) == (
+        1,
+        "memrelay: /dev/full: No space left on device; make room\n",
+    )
 
 
 def test_a_pipeline_that_is_not_there_names_the_next_command(program: Program) -> None:

@@ -1,4 +1,6 @@
-"""`memrelay export --records` and `memrelay import`: everything that a pipeline remembers, to a file and back."""
+"""`memrelay export --records` and `memrelay import`: everything that a pipeline remembers, to a
+file and back."""
+
 import os
 import subprocess
 import tracemalloc
@@ -51,18 +53,39 @@ def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
 
 
 def fill(program: Program) -> None:
-    """Records of every sort: edited, deleted, of a thread, with data, very long; and a named memory with an entry."""
-    made = one(program, SOURCE, "records.create", content="tea é ☕ \u2028", data={"a": [1.5]}, tags=["x"], thread="t")
+    """Records of every sort: edited, deleted, of a thread, with data, very long; and a named memory
+    with an entry."""
+    made = one(
+        program,
+        SOURCE,
+        "records.create",
+        content="tea é ☕ \u2028",
+        data={"a": [1.5]},
+        tags=["x"],
+        thread="t",
+    )
     one(program, SOURCE, "records.update", guid=made["guid"], content="coffee", reason="changed")
     one(program, SOURCE, "records.append", content="black", guid=made["guid"])
     gone = one(program, SOURCE, "records.create", content="gone", expires_at="2999-01-01")
     one(program, SOURCE, "records.delete", guid=gone["guid"])
-    long = one(program, SOURCE, "records.create", content="begin \" \\")
+    long = one(program, SOURCE, "records.create", content='begin " \\')
     for number in range(12):
-        one(program, SOURCE, "records.append", content=f"{number} " + "ß" * 60_000, guid=long["guid"])
+        one(
+            program,
+            SOURCE,
+            "records.append",
+            content=f"{number} " + "ß" * 60_000,
+            guid=long["guid"],
+        )
     memory = one(program, SOURCE, "memories.create", name="facts")
     for _ in range(2):
-        one(program, SOURCE, "entries.create", memory_id=memory["id"], content="The sky is blue on most days of the year")
+        one(
+            program,
+            SOURCE,
+            "entries.create",
+            memory_id=memory["id"],
+            content="The sky is blue on most days of the year",
+        )
 
 
 def export(program: Program, uid: str, name: str) -> list[bytes]:
@@ -90,13 +113,21 @@ def test_a_folder_that_is_not_there_is_named(up: Program) -> None:
     ended = up.run("export", SOURCE, "--records", "-o", "none/whole.jsonl")
 
     assert ended.code == 1
-    assert ended.err == f"memrelay: {up.folder.resolve() / 'none'} is no folder; make it, or name another file\n"
+    assert (
+        ended.err
+        == f"memrelay: {up.folder.resolve() / 'none'} is no folder; make it, or name another file\n"
+    )
 
 
 def test_a_reader_of_stdout_that_leaves_is_no_failure(up: Program) -> None:
     pipe = subprocess.PIPE
-    with subprocess.Popen([*COMMAND, "export", SOURCE, "--records"], cwd=up.folder, env=up.environment, stdout=pipe,
-                          stderr=pipe) as command:
+    with subprocess.Popen(
+        [*COMMAND, "export", SOURCE, "--records"],
+        cwd=up.folder,
+        env=up.environment,
+        stdout=pipe,
+        stderr=pipe,
+    ) as command:
         assert command.stdout is not None and command.stderr is not None
         begun = command.stdout.read(1)
         command.stdout.close()
@@ -104,7 +135,9 @@ def test_a_reader_of_stdout_that_leaves_is_no_failure(up: Program) -> None:
         assert (begun, command.stderr.read(), command.wait(60)) == (b"{", b"", 0)
 
 
-def test_an_import_from_a_pipe_is_refused_since_it_would_be_empty_when_it_is_read_again(up: Program) -> None:
+def test_an_import_from_a_pipe_is_refused_since_it_would_be_empty_when_it_is_read_again(
+    up: Program,
+) -> None:
     export(up, SOURCE, "whole.jsonl")
 
     ended = piped(up, (up.folder / "whole.jsonl").read_bytes(), "import", TARGET, "/dev/stdin")
@@ -112,7 +145,9 @@ def test_an_import_from_a_pipe_is_refused_since_it_would_be_empty_when_it_is_rea
     assert ended.code == 1 and "write it into a file" in ended.err, ended
 
 
-def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_first_line(up: Program) -> None:
+def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_first_line(
+    up: Program,
+) -> None:
     header, *rest = export(up, SOURCE, "out.jsonl")
 
     first, again = take_in(up), take_in(up)
@@ -122,7 +157,12 @@ def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_fi
     assert again.lines == [{"added": 0, "same": lines, "replaced": 0}]
     assert export(up, TARGET, "again.jsonl")[1:] == rest
     assert orjson.loads(header)["pipeline_uid"] == SOURCE
-    assert orjson.loads(rest[-1])["end"] | {"sha256": ""} == {"records": 3, "versions": 15, "memories": 1, "sha256": ""}
+    assert orjson.loads(rest[-1])["end"] | {"sha256": ""} == {
+        "records": 3,
+        "versions": 15,
+        "memories": 1,
+        "sha256": "",
+    }
     assert up.run("scrub", TARGET).code == 0
 
 
@@ -151,7 +191,10 @@ def test_long_lines_of_imports_at_once_are_not_mixed(up: Program) -> None:
 
     contents = [one(up, TARGET, "records.get", guid=of * 32)["content"] for of in lines]
     assert contents == ["a" * 60, "b" * 60]
-    assert "not there any more" in refused(bus_of(up), TARGET, "records.import", {"lines": [lines["a"]], "at": half})[1]
+    assert (
+        "not there any more"
+        in refused(bus_of(up), TARGET, "records.import", {"lines": [lines["a"]], "at": half})[1]
+    )
     one(up, TARGET, "records.erase", guids=[of * 32 for of in lines])
 
 
@@ -163,7 +206,10 @@ def test_a_conflict_is_named_and_gives_way_on_demand(up: Program) -> None:
 
     refused, replaced = take_in(up), take_in(up, "--replace")
 
-    assert refused.code == 1 and f"record {changed['guid']}: it is there, and is not the same" in refused.err
+    assert (
+        refused.code == 1
+        and f"record {changed['guid']}: it is there, and is not the same" in refused.err
+    )
     assert replaced.lines[0]["replaced"] >= 1
     assert sorted(export(up, TARGET, "again.jsonl")[1:-1]) == sorted(exported[1:-1])
 
@@ -171,8 +217,14 @@ def test_a_conflict_is_named_and_gives_way_on_demand(up: Program) -> None:
 def test_a_file_that_was_cut_or_changed_is_refused_before_anything_is_done(up: Program) -> None:
     data = b"".join(export(up, SOURCE, "out.jsonl"))
     bad = Path(up.folder, "bad.jsonl")
-    for spoilt in (data[:-20], data[:-1], data.replace(b"coffee", b"cocoa!"), b"", b"{}\n",
-                   data.replace(b'_export":1', b'_export":9')):
+    for spoilt in (
+        data[:-20],
+        data[:-1],
+        data.replace(b"coffee", b"cocoa!"),
+        b"",
+        b"{}\n",
+        data.replace(b'_export":1', b'_export":9'),
+    ):
         bad.write_bytes(spoilt)
         with pytest.raises(BadExport, match=r"bad\.jsonl"):
             verify_export(bad)
@@ -182,11 +234,15 @@ def test_a_file_that_was_cut_or_changed_is_refused_before_anything_is_done(up: P
     assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl "), ended.err
 
 
-HEADER = b'{"memrelay_export":1,"made_at":1,"memrelay":"1","pipeline_uid":"u","pipeline_name":"n"}\n'
+HEADER = (
+    b'{"memrelay_export":1,"made_at":1,"memrelay":"1","pipeline_uid":"u","pipeline_name":"n"}\n'
+)
 
 
 @pytest.mark.parametrize(("begins", "said"), [(b"", "is no export"), (HEADER, "it was cut")])
-def test_a_line_without_an_end_is_refused_and_not_kept_in_memory(tmp_path: Path, begins: bytes, said: str) -> None:
+def test_a_line_without_an_end_is_refused_and_not_kept_in_memory(
+    tmp_path: Path, begins: bytes, said: str
+) -> None:
     path = tmp_path / "endless"
     path.write_bytes(begins)
     os.truncate(path, 200 << 20)
@@ -204,7 +260,9 @@ def test_a_line_that_is_too_long_for_an_import_is_named(tmp_path: Path) -> None:
     path = tmp_path / "long"
     path.write_bytes(HEADER + b'{"record":' + b"x" * 1000)
 
-    with pytest.raises(BadExport, match=r"has a line of more than 100 bytes, .* begins with b'{\"record\":xx"):
+    with pytest.raises(
+        BadExport, match=r"has a line of more than 100 bytes, .* begins with b'{\"record\":xx"
+    ):
         list(read_export(path, longest=100))
 
 
@@ -221,7 +279,14 @@ def test_one_store_goes_to_stdout_and_into_another(up: Program) -> None:
 def rewritten(program: Program, name: str, *lines: bytes) -> None:
     """A file that is whole by its own digest, with these lines."""
     header, *_ = export(program, SOURCE, "out.jsonl")
-    end = {"end": {"records": 1, "versions": 0, "memories": 0, "sha256": sha256(b"".join(lines)).hexdigest()}}
+    end = {
+        "end": {
+            "records": 1,
+            "versions": 0,
+            "memories": 0,
+            "sha256": sha256(b"".join(lines)).hexdigest(),
+        }
+    }
     (program.folder / name).write_bytes(b"".join([header, *lines, orjson.dumps(end) + b"\n"]))
 
 
@@ -231,19 +296,40 @@ def test_a_file_that_somebody_made_up_is_refused_in_a_sentence(up: Program, line
 
     ended = take_in(up, file="bad.jsonl")
 
-    assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl has a line that is none of an export"), ended.err
+    assert ended.code == 1 and ended.err.startswith(
+        "memrelay: bad.jsonl has a line that is none of an export"
+    ), ended.err
 
 
 def made_up(**given: Any) -> str:
     """A line with a record."""
-    record = {"guid": "made-up", "number": 1, "scope": "", "kind": "", "source": "", "tags": "[]", "created_at": 0,
-              "updated_at": 0, "content": "x"}
+    record = {
+        "guid": "made-up",
+        "number": 1,
+        "scope": "",
+        "kind": "",
+        "source": "",
+        "tags": "[]",
+        "created_at": 0,
+        "updated_at": 0,
+        "content": "x",
+    }
     return orjson.dumps({"record": record | given}).decode()
 
 
-@pytest.mark.parametrize("given", [
-    {"created_at": 2**62}, {"updated_at": -1}, {"expires_at": 2**60}, {"number": 2**63 - 1}, {"number": 0},
-    {"data": '{"a":' + "[" * 300 + "]" * 300 + "}"}, {"data": '{"a":"' + "x" * 70_000 + '"}'}, {"data": '{"a\\u0000":1}'}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"created_at": 2**62},
+        {"updated_at": -1},
+        {"expires_at": 2**60},
+        {"number": 2**63 - 1},
+        {"number": 0},
+        {"data": '{"a":' + "[" * 300 + "]" * 300 + "}"},
+        {"data": '{"a":"' + "x" * 70_000 + '"}'},
+        {"data": '{"a\\u0000":1}'},
+    ],
+)
 def test_a_record_that_no_list_could_tell_is_refused(up: Program, given: dict[str, Any]) -> None:
     code, _ = refused(bus_of(up), TARGET, "records.import", {"lines": [made_up(**given)]})
 
@@ -255,7 +341,10 @@ def test_json_is_kept_as_the_store_writes_it_so_that_texts_in_it_are_found(up: P
     line = made_up(tags=' [ "caf\\u00e9" ] ', data=' { "a" : "th\\u00e9" } ')
     for _ in range(2):
         taken = one(up, TARGET, "records.import", lines=[line])
-    erased = [one(up, TARGET, "records.erase", text="thé"), one(up, TARGET, "records.erase", text="café")]
+    erased = [
+        one(up, TARGET, "records.erase", text="thé"),
+        one(up, TARGET, "records.erase", text="café"),
+    ]
 
     assert taken == {"added": 0, "same": 1, "replaced": 0}
     assert [each["records"] for each in erased] == [1, 0]
@@ -270,8 +359,10 @@ def test_a_memory_of_another_pipeline_keeps_its_id() -> None:
 
 def test_what_is_no_line_is_refused(up: Program) -> None:
     huge = '{"record":{"guid":"x","number":99999999999999999999}}'
-    tags = ('{"record":{"guid":"x","number":1,"scope":"","kind":"","source":"","tags":"{","created_at":0,"updated_at":0,'
-            '"content":"x"}}')
+    tags = (
+        '{"record":{"guid":"x","number":1,"scope":"","kind":"","source":"","tags":"{","created_at":0,"updated_at":0,'
+        '"content":"x"}}'
+    )
     memory = '{"memory":{"id":"junk","name":"x","created_at":0,"updated_at":0}}'
     for line in ("", "{}", "[]", '{"record":{}}', huge, "{" * 9000, tags, memory):
         code, detail = refused(bus_of(up), TARGET, "records.import", {"lines": [line]})

@@ -1,4 +1,5 @@
 """`memrelay keys`: a key is made, shown once, listed without its secret, and revoked."""
+
 import re
 import time
 from collections.abc import Iterator
@@ -28,8 +29,17 @@ def test_a_key_is_printed_once_and_listed_without_its_secret(program: Program) -
     assert KEY.fullmatch(text), made
     assert f"nothing was stored in {program.root} before" in made.err
     assert "this is shown once" in made.err and "from now on HTTP needs a key" in made.err
-    assert [(one["id"], one["name"], one["scopes"], one["pipelines"], one["expires_at"], one["in_force"])
-            for one in listed.lines] == [(text[3:15], "ann", ["publish", "read"], ["*"], None, True)]
+    assert [
+        (
+            one["id"],
+            one["name"],
+            one["scopes"],
+            one["pipelines"],
+            one["expires_at"],
+            one["in_force"],
+        )
+        for one in listed.lines
+    ] == [(text[3:15], "ann", ["publish", "read"], ["*"], None, True)]
     assert text[16:] not in listed.out + made.err
     again = program.run("keys", "create", "bob", "--scope", "read", "--pipeline", "*").err
     assert "from now on" not in again and "nothing was stored" not in again
@@ -37,7 +47,9 @@ def test_a_key_is_printed_once_and_listed_without_its_secret(program: Program) -
 
 @pytest.mark.parametrize(("given", "lasts_s"), [("30m", 1800), ("12h", 43_200), ("90d", 7_776_000)])
 def test_a_key_may_expire(program: Program, given: str, lasts_s: int) -> None:
-    made = program.run("keys", "create", "ann", "--scope", "read", "--pipeline", "*", "--expires", given, "--json").lines[0]
+    made = program.run(
+        "keys", "create", "ann", "--scope", "read", "--pipeline", "*", "--expires", given, "--json"
+    ).lines[0]
 
     assert made["expires_at"] - made["created_at"] == lasts_s * 1000
     assert abs(made["created_at"] / 1000 - time.time()) < 60
@@ -46,23 +58,48 @@ def test_a_key_may_expire(program: Program, given: str, lasts_s: int) -> None:
 
 def test_pipelines_are_named_by_uid_or_name_and_kept_by_uid(program: Program) -> None:
     sample = program.folder / "tiny.json"
-    sample.write_text('{"pipeline_name": "tiny tea", "agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}')
+    sample.write_text(
+        '{"pipeline_name": "tiny tea", "agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
+    )
     uid = program.run("deploy", sample).lines[0]["pipeline_uid"]
 
-    made = program.run("keys", "create", "ann", "--scope", "read", "--pipeline", "tiny tea", "--pipeline", "later", "--json")
+    made = program.run(
+        "keys",
+        "create",
+        "ann",
+        "--scope",
+        "read",
+        "--pipeline",
+        "tiny tea",
+        "--pipeline",
+        "later",
+        "--json",
+    )
 
     assert made.lines[0]["pipelines"] == sorted([uid, "later"])
     assert "no pipeline later is in service yet" in made.err
 
 
-@pytest.mark.parametrize(("arguments", "fault"), [
-    (("--scope", "raed", "--pipeline", "*"), "no scope 'raed'; there are deploy, publish, search, read,"),
-    (("--scope", ",", "--pipeline", "*"), "a key needs a scope; there are deploy,"),
-    (("--scope", "read", "--pipeline", ","), "a key needs a pipeline, or '*' for all"),
-    (("--scope", "read", "--pipeline", "no such"), "no pipeline 'no such', and it is no uid"),
-    (("--scope", "read", "--pipeline", "*", "--expires", "5y"), "a number with m, h or d behind it (90d), or never; not '5y'"),
-    (("--scope", "read", "--pipeline", "*", "--expires", "0d"), "not '0d'")])
-def test_what_is_wrong_is_told_and_no_key_is_made(program: Program, arguments: tuple[str, ...], fault: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (
+            ("--scope", "raed", "--pipeline", "*"),
+            "no scope 'raed'; there are deploy, publish, search, read,",
+        ),
+        (("--scope", ",", "--pipeline", "*"), "a key needs a scope; there are deploy,"),
+        (("--scope", "read", "--pipeline", ","), "a key needs a pipeline, or '*' for all"),
+        (("--scope", "read", "--pipeline", "no such"), "no pipeline 'no such', and it is no uid"),
+        (
+            ("--scope", "read", "--pipeline", "*", "--expires", "5y"),
+            "a number with m, h or d behind it (90d), or never; not '5y'",
+        ),
+        (("--scope", "read", "--pipeline", "*", "--expires", "0d"), "not '0d'"),
+    ],
+)
+def test_what_is_wrong_is_told_and_no_key_is_made(
+    program: Program, arguments: tuple[str, ...], fault: str
+) -> None:
     ended = program.run("keys", "create", "ann", *arguments)
 
     assert (ended.code, ended.out) == (1, "")
@@ -79,7 +116,9 @@ def test_revoking_says_when_no_key_is_left(program: Program) -> None:
     create = "keys", "create", "ann", "--scope", "read", "--pipeline", "*", "--json"
     ids = [program.run(*create).lines[0]["id"] for _ in range(2)]
 
-    first, last, again, nobody = (program.run("keys", "revoke", ident) for ident in (*ids, ids[1], "nobody"))
+    first, last, again, nobody = (
+        program.run("keys", "revoke", ident) for ident in (*ids, ids[1], "nobody")
+    )
 
     assert (first.lines, first.err) == ([{"revoked": ids[0]}], "")
     assert "no key is in force now" in last.err
@@ -90,7 +129,9 @@ def test_revoking_says_when_no_key_is_left(program: Program) -> None:
 
 def test_the_command_line_needs_no_key() -> None:
     with serving() as program:
-        text = program.run("keys", "create", "ann", "--scope", "read", "--pipeline", "*").out.strip()
+        text = program.run(
+            "keys", "create", "ann", "--scope", "read", "--pipeline", "*"
+        ).out.strip()
         url = re.findall(r"web_ready +.*?url=(\S+)", program.said)[-1]
         deadline = time.monotonic() + 5
         while ask(url, "GET", "/status").status != 401:
@@ -110,4 +151,8 @@ def test_an_address_that_is_not_this_machine_s_is_told_with_the_remedy(host: str
         ended = program.run("web", MEMRELAY_WEB__HOST=host)
 
     assert (ended.code, ended.out) == (1, "")
-    assert f"cannot listen on {host}:0 (" in ended.err and "MEMRELAY_WEB__HOST" in ended.err and "another one" not in ended.err
+    assert (
+        f"cannot listen on {host}:0 (" in ended.err
+        and "MEMRELAY_WEB__HOST" in ended.err
+        and "another one" not in ended.err
+    )

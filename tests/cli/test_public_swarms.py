@@ -1,4 +1,5 @@
 """Public swarms by command: `say`, `tail`, `acl` and `doctor` on them."""
+
 import json
 from pathlib import Path
 
@@ -23,46 +24,77 @@ def deploy(program: Program, folder: Path, uid: str) -> None:
     assert program.run("deploy", file).code == 0
 
 
-def test_what_is_said_in_public_by_command_is_in_the_tail_of_every_pipeline(program: Program, tmp_path: Path) -> None:
+def test_what_is_said_in_public_by_command_is_in_the_tail_of_every_pipeline(
+    program: Program, tmp_path: Path
+) -> None:
     for uid in ("here", "there"):
         deploy(program, tmp_path, uid)
 
     said = program.run("say", "here", "hello", "--swarm", NEWS)
-    tails = [program.run("tail", uid, "--swarm", NEWS, "--no-follow", "--json").lines for uid in ("here", "there")]
+    tails = [
+        program.run("tail", uid, "--swarm", NEWS, "--no-follow", "--json").lines
+        for uid in ("here", "there")
+    ]
 
     assert (said.code, said.out) == (0, "") and f"said on the public swarm {NEWS}" in said.err
-    assert tails[0] == tails[1] and [line["message"]["args"][0]["text"] for line in tails[0]] == ["hello"]
-    assert [found["level"] for found in program.run("doctor", "--json").lines if found["check"] == "public swarms"] == ["ok"]
+    assert tails[0] == tails[1] and [line["message"]["args"][0]["text"] for line in tails[0]] == [
+        "hello"
+    ]
+    assert [
+        found["level"]
+        for found in program.run("doctor", "--json").lines
+        if found["check"] == "public swarms"
+    ] == ["ok"]
 
 
-def test_the_acl_lets_a_client_read_and_speak_on_the_public_swarms_of_its_pipeline(program: Program, tmp_path: Path) -> None:
+def test_the_acl_lets_a_client_read_and_speak_on_the_public_swarms_of_its_pipeline(
+    program: Program, tmp_path: Path
+) -> None:
     deploy(program, tmp_path, "here")
 
     rules = program.run("acl", "here", "--json").lines[0]["rules"]
 
-    assert rules[:-1] == client_rules("here", [NEWS]) and [rule for rule in rules if "public" in rule] == RULES
+    assert (
+        rules[:-1] == client_rules("here", [NEWS])
+        and [rule for rule in rules if "public" in rule] == RULES
+    )
     redis = program.client().redis
     redis.execute_command("ACL", "SETUSER", "confined", *rules[:-1], ">tea")
-    for allowed, words in ((True, ("PUBLISH", f"swarm:{{public}}:{NEWS}", "{}")), (True, ("XLEN", f"swarm:{{public}}:{NEWS}")),
-                           (False, ("XADD", f"swarm:{{public}}:{NEWS}", "*", "a", "b")), (False, ("XLEN", "swarm:{public}:x")),
-                           (False, ("PUBLISH", "swarm:{public}:x", "{}")), (False, ("ZREM", LISTENERS, "x"))):
-        assert (redis.execute_command("ACL", "DRYRUN", "confined", *words) == b"OK") == allowed, words
+    for allowed, words in (
+        (True, ("PUBLISH", f"swarm:{{public}}:{NEWS}", "{}")),
+        (True, ("XLEN", f"swarm:{{public}}:{NEWS}")),
+        (False, ("XADD", f"swarm:{{public}}:{NEWS}", "*", "a", "b")),
+        (False, ("XLEN", "swarm:{public}:x")),
+        (False, ("PUBLISH", "swarm:{public}:x", "{}")),
+        (False, ("ZREM", LISTENERS, "x")),
+    ):
+        assert (redis.execute_command("ACL", "DRYRUN", "confined", *words) == b"OK") == allowed, (
+            words
+        )
 
 
 def test_doctor_names_who_listens_and_is_served_by_nobody(program: Program) -> None:
     program.client().redis.zadd(LISTENERS, {"news\n0\nlost": 0})
 
-    found = [one for one in program.run("doctor", "--json").lines if one["check"] == "public swarms"]
+    found = [
+        one for one in program.run("doctor", "--json").lines if one["check"] == "public swarms"
+    ]
     program.client().redis.zrem(LISTENERS, "news\n0\nlost")
 
-    assert [(one["level"], "nobody serves lost" in one["text"]) for one in found] == [("warning", True)]
+    assert [(one["level"], "nobody serves lost" in one["text"]) for one in found] == [
+        ("warning", True)
+    ]
 
 
-def test_a_pipeline_that_is_removed_by_command_listens_no_more(program: Program, tmp_path: Path) -> None:
+def test_a_pipeline_that_is_removed_by_command_listens_no_more(
+    program: Program, tmp_path: Path
+) -> None:
     deploy(program, tmp_path, "gone")
     listeners = program.client().redis
     wait_for(lambda: b"gone" in b"".join(listeners.zrange(LISTENERS, 0, -1)), "it listens")
 
     assert program.run("rm", "gone").code == 0
 
-    wait_for(lambda: b"gone" not in b"".join(listeners.zrange(LISTENERS, 0, -1)), "it listens no more")
+    wait_for(
+        lambda: b"gone" not in b"".join(listeners.zrange(LISTENERS, 0, -1)), "it listens no more"
+    )

@@ -1,4 +1,6 @@
-"""What a person reads: answers as sentences, records as lines, and nothing that acts on the terminal."""
+"""What a person reads: answers as sentences, records as lines, and nothing that acts on the
+terminal."""
+
 from typing import Any
 
 import orjson
@@ -14,7 +16,12 @@ GUID = "01a200a0-9980-7000-8018-9f7019b48c30"
 
 
 def make_record(content: str = "The meeting is at 3pm", **keys: Any) -> dict[str, Any]:
-    return {"guid": GUID, "kind": "observation", "content": content, "created_at": 1795306765698} | keys
+    return {
+        "guid": GUID,
+        "kind": "observation",
+        "content": content,
+        "created_at": 1795306765698,
+    } | keys
 
 
 @pytest.mark.parametrize(
@@ -30,8 +37,13 @@ def make_record(content: str = "The meeting is at 3pm", **keys: Any) -> dict[str
         ({"skipped": "no query"}, "Nothing was done: no query"),
         ({"error": "no content"}, "Error: no content"),
         ([], "Nothing found."),
-        ({"records": [], "explanation": {"nothing": {"reason": "unknown", "detail": "no record has 'x'"}}},
-         "Nothing found: no record has 'x'."),
+        (
+            {
+                "records": [],
+                "explanation": {"nothing": {"reason": "unknown", "detail": "no record has 'x'"}},
+            },
+            "Nothing found: no record has 'x'.",
+        ),
         ("hello", "hello"),
         ("", ""),
         (None, "null"),
@@ -63,13 +75,31 @@ def test_a_very_long_text_is_cut_and_says_so() -> None:
 
 
 def test_columns_stand_below_each_other() -> None:
-    assert list(table([("NAME", "UID"), ("a", "1"), ("longer", "22")])) == ["NAME    UID", "a       1", "longer  22"]
+    assert list(table([("NAME", "UID"), ("a", "1"), ("longer", "22")])) == [
+        "NAME    UID",
+        "a       1",
+        "longer  22",
+    ]
 
 
 def test_columns_stand_below_each_other_whatever_the_letters_are() -> None:
-    rows = [("NAME", "UID"), ("日本語", "1"), ("🙂", "2"), ("Änne", "3"), ("A\u0308nne", "4"), ("\x1b", "5")]
+    rows = [
+        ("NAME", "UID"),
+        ("日本語", "1"),
+        ("🙂", "2"),
+        ("Änne", "3"),
+        ("A\u0308nne", "4"),
+        ("\x1b", "5"),
+    ]
 
-    assert list(table(rows)) == ["NAME    UID", "日本語  1", "🙂      2", "Änne    3", "A\u0308nne    4", "\x1b  5"]
+    assert list(table(rows)) == [
+        "NAME    UID",
+        "日本語  1",
+        "🙂      2",
+        "Änne    3",
+        "A\u0308nne    4",
+        "\x1b  5",
+    ]
 
 
 def test_the_rest_of_a_record_of_a_wide_kind_stands_below_its_beginning() -> None:
@@ -78,8 +108,16 @@ def test_the_rest_of_a_record_of_a_wide_kind_stands_below_its_beginning() -> Non
     assert second.index("two") == first.index("one") + len("観測")
 
 
-@pytest.mark.parametrize(("text", "shown"), [("\x1b[2J", "\\u001b[2J"), ("\x9b", "\\u009b"), ("a\u202eb", "a\\u202eb"),
-                                             ("\U000e0041", "\\udb40\\udc41"), ("Ärger 茶 👩\u200d🚀", "Ärger 茶 👩\u200d🚀")])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", "\\u001b[2J"),
+        ("\x9b", "\\u009b"),
+        ("a\u202eb", "a\\u202eb"),
+        ("\U000e0041", "\\udb40\\udc41"),
+        ("Ärger 茶 👩\u200d🚀", "Ärger 茶 👩\u200d🚀"),
+    ],
+)
 def test_what_could_act_on_a_terminal_is_shown_instead(text: str, shown: str) -> None:
     assert escaped(text) == shown
 

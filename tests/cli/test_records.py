@@ -1,4 +1,5 @@
 """`memrelay records ...`: each operation is a command, as it is declared."""
+
 import pytest
 
 from memory.operation import all_operations
@@ -11,8 +12,12 @@ def records(program: Program, verb: str, *words: str) -> Ended:
 
 
 def test_the_life_of_a_record_by_command(program: Program) -> None:
-    (made,) = records(program, "create", "tea with milk", "--tags", "a", "--tags", "b", "--kind", "fact").lines
-    (changed,) = records(program, "update", made["guid"], "--content", "coffee", "--if-version", made["version"]).lines
+    (made,) = records(
+        program, "create", "tea with milk", "--tags", "a", "--tags", "b", "--kind", "fact"
+    ).lines
+    (changed,) = records(
+        program, "update", made["guid"], "--content", "coffee", "--if-version", made["version"]
+    ).lines
     (grown,) = records(program, "append", "black", "--guid", made["guid"]).lines
     (shown,) = records(program, "get", made["guid"]).lines
     (listed,) = records(program, "list", "--tags", "a", "--limit", "1").lines
@@ -24,18 +29,38 @@ def test_the_life_of_a_record_by_command(program: Program) -> None:
     gone, again = records(program, "delete", made["guid"]), records(program, "delete", made["guid"])
 
     assert (made["kind"], made["tags"], made["source"]) == ("fact", ["a", "b"], "cli")
-    assert (changed["content"], grown["created"], shown["content"]) == ("coffee", False, "coffee\nblack")
+    assert (changed["content"], grown["created"], shown["content"]) == (
+        "coffee",
+        False,
+        "coffee\nblack",
+    )
     assert listed["items"] == [shown] == [hit["record"] for hit in found["items"]]
     assert (deleted["items"], back["content"]) == ([shown], "coffee")
-    assert [(one["number"], one["change"], one["actor"], one["reason"]) for one in history["items"]] == [
-        (5, None, None, None), (4, "restore", "cli", "undo"), (3, "delete", "cli", "mistaken")]
+    assert [
+        (one["number"], one["change"], one["actor"], one["reason"]) for one in history["items"]
+    ] == [(5, None, None, None), (4, "restore", "cli", "undo"), (3, "delete", "cli", "mistaken")]
     assert (gone.code, gone.lines) == (0, [{"done": True}])
-    assert (again.code, again.out) == (1, "") and f"no record has the guid '{made['guid']}'" in again.err
+    assert (again.code, again.out) == (
+        1,
+        "",
+    ) and f"no record has the guid '{made['guid']}'" in again.err
 
 
 def test_further_fields_and_filters_by_command(program: Program) -> None:
-    (made,) = records(program, "create", "kept", "--data", '{"n": 5, "a.b": [1]}', "--in-context", "--key", "c1",
-                      "--thread", "t", "--kind", "filtered").lines
+    (made,) = records(
+        program,
+        "create",
+        "kept",
+        "--data",
+        '{"n": 5, "a.b": [1]}',
+        "--in-context",
+        "--key",
+        "c1",
+        "--thread",
+        "t",
+        "--kind",
+        "filtered",
+    ).lines
     (changed,) = records(program, "update", made["guid"], "--no-in-context", "--owner", "ada").lines
     wanted = '{"kind": {"eq": "filtered"}, "data.n": {"gt": 4}, "data.\\"a.b\\"": {"contains": 1}}'
     (listed,) = records(program, "list", "--filter", wanted).lines
@@ -44,15 +69,28 @@ def test_further_fields_and_filters_by_command(program: Program) -> None:
     broken = records(program, "list", "--filter", "{kind")
 
     assert (made["data"], made["in_context"], made["seq"]) == ({"n": 5, "a.b": [1]}, True, 0)
-    assert (changed["in_context"], changed["owner"], changed["data"]) == (False, "ada", made["data"])
+    assert (changed["in_context"], changed["owner"], changed["data"]) == (
+        False,
+        "ada",
+        made["data"],
+    )
     assert (listed["items"], found["items"]) == ([changed], [])
-    assert wrong.code == 1 and "filter.kynd: there is no field 'kynd'; did you mean 'kind'?" in wrong.err
+    assert (
+        wrong.code == 1
+        and "filter.kynd: there is no field 'kynd'; did you mean 'kind'?" in wrong.err
+    )
     assert broken.code == 1 and "filter: not JSON" in broken.err
 
 
 def test_tags_are_typed_as_the_blocks_take_them(program: Program) -> None:
-    made = [records(program, "create", "tagged", *words).lines[0]["tags"] for words in (
-        ("--tags", "a, b,a"), ("--tags", "a,b", "--tags", "c"), ("--tags", '["a,b", "c"]'))]
+    made = [
+        records(program, "create", "tagged", *words).lines[0]["tags"]
+        for words in (
+            ("--tags", "a, b,a"),
+            ("--tags", "a,b", "--tags", "c"),
+            ("--tags", '["a,b", "c"]'),
+        )
+    ]
     (listed,) = records(program, "list", "--tags", "a,c", "--kind", "observation").lines
     wrong = records(program, "create", "tagged", "--tags", '["a"')
 
@@ -62,20 +100,29 @@ def test_tags_are_typed_as_the_blocks_take_them(program: Program) -> None:
 
 
 def test_the_same_key_has_one_effect(program: Program) -> None:
-    first, second = (records(program, "create", "once", "--idempotency-key", "k1").lines for _ in range(2))
+    first, second = (
+        records(program, "create", "once", "--idempotency-key", "k1").lines for _ in range(2)
+    )
     other = records(program, "create", "twice", "--idempotency-key", "k1")
     empty = records(program, "create", "thrice", "--idempotency-key", "")
 
     assert first == second
     assert (empty.code, empty.out) == (2, "") and "1 to 256 printable characters" in empty.err
-    assert (other.code, other.out) == (1, "") and "'k1' was used" in other.err and "a key of its own" in other.err
+    assert (
+        (other.code, other.out) == (1, "")
+        and "'k1' was used" in other.err
+        and "a key of its own" in other.err
+    )
 
 
 def test_all_that_is_wrong_is_told_and_nothing_is_done(program: Program) -> None:
     ended = records(program, "list", "--limit", "0", "--order", "up")
 
     assert (ended.code, ended.out) == (1, "")
-    assert "limit: must be greater than or equal to 1" in ended.err and "order: must be 'asc' or 'desc'" in ended.err
+    assert (
+        "limit: must be greater than or equal to 1" in ended.err
+        and "order: must be 'asc' or 'desc'" in ended.err
+    )
     assert records(program, "list", "--limit", "x").code == 2
     assert "names no store" in records(program, "list", "--store", "instances/other/x").err
 
@@ -86,8 +133,12 @@ def test_a_pipeline_that_is_none_is_told(program: Program) -> None:
     assert ended.code == 1 and uid_of(program) in ended.err
 
 
-@pytest.mark.parametrize("operation", all_operations().values(), ids=lambda operation: operation.name)
-def test_every_operation_is_a_command_with_each_of_its_fields(program: Program, operation: object) -> None:
+@pytest.mark.parametrize(
+    "operation", all_operations().values(), ids=lambda operation: operation.name
+)
+def test_every_operation_is_a_command_with_each_of_its_fields(
+    program: Program, operation: object
+) -> None:
     told = program.run(operation.noun, operation.verb, "--help").out
     schema = operation.adapter.json_schema()
 
@@ -102,5 +153,7 @@ def test_knowledge_is_looked_for_with_a_query_and_without(program: Program) -> N
     (entry,) = program.run("entries", "create", "memory_test", memory["id"], "Ada likes tea").lines
 
     for words in (["tea"], []):
-        (found,) = program.run("knowledge", "search", "memory_test", *words, "--memory-ids", memory["id"]).lines
+        (found,) = program.run(
+            "knowledge", "search", "memory_test", *words, "--memory-ids", memory["id"]
+        ).lines
         assert [one["entry_id"] for one in found["results"]] == [entry["id"]]

@@ -1,4 +1,5 @@
 """Commands that say what they do while they do it: all of it is done, whoever reads that."""
+
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,8 +29,17 @@ def kept() -> Iterator[Program]:
 
 def run_into(stdout: int, program: Program, *command: str) -> tuple[int, str]:
     """(exit code, stderr)."""
-    done = subprocess.run([*COMMAND, *command], cwd=program.folder, env=program.environment, stdin=subprocess.DEVNULL,
-                          stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [*COMMAND, *command],
+        cwd=program.folder,
+        env=program.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     return done.returncode, done.stderr
 
 
@@ -56,15 +66,22 @@ def test_a_restore_that_nobody_reads_restores_everything(kept: Program) -> None:
     assert (code, replaced(kept.root)) == (0, sorted(["memory", *UIDS]))
 
 
-def test_a_restore_whose_report_finds_no_room_restores_everything_and_names_stdout(kept: Program) -> None:
+def test_a_restore_whose_report_finds_no_room_restores_everything_and_names_stdout(
+    kept: Program,
+) -> None:
     with open("/dev/full", "wb") as full:
         code, said = run_into(full.fileno(), kept, "restore", "saved", "--force")
 
     assert (code, replaced(kept.root)) == (0, sorted(["memory", *UIDS]))
-    assert said == "memrelay: stdout: No space left on device; the rest is done all the same, and told no more\n"
+    assert (
+        said
+        == "memrelay: stdout: No space left on device; the rest is done all the same, and told no more\n"
+    )
 
 
-def test_a_scrub_and_a_backup_that_nobody_reads_end_with_1_where_something_is_wrong(kept: Program) -> None:
+def test_a_scrub_and_a_backup_that_nobody_reads_end_with_1_where_something_is_wrong(
+    kept: Program,
+) -> None:
     note = kept.root / "instances" / max(UIDS) / "memories.db.damaged"
     note.write_text("a page was changed\nany\n")
     try:
@@ -90,4 +107,7 @@ def test_a_restore_names_the_store_that_the_backup_was_made_without(kept: Progra
 
 def test_what_cannot_be_written_to_stdout_is_named(kept: Program) -> None:
     with open("/dev/full", "wb") as full:
-        assert run_into(full.fileno(), kept, "ls", "--json") == (1, "memrelay: stdout: No space left on device; make room\n")
+        assert run_into(full.fileno(), kept, "ls", "--json") == (
+            1,
+            "memrelay: stdout: No space left on device; make room\n",
+        )

@@ -1,4 +1,5 @@
 """`memrelay versions` and `memrelay rollback`, and `memrelay deploy --if-match`."""
+
 from collections.abc import Iterator
 
 import orjson
@@ -29,14 +30,18 @@ def test_a_rollback_and_what_is_listed_then(program: Program) -> None:
     (forth,) = program.run("rollback", UID, "--to", "2").lines
 
     assert back == old | {"version": 3} and forth == new | {"version": 4}
-    assert [(one["version"], one["name"], one["active"]) for one in program.run("versions", UID).lines] == [
-        (4, "new", True), (3, "old", False), (2, "new", False), (1, "old", False)]
+    assert [
+        (one["version"], one["name"], one["active"]) for one in program.run("versions", UID).lines
+    ] == [(4, "new", True), (3, "old", False), (2, "new", False), (1, "old", False)]
 
 
 def test_a_stale_hash_changes_nothing_and_is_told(program: Program) -> None:
     (old,), (new,) = deploy(program, "old").lines, deploy(program, "new").lines
 
-    refused = [deploy(program, "newest", "--if-match", old["hash"]), program.run("rollback", UID, "--if-match", old["hash"])]
+    refused = [
+        deploy(program, "newest", "--if-match", old["hash"]),
+        program.run("rollback", UID, "--if-match", old["hash"]),
+    ]
 
     for ended in refused:
         assert (ended.code, ended.out) == (1, "") and new["hash"] in ended.err

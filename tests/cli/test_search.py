@@ -1,4 +1,5 @@
 """`memrelay search`: a line a hit, and with --explain how it came to its score."""
+
 import pytest
 
 from cli.readable_hits import explanation_lines
@@ -7,7 +8,11 @@ from tests.support.program import Program
 
 @pytest.fixture(scope="module")
 def told(program: Program) -> Program:
-    for text in ("The meeting is at 3pm", "Ann painted a sunrise over the lake", "the quarterly figures are due"):
+    for text in (
+        "The meeting is at 3pm",
+        "Ann painted a sunrise over the lake",
+        "the quarterly figures are due",
+    ):
         program.run("say", "memory_test", f"/write {text}")
     return program
 
@@ -17,11 +22,15 @@ def test_what_is_found_is_a_line_each(told: Program) -> None:
 
     assert heading.split() == ["SCORE", "CREATED", "KIND", "GUID", "CONTENT"]
     assert line.endswith("…  The meeting is at 3pm") and "  observation  " in line
-    assert told.run("search", "memory_test", "nowhere").out == "Nothing found; --explain says why.\n"
+    assert (
+        told.run("search", "memory_test", "nowhere").out == "Nothing found; --explain says why.\n"
+    )
 
 
 def test_the_table_says_how_each_hit_came_to_its_score(told: Program) -> None:
-    lines = told.run("search", "memory_test", "painting the meetng lake", "--mode", "hybrid", "--explain").out.splitlines()
+    lines = told.run(
+        "search", "memory_test", "painting the meetng lake", "--mode", "hybrid", "--explain"
+    ).out.splitlines()
 
     assert lines[0] == "query     painting the meetng lake (hybrid, english; 3 records)"
     assert "          meetng: no record has it; did you mean meeting?" in lines
@@ -34,38 +43,86 @@ def test_nothing_has_a_reason_and_a_suggestion(told: Program) -> None:
     ended = told.run("search", "memory_test", "quartrly", "--explain", "--limit", "1")
 
     assert ended.out.splitlines()[-1] == (
-        "Nothing found (unknown): no record has 'quartrly'; 'quarterly' is nearest to 'quartrly'.")
+        "Nothing found (unknown): no record has 'quartrly'; 'quarterly' is nearest to 'quartrly'."
+    )
 
 
 def test_json_is_what_the_operation_answers(told: Program) -> None:
     (mine,) = told.run("search", "memory_test", "meeting", "--explain", "--json").lines
-    (theirs,) = told.run("records", "search", "memory_test", "meeting", "--explain", "--limit", "10").lines
+    (theirs,) = told.run(
+        "records", "search", "memory_test", "meeting", "--explain", "--limit", "10"
+    ).lines
 
     assert mine == theirs
 
 
 def test_a_mode_that_is_none_and_a_store_of_others_are_refused(told: Program) -> None:
-    assert "mode: must be 'fts', 'hybrid' or 'semantic'" in told.run("search", "memory_test", "x", "--mode", "best").err
-    assert "names no store" in told.run("search", "memory_test", "x", "--store", "instances/other/x").err
+    assert (
+        "mode: must be 'fts', 'hybrid' or 'semantic'"
+        in told.run("search", "memory_test", "x", "--mode", "best").err
+    )
+    assert (
+        "names no store"
+        in told.run("search", "memory_test", "x", "--store", "instances/other/x").err
+    )
 
 
 def test_what_an_arm_does_not_find_and_what_stands_near_is_shown() -> None:
-    arms = [{"arm": "text", "rank": None, "raw": 0.0, "score": 0.0, "weight": 0.65, "share": 0.0},
-            {"arm": "vector", "rank": 2, "raw": 0.5, "score": 0.5, "weight": 0.35, "share": 0.175}]
-    hit = {"guid": "g", "rank": 1, "score": 0.21, "arms": arms, "factors": {"time": 1.2}, "speaker": True,
-           "read": 0.345, "raised": 0.123,
-           "terms": [{"term": "tea", "where": "window"}, {"term": "cup", "where": "segment"}]}
-    run = {"text": "tea cup -x", "mode": "hybrid", "language": "english", "match": "", "compared": "tea cup",
-           "excluded": ['"x"']}
-    term = {"term": "tea", "state": "too common", "records": 9, "spellings": ["tea", "teas"], "suggestion": None}
-    told = {"query": run, "filters": {"kinds": ["note"]}, "records": 9, "terms": [term], "coverage": 1.0, "least_coverage": 0.4,
-            "notes": [], "nothing": None, "hits": [hit]}
+    arms = [
+        {"arm": "text", "rank": None, "raw": 0.0, "score": 0.0, "weight": 0.65, "share": 0.0},
+        {"arm": "vector", "rank": 2, "raw": 0.5, "score": 0.5, "weight": 0.35, "share": 0.175},
+    ]
+    hit = {
+        "guid": "g",
+        "rank": 1,
+        "score": 0.21,
+        "arms": arms,
+        "factors": {"time": 1.2},
+        "speaker": True,
+        "read": 0.345,
+        "raised": 0.123,
+        "terms": [{"term": "tea", "where": "window"}, {"term": "cup", "where": "segment"}],
+    }
+    run = {
+        "text": "tea cup -x",
+        "mode": "hybrid",
+        "language": "english",
+        "match": "",
+        "compared": "tea cup",
+        "excluded": ['"x"'],
+    }
+    term = {
+        "term": "tea",
+        "state": "too common",
+        "records": 9,
+        "spellings": ["tea", "teas"],
+        "suggestion": None,
+    }
+    told = {
+        "query": run,
+        "filters": {"kinds": ["note"]},
+        "records": 9,
+        "terms": [term],
+        "coverage": 1.0,
+        "least_coverage": 0.4,
+        "notes": [],
+        "nothing": None,
+        "hits": [hit],
+    }
 
-    text = "\n".join(explanation_lines({"items": [{"record": {"content": "x" * 100}}], "explanation": told}))
+    text = "\n".join(
+        explanation_lines({"items": [{"record": {"content": "x" * 100}}], "explanation": told})
+    )
 
-    for part in ("compared  tea cup", 'excluded  "x"', "filters   kinds note",
-                 "tea: 9 records (tea, teas); too common, left out", "0.000 (-, 0.00 is 0.000, x 0.65)",
-                 "0.175 (#2, 0.50 is 0.500, x 0.35)", "time 1.20",
-                 "tea (beside it), cup (in its thread), who said it, read again (0.345), first of its thread (0.123)",
-                 "x" * 70 + "…"):
+    for part in (
+        "compared  tea cup",
+        'excluded  "x"',
+        "filters   kinds note",
+        "tea: 9 records (tea, teas); too common, left out",
+        "0.000 (-, 0.00 is 0.000, x 0.65)",
+        "0.175 (#2, 0.50 is 0.500, x 0.35)",
+        "time 1.20",
+        "tea (beside it), cup (in its thread), who said it, read again (0.345), first of its thread (0.123)",
+        "x" * 70 + "…",
+    ):
         assert part in text

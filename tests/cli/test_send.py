@@ -66,8 +66,13 @@ def test_what_is_no_envelope_is_refused_with_its_shape(served: Program, text: st
     assert "an envelope is {" in ended.err and "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize(("option", "there_are"), [("--swarm", "chat, talk"), ("--agent", "user, no_command, dispatch_write")])
-def test_a_swarm_or_an_agent_that_is_not_there_names_those_that_are(served: Program, option: str, there_are: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "there_are"),
+    [("--swarm", "chat, talk"), ("--agent", "user, no_command, dispatch_write")],
+)
+def test_a_swarm_or_an_agent_that_is_not_there_names_those_that_are(
+    served: Program, option: str, there_are: str
+) -> None:
     ended = served.run("send", "memory_test", "hello", option, "nowhere")
 
     assert (ended.code, ended.out) == (1, "")
@@ -86,7 +91,9 @@ def test_nothing_is_a_message_too(served: Program) -> None:
     assert piped(served, b"", "send", "memory_test", "-").code == 0
 
 
-def test_say_refuses_a_swarm_that_is_not_there_before_it_becomes_a_dead_letter(served: Program) -> None:
+def test_say_refuses_a_swarm_that_is_not_there_before_it_becomes_a_dead_letter(
+    served: Program,
+) -> None:
     ended = served.run("say", "memory_test", "hello", "--swarm", "caht")
 
     assert (ended.code, ended.out) == (1, "")
@@ -95,9 +102,17 @@ def test_say_refuses_a_swarm_that_is_not_there_before_it_becomes_a_dead_letter(s
 
 def test_a_result_that_only_says_that_it_is_json_is_a_json_string(served: Program) -> None:
     file = served.folder / "echo.json"
-    relay = {"agent_class": "wf_agent", "agent_alias": "echo", "wf_agent_name": "echo", "agent_rec_swarm": "chat",
-             "agent_send_swarm": "chat", "agent_from": "User", "wf_diagram_webhook": "regex_match", "wf_publish_results": True,
-             "wf_webhook_args": {"pattern": "(.*)", "flags": "s"}}
+    relay = {
+        "agent_class": "wf_agent",
+        "agent_alias": "echo",
+        "wf_agent_name": "echo",
+        "agent_rec_swarm": "chat",
+        "agent_send_swarm": "chat",
+        "agent_from": "User",
+        "wf_diagram_webhook": "regex_match",
+        "wf_publish_results": True,
+        "wf_webhook_args": {"pattern": "(.*)", "flags": "s"},
+    }
     file.write_bytes(orjson.dumps({"pipeline_name": "echo", "agents": [relay]}))
     served.run("deploy", file)
 

@@ -10,7 +10,14 @@ import pytest
 import yaml
 
 from cli.composition import bus_address
-from cli.settings import CHECKOUT_FILE, Settings, SettingsError, default_config_file, load_settings, read_secret
+from cli.settings import (
+    CHECKOUT_FILE,
+    Settings,
+    SettingsError,
+    default_config_file,
+    load_settings,
+    read_secret,
+)
 
 
 @pytest.fixture
@@ -41,7 +48,9 @@ def test_config_yaml_lists_every_setting_with_its_default(config: Path) -> None:
 def test_the_environment_overrides_the_file_setting_by_setting(config: Path) -> None:
     config.write_text("worker: {batch: 10, max_hops: 5}\nlog:\n")
 
-    settings = load_settings(config, {"MEMRELAY_WORKER__BATCH": "20", "MEMRELAY_LOG__FORMAT": "json"})
+    settings = load_settings(
+        config, {"MEMRELAY_WORKER__BATCH": "20", "MEMRELAY_LOG__FORMAT": "json"}
+    )
 
     assert (settings.worker.batch, settings.worker.max_hops, settings.log.format) == (20, 5, "json")
 
@@ -49,9 +58,18 @@ def test_the_environment_overrides_the_file_setting_by_setting(config: Path) -> 
 def test_other_programs_variables_are_let_be(config: Path) -> None:
     config.write_text("")
 
-    settings = load_settings(config, {"HOME": "/", "MEMRELAY_CONFIG": "elsewhere.yaml", "XMEMRELAY_BUS": "1",
-                                      "MEMRELAY_SERVICE_HOST": "10.0.0.7", "MEMRELAY_SERVICE_PORT_HTTP": "8765",
-                                      "MEMRELAY_PORT": "tcp://10.0.0.7:8765", "MEMRELAY_WEB_PORT_80_TCP_ADDR": "10.0.0.7"})
+    settings = load_settings(
+        config,
+        {
+            "HOME": "/",
+            "MEMRELAY_CONFIG": "elsewhere.yaml",
+            "XMEMRELAY_BUS": "1",
+            "MEMRELAY_SERVICE_HOST": "10.0.0.7",
+            "MEMRELAY_SERVICE_PORT_HTTP": "8765",
+            "MEMRELAY_PORT": "tcp://10.0.0.7:8765",
+            "MEMRELAY_WEB_PORT_80_TCP_ADDR": "10.0.0.7",
+        },
+    )
 
     assert settings.worker.batch == 256
 
@@ -66,15 +84,26 @@ def test_other_programs_variables_are_let_be(config: Path) -> None:
         ("memory: {threads: 5}", "memory.threads: must be less than or equal to 4"),
         ("memory: {root: 7}", "memory.root: must be a path"),
         ("memory: 7", "memory: must hold settings, each on a line of its own"),
-        ("log: {level: loud}", "log.level: must be 'debug', 'info', 'warning', 'error' or 'critical'"),
-        ("- memory", "must hold sections (memory, bus, worker, web, embedding, log), each with its settings"),
-        ("web:\n  port: 1\nlog: {}\nweb:\n  host: ::1", "line 4: web stands in line 1 already; put both into one"),
+        (
+            "log: {level: loud}",
+            "log.level: must be 'debug', 'info', 'warning', 'error' or 'critical'",
+        ),
+        (
+            "- memory",
+            "must hold sections (memory, bus, worker, web, embedding, log), each with its settings",
+        ),
+        (
+            "web:\n  port: 1\nlog: {}\nweb:\n  host: ::1",
+            "line 4: web stands in line 1 already; put both into one",
+        ),
         ("web: {port: 1, port: 2}", "line 1: port stands in line 1 already; put both into one"),
         ('memory: {root: "a\\0b"}', "memory.root: must be a path without the character NUL"),
         ("memory: {\n", "line 2: not YAML: expected the node content, but found '<stream end>'"),
     ],
 )
-def test_a_fault_in_the_file_names_file_setting_and_remedy(config: Path, written: str, fault: str) -> None:
+def test_a_fault_in_the_file_names_file_setting_and_remedy(
+    config: Path, written: str, fault: str
+) -> None:
     config.write_text(written)
 
     assert faults_of(config, {}) == (f"{config}: {fault}",)
@@ -86,18 +115,30 @@ def test_a_fault_in_the_file_names_file_setting_and_remedy(config: Path, written
         ("MEMRELAY_BUS__ULR", "x", 'no such setting; did you mean "MEMRELAY_BUS__URL"?'),
         ("MEMRELAY_CONFIGS", "x", 'no such setting; did you mean "MEMRELAY_CONFIG"?'),
         ("MEMRELAY_WORKER__BATCH", "0", "must be greater than or equal to 1"),
-        ("MEMRELAY_WORKER__BATCH", "many", "must be a valid integer, unable to parse string as an integer"),
+        (
+            "MEMRELAY_WORKER__BATCH",
+            "many",
+            "must be a valid integer, unable to parse string as an integer",
+        ),
         ("MEMRELAY_WORKER__LEASE_S", "3000000000", "must be less than or equal to 2147483647"),
         ("MEMRELAY_WORKER__HISTORY_DAYS", "3000000000", "must be less than or equal to 2147483647"),
         ("MEMRELAY_MEMORY__ROOT", "", "must be a path"),
-        ("MEMRELAY_MEMORY__ROOT", "~nobody-here/x",
-         "must be a path in full: nobody's home folder is known by the name that it begins with"),
-        ("MEMRELAY_MEMORY__ROOT", "caf\udce9",
-         "must be a path in UTF-8, and a folder in it has another name; rename that folder, or name another path"),
+        (
+            "MEMRELAY_MEMORY__ROOT",
+            "~nobody-here/x",
+            "must be a path in full: nobody's home folder is known by the name that it begins with",
+        ),
+        (
+            "MEMRELAY_MEMORY__ROOT",
+            "caf\udce9",
+            "must be a path in UTF-8, and a folder in it has another name; rename that folder, or name another path",
+        ),
         ("MEMRELAY_PORT", "8765", 'no such setting; did you mean "MEMRELAY_WEB__PORT"?'),
     ],
 )
-def test_a_fault_in_the_environment_names_the_variable(config: Path, variable: str, text: str, fault: str) -> None:
+def test_a_fault_in_the_environment_names_the_variable(
+    config: Path, variable: str, text: str, fault: str
+) -> None:
     config.write_text("")
 
     assert faults_of(config, {variable: text}) == (f"{variable}: {fault}",)
@@ -109,7 +150,13 @@ def test_all_faults_are_reported_at_once(config: Path) -> None:
     faults = faults_of(config, {"MEMRELAY_LOG__LEVEL": "loud", "MEMRELAY_LOG__COLOUR": "no"})
 
     named = {fault.removeprefix(f"{config}: ").split(":")[0] for fault in faults}
-    assert named == {"memory.threads", "memory.rot", "buss", "MEMRELAY_LOG__LEVEL", "MEMRELAY_LOG__COLOUR"}
+    assert named == {
+        "memory.threads",
+        "memory.rot",
+        "buss",
+        "MEMRELAY_LOG__LEVEL",
+        "MEMRELAY_LOG__COLOUR",
+    }
 
 
 def test_a_file_that_is_not_there_is_a_fault_beside_the_others(tmp_path: Path) -> None:
@@ -117,11 +164,16 @@ def test_a_file_that_is_not_there_is_a_fault_beside_the_others(tmp_path: Path) -
 
     faults = faults_of(missing, {"MEMRELAY_WORKER__BATCH": "x"})
 
-    assert faults[0] == f"{missing}: cannot be read: No such file or directory; name another in MEMRELAY_CONFIG"
+    assert (
+        faults[0]
+        == f"{missing}: cannot be read: No such file or directory; name another in MEMRELAY_CONFIG"
+    )
     assert faults[1].startswith("MEMRELAY_WORKER__BATCH: ")
 
 
-@pytest.mark.parametrize("url", ["http://user:secret@host/0", "redis://user:secret@host:port", "secret"])
+@pytest.mark.parametrize(
+    "url", ["http://user:secret@host/0", "redis://user:secret@host:port", "secret"]
+)
 def test_a_bus_url_that_is_none_is_refused_without_repeating_it(config: Path, url: str) -> None:
     config.write_text(f"bus: {{url: '{url}'}}")
 
@@ -135,14 +187,28 @@ def test_a_bus_url_that_is_none_is_refused_without_repeating_it(config: Path, ur
     ("written", "rule"),
     [
         ("key: sk-secret", "embedding.key: must be empty, env:NAME or file:PATH"),
-        ("url: 'https://secret@host/v1'", "embedding.url: must be empty, or what stands before /embeddings"),
+        (
+            "url: 'https://secret@host/v1'",
+            "embedding.url: must be empty, or what stands before /embeddings",
+        ),
         ("url: 'ftp://secret'", "embedding.url: must be empty, or what stands before /embeddings"),
-        ("url: 'https://secret:99999/v1'", "embedding.url: must be empty, or what stands before /embeddings"),
-        ("url: 'https://secret/v 1'", "embedding.url: must be empty, or what stands before /embeddings"),
-        ("url: 'https://[secret/v1'", "embedding.url: must be empty, or what stands before /embeddings"),
+        (
+            "url: 'https://secret:99999/v1'",
+            "embedding.url: must be empty, or what stands before /embeddings",
+        ),
+        (
+            "url: 'https://secret/v 1'",
+            "embedding.url: must be empty, or what stands before /embeddings",
+        ),
+        (
+            "url: 'https://[secret/v1'",
+            "embedding.url: must be empty, or what stands before /embeddings",
+        ),
     ],
 )
-def test_a_key_in_the_settings_is_refused_without_repeating_it(config: Path, written: str, rule: str) -> None:
+def test_a_key_in_the_settings_is_refused_without_repeating_it(
+    config: Path, written: str, rule: str
+) -> None:
     config.write_text(f"embedding: {{{written}}}")
 
     (fault,) = faults_of(config, {})
@@ -160,7 +226,9 @@ def test_a_bus_password_is_not_in_the_settings_text(config: Path) -> None:
     assert "secret" not in repr(settings)
 
 
-def test_relative_paths_start_where_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_where_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "etc").mkdir()
     monkeypatch.chdir(tmp_path)
     Path("etc/config.yaml").write_text("memory: {root: mine}\nbus: {server: /opt/valkey}\n")
@@ -173,17 +241,32 @@ def test_relative_paths_start_where_they_were_written(tmp_path: Path, monkeypatc
 
 
 def test_a_path_that_the_locale_writes_otherwise_than_sqlite_is_refused(tmp_path: Path) -> None:
-    environ = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "MEMRELAY_MEMORY__ROOT": "données",
-               "PATH": os.environ["PATH"]}
+    environ = {
+        "LC_ALL": "C",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONUTF8": "0",
+        "MEMRELAY_MEMORY__ROOT": "données",
+        "PATH": os.environ["PATH"],
+    }
 
-    ended = subprocess.run([sys.executable, "-m", "cli.main", "ls"], env=environ, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.main", "ls"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert ended.returncode == 1
-    assert ended.stderr == ("memrelay: MEMRELAY_MEMORY__ROOT: must be a path in plain ASCII while the locale is ascii; "
-                            "name another, or set LC_ALL=C.UTF-8\n")
+    assert ended.stderr == (
+        "memrelay: MEMRELAY_MEMORY__ROOT: must be a path in plain ASCII while the locale is ascii; "
+        "name another, or set LC_ALL=C.UTF-8\n"
+    )
 
 
-@pytest.mark.parametrize("reference", ["file:~nobody-here/token", "file:a\0b", "file:/nowhere", "env:NOT_SET", "token"])
+@pytest.mark.parametrize(
+    "reference", ["file:~nobody-here/token", "file:a\0b", "file:/nowhere", "env:NOT_SET", "token"]
+)
 def test_a_secret_that_is_not_there_is_a_lookup_error(reference: str) -> None:
     with pytest.raises(LookupError):
         read_secret(reference, {})
@@ -232,7 +315,11 @@ def test_the_log_settings_decide_what_reaches_stderr(format: str) -> None:
     program = LOG_PROGRAM.replace("FORMAT", format)
 
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=CHECKOUT_FILE.parent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        cwd=CHECKOUT_FILE.parent,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     first = done.stderr.splitlines()[0]
@@ -246,8 +333,14 @@ def test_the_log_settings_decide_what_reaches_stderr(format: str) -> None:
 
 
 def test_the_files_for_tls_go_with_the_address(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("bus: {url: 'rediss://bus.example', ca: ca.pem, key: /etc/key.pem}")
+    (tmp_path / "config.yaml").write_text(
+        "bus: {url: 'rediss://bus.example', ca: ca.pem, key: /etc/key.pem}"
+    )
 
     address = bus_address(load_settings(tmp_path / "config.yaml", {}))
 
-    assert (address.ca, address.certificate, address.key) == (str(tmp_path / "ca.pem"), "", "/etc/key.pem")
+    assert (address.ca, address.certificate, address.key) == (
+        str(tmp_path / "ca.pem"),
+        "",
+        "/etc/key.pem",
+    )

@@ -1,4 +1,5 @@
 """`memrelay tail`: everything that is said, once, in order, until nobody wants to know."""
+
 import signal
 import subprocess
 import time
@@ -13,8 +14,15 @@ from tests.support.program import COMMAND, Program
 
 
 def start(served: Program, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([*COMMAND, "tail", "memory_test", *arguments], cwd=served.folder, env=served.environment,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*COMMAND, "tail", "memory_test", *arguments],
+        cwd=served.folder,
+        env=served.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def line_of(command: subprocess.Popen[str]) -> Any:
@@ -61,8 +69,19 @@ def test_a_cursor_goes_on_where_the_last_one_ended(served: Program) -> None:
         last = client.enter(uid, f"page {number}")
     client.await_done(uid, last)
 
-    lines = served.run("tail", "memory_test", "--no-follow", "--swarm", "chat", "--since", "450", "--json").lines
-    rest = served.run("tail", "memory_test", "--no-follow", "--swarm", "chat", "--since", lines[99]["cursor"], "--json").lines
+    lines = served.run(
+        "tail", "memory_test", "--no-follow", "--swarm", "chat", "--since", "450", "--json"
+    ).lines
+    rest = served.run(
+        "tail",
+        "memory_test",
+        "--no-follow",
+        "--swarm",
+        "chat",
+        "--since",
+        lines[99]["cursor"],
+        "--json",
+    ).lines
 
     assert texts_of(lines) == [f"page {number}" for number in range(450)]
     assert rest == lines[100:]
@@ -92,7 +111,9 @@ def test_it_ends_without_a_word_when_nobody_reads_any_more(served: Program) -> N
 
 
 def test_control_characters_are_shown_and_not_executed(served: Program) -> None:
-    served.client().enter(uid_of(served), "evil \x1b[2J\x9b31m \u202e\nsecond ☕", sender="\x07bell")
+    served.client().enter(
+        uid_of(served), "evil \x1b[2J\x9b31m \u202e\nsecond ☕", sender="\x07bell"
+    )
 
     with Terminal(served, "tail", "memory_test", "--swarm", "chat", "--since", "1") as terminal:
         terminal.until("second")
@@ -100,7 +121,11 @@ def test_control_characters_are_shown_and_not_executed(served: Program) -> None:
         assert terminal.end() == 0
 
     assert r"\u0007bell: evil \u001b[2J\u009b31m \u202e" in terminal.seen
-    assert b"\x07" not in terminal.raw and b"\x1b[2J" not in terminal.raw and "\x9b".encode() not in terminal.raw
+    assert (
+        b"\x07" not in terminal.raw
+        and b"\x1b[2J" not in terminal.raw
+        and "\x9b".encode() not in terminal.raw
+    )
 
 
 def test_what_others_put_into_the_log_is_printed_whatever_it_is(served: Program) -> None:
@@ -109,11 +134,27 @@ def test_what_others_put_into_the_log_is_printed_whatever_it_is(served: Program)
     client.redis.xadd(swarm_of(uid, "talk"), {"mid": "x", "data": '{"no":\n"envelope ☕"}'})
     client.redis.xadd(swarm_of(uid, "talk"), {"mid": "x", "data": b"\xff"})
 
-    readable = served.run("tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", PYTHONIOENCODING="latin-1")
-    (told,) = served.run("tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json").lines
+    readable = served.run(
+        "tail",
+        "memory_test",
+        "--no-follow",
+        "--swarm",
+        "talk",
+        "--since",
+        "1",
+        PYTHONIOENCODING="latin-1",
+    )
+    (told,) = served.run(
+        "tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json"
+    ).lines
 
-    assert readable.out.endswith("  talk  ?: {\"no\":\n                     \"envelope \\u2615\"}\n")
-    assert told == {"swarm": "talk", "cursor": told["cursor"], "mid": "x", "message": {"no": "envelope ☕"}}
+    assert readable.out.endswith('  talk  ?: {"no":\n                     "envelope \\u2615"}\n')
+    assert told == {
+        "swarm": "talk",
+        "cursor": told["cursor"],
+        "mid": "x",
+        "message": {"no": "envelope ☕"},
+    }
 
 
 def test_a_number_that_is_too_large_to_count_with_is_printed_as_it_came(served: Program) -> None:
@@ -121,7 +162,9 @@ def test_a_number_that_is_too_large_to_count_with_is_printed_as_it_came(served: 
     data = make_envelope("hm").replace(b'"text":', b'"more":1e999,"text":')
     client.await_done(uid, client.enter_raw(uid, data, swarm="talk"))
 
-    told = served.run("tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json")
+    told = served.run(
+        "tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json"
+    )
 
     assert (told.code, data.decode() in told.out) == (0, True)
 

@@ -1,4 +1,5 @@
 """What the tests of the fault table share: where the figures of a run go."""
+
 from collections.abc import Callable
 
 import pytest
@@ -8,12 +9,17 @@ Tell = Callable[..., None]
 
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Tell:
-    """Records what a test has measured: `tell(1, "kill -9 of the worker", kills=50, resumed_s=0.4)`.
+    """Records what a test has measured: `tell(1, "kill -9 of the worker", kills=50,
+    resumed_s=0.4)`.
 
-    It is printed, and stands in the JUnit file that `make faults` has written, from which figures.py makes the table.
+    It is printed, and stands in the JUnit file that `make faults` has written, from which
+    figures.py makes the table.
     """
+
     def tell(row: int, fault: str, **figures: object) -> None:
-        said = ", ".join(f"{name.replace('_', ' ')} {_short(figure)}" for name, figure in figures.items())
+        said = ", ".join(
+            f"{name.replace('_', ' ')} {_short(figure)}" for name, figure in figures.items()
+        )
         record_property("fault", f"{row} | {fault} | {said}")
         print(f"row {row}: {fault}: {said}")
 

@@ -1,4 +1,5 @@
 """Load for the time of a fault: numbered writes, entered in a thread of their own."""
+
 import threading
 import time
 from collections.abc import Iterable
@@ -14,19 +15,35 @@ CHUNK = 100
 
 
 class Feeder(threading.Thread):
-    """Appends numbered writes to an input, chunk by chunk; after an error the same chunk again, with the same ids."""
+    """Appends numbered writes to an input, chunk by chunk; after an error the same chunk again,
+    with the same ids."""
 
-    def __init__(self, house: House, uid: str, writes: int, *, with_ids: bool = False, pause_s: float = 0.0,
-                 goes_on: bool = False) -> None:
-        """`pause_s` between two chunks spreads the writes over the faults; only `with_ids` may a chunk be entered again.
+    def __init__(
+        self,
+        house: House,
+        uid: str,
+        writes: int,
+        *,
+        with_ids: bool = False,
+        pause_s: float = 0.0,
+        goes_on: bool = False,
+    ) -> None:
+        """`pause_s` between two chunks spreads the writes over the faults; only `with_ids` may a
+        chunk be entered again.
 
-        `goes_on`: after `writes` more follow until its block ends, for faults that take as long as the machine lets them.
+        `goes_on`: after `writes` more follow until its block ends, for faults that take as long as
+        the machine lets them.
         """
         super().__init__()
         self._goes_on, self._enough = goes_on, threading.Event()
-        self._client, self._uid, self._with_ids, self._pause_s = Client(house.client.socket), uid, with_ids, pause_s
+        self._client, self._uid, self._with_ids, self._pause_s = (
+            Client(house.client.socket),
+            uid,
+            with_ids,
+            pause_s,
+        )
         self.texts = [str(number) for number in range(writes)]
-        self.entered: list[str] = []   # ids of the entries that were acknowledged
+        self.entered: list[str] = []  # ids of the entries that were acknowledged
         self.fault: Exception | None = None
 
     def __enter__(self) -> Self:
@@ -53,7 +70,7 @@ class Feeder(threading.Thread):
         for start in count(step=CHUNK):
             if start >= len(self.texts) and not self._more():
                 return
-            while not self._enter(self.texts[start:start + CHUNK]):
+            while not self._enter(self.texts[start : start + CHUNK]):
                 time.sleep(0.02)
             time.sleep(self._pause_s)
 

@@ -1,4 +1,6 @@
-"""usage: python -m tests.faults.figures JUNIT_FILE. Prints the fault table of a run in Markdown, with its figures."""
+"""usage: python -m tests.faults.figures JUNIT_FILE. Prints the fault table of a run in Markdown,
+with its figures."""
+
 import sys
 from xml.etree import ElementTree
 
@@ -7,7 +9,11 @@ def table(junit: str) -> str:
     """A line for each thing that a test told, by row of issue 4's table."""
     lines = []
     for case in ElementTree.parse(junit).iter("testcase"):
-        held = "fails" if case.find("failure") is not None or case.find("error") is not None else "holds"
+        held = (
+            "fails"
+            if case.find("failure") is not None or case.find("error") is not None
+            else "holds"
+        )
         for told in case.iter("property"):
             if told.get("name") == "fault":
                 lines.append(f"| {told.get('value')} | {held} |")

@@ -1,4 +1,6 @@
-"""What must hold after every fault: nothing lost, nothing applied twice, files sound, nothing left to do, /ready truthful."""
+"""What must hold after every fault: nothing lost, nothing applied twice, files sound, nothing left
+to do, /ready truthful."""
+
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,11 +16,20 @@ from tests.support.waiting import wait_for
 WITHIN_S = 30.0
 
 
-def assert_promises(house: House, uid: str, texts: Iterable[str], *, url: str = "", ordered: bool = True,
-                    dead: int = 0) -> float:
-    """All of it, for a pipeline whose `/write` agent kept `texts`; `url` where a web server is part of it.
+def assert_promises(
+    house: House,
+    uid: str,
+    texts: Iterable[str],
+    *,
+    url: str = "",
+    ordered: bool = True,
+    dead: int = 0,
+) -> float:
+    """All of it, for a pipeline whose `/write` agent kept `texts`; `url` where a web server is part
+    of it.
 
-    `ordered`: the records must stand in the order of `texts`. `dead`: so many dead letters. Returns how long it took, in
+    `ordered`: the records must stand in the order of `texts`. `dead`: so many dead letters. Returns
+    how long it took, in
     seconds, until all was done.
     """
     took_s = await_nothing_left(house, uid)
@@ -37,16 +48,25 @@ def assert_promises(house: House, uid: str, texts: Iterable[str], *, url: str = 
 def await_nothing_left(house: House, uid: str) -> float:
     """Pending 0, lag 0 and no continuation left, within 30 s; how long that took."""
     began = time.monotonic()
-    wait_for(lambda: not left(house, uid), f"nothing is left of {uid}, but there is {left(house, uid)}", WITHIN_S)
+    wait_for(
+        lambda: not left(house, uid),
+        f"nothing is left of {uid}, but there is {left(house, uid)}",
+        WITHIN_S,
+    )
     return time.monotonic() - began
 
 
 def left(house: House, uid: str) -> Mapping[str, int]:
     """What is still to do, by where it waits."""
     key = input_of(uid)
-    waiting = {"entries": int(house.client.redis.xlen(key)), "pending": house.client.unacknowledged(uid)}
+    waiting = {
+        "entries": int(house.client.redis.xlen(key)),
+        "pending": house.client.unacknowledged(uid),
+    }
     for file in house.store_file(uid).parent.glob("*.db"):
-        waiting[f"continuations in {file.stem}"] = len(house.rows(uid, "SELECT id FROM pending", file.stem))
+        waiting[f"continuations in {file.stem}"] = len(
+            house.rows(uid, "SELECT id FROM pending", file.stem)
+        )
     return {where: count for where, count in waiting.items() if count}
 
 
@@ -54,7 +74,9 @@ def assert_same(kept: list[str], wanted: list[str]) -> None:
     """Nothing is lost, nothing is applied twice, nothing was made up."""
     missing, surplus = Counter(wanted) - Counter(kept), Counter(kept) - Counter(wanted)
     assert not missing, f"{missing.total()} are lost: {list(missing)[:5]}"
-    assert not surplus, f"{surplus.total()} are there twice, or never were said: {list(surplus)[:5]}"
+    assert not surplus, (
+        f"{surplus.total()} are there twice, or never were said: {list(surplus)[:5]}"
+    )
 
 
 def assert_answers_agree(house: House, uid: str, swarm: str = "chat") -> None:
@@ -75,7 +97,9 @@ def assert_sound(house: House, uid: str, alias: str = "memories") -> None:
     try:
         connection.set_busy_timeout(5000)
         assert connection.pragma("integrity_check") == "ok"
-        connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+        connection.execute(
+            "INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)"
+        )
         connection.execute("INSERT INTO parts_fts(parts_fts, rank) VALUES ('integrity-check', 1)")
     finally:
         connection.close()

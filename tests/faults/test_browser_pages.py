@@ -1,4 +1,6 @@
-"""Row 25: a web page in the user's own browser posts to the loopback server, by form, by fetch and under a rebound name."""
+"""Row 25: a web page in the user's own browser posts to the loopback server, by form, by fetch and
+under a rebound name."""
+
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,7 +106,9 @@ class Target:
         assert client.redis.xinfo_stream(f"pipeline:{{{self.uid}}}:in")["entries-added"] == 0
         assert client.log(self.uid) == []
         deployed = self.served.get("/v1/pipelines", **(self.key.headers if self.key else {})).json
-        assert [(one["pipeline_uid"], one["version"]) for one in deployed["items"]] == [(self.uid, 1)]
+        assert [(one["pipeline_uid"], one["version"]) for one in deployed["items"]] == [
+            (self.uid, 1)
+        ]
 
 
 @pytest.fixture(scope="module", params=["without keys", "with a session"])
@@ -145,9 +149,14 @@ def test_a_form_of_another_page_is_refused(target: Target, host: str) -> None:
 def test_a_script_of_another_page_can_neither_write_nor_read(target: Target, host: str) -> None:
     with elsewhere(target, host) as page:
         for path in (*target.paths, f"/v1/pipelines/{target.uid}", "/status"):
-            for method, mode, kind in (("POST", "no-cors", "text/plain"), ("POST", "cors", "application/json"),
-                                       ("PUT", "cors", "application/json"), ("DELETE", "cors", "application/json"),
-                                       ("GET", "cors", "text/plain"), ("GET", "no-cors", "text/plain")):
+            for method, mode, kind in (
+                ("POST", "no-cors", "text/plain"),
+                ("POST", "cors", "application/json"),
+                ("PUT", "cors", "application/json"),
+                ("DELETE", "cors", "application/json"),
+                ("GET", "cors", "text/plain"),
+                ("GET", "no-cors", "text/plain"),
+            ):
                 seen = page.evaluate(FETCH, [target.served.url + path, method, mode, kind])
                 assert seen[0] in ("opaque", "error") and not seen[2], (path, method, mode, seen)
             page.evaluate(BEACON, target.served.url + path)
@@ -158,12 +167,20 @@ def test_a_script_of_another_page_can_neither_write_nor_read(target: Target, hos
 
 @pytest.mark.parametrize("host", [EVIL, "127.0.0.1"])
 def test_what_another_page_embeds_does_not_tell_it_what_is_there(target: Target, host: str) -> None:
-    paths = (f"/v1/pipelines/{target.uid}", "/v1/pipelines/nope", f"/v1/pipelines/{target.uid}/records", "/live", "/metrics",
-             "/static/mark.svg")
+    paths = (
+        f"/v1/pipelines/{target.uid}",
+        "/v1/pipelines/nope",
+        f"/v1/pipelines/{target.uid}/records",
+        "/live",
+        "/metrics",
+        "/static/mark.svg",
+    )
 
     with elsewhere(target, host) as page:
-        seen = {page.evaluate(EMBED, [target.served.url + path, name])
-                for path, name in product(paths, ("object", "img", "script"))}
+        seen = {
+            page.evaluate(EMBED, [target.served.url + path, name])
+            for path, name in product(paths, ("object", "img", "script"))
+        }
 
     assert seen == {"nothing"}
 
@@ -173,8 +190,13 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused(target: Target) -> N
         loaded = page.goto(f"http://{EVIL}:{target.port}/")
         assert loaded is not None and loaded.status == 421
         for path in (*target.paths, f"/v1/pipelines/{target.uid}", "/status", "/live", "/login"):
-            for method, kind in (("POST", "application/json"), ("PUT", "application/json"), ("DELETE", "application/json"),
-                                 ("GET", "text/plain"), ("POST", "text/plain")):
+            for method, kind in (
+                ("POST", "application/json"),
+                ("PUT", "application/json"),
+                ("DELETE", "application/json"),
+                ("GET", "text/plain"),
+                ("POST", "text/plain"),
+            ):
                 seen = page.evaluate(FETCH, [path, method, "same-origin", kind])
                 assert (seen[0], seen[1]) == ("basic", 421), (path, method, seen)
                 assert target.uid not in seen[2].replace(path, "")
@@ -187,6 +209,8 @@ def test_the_users_own_page_still_works(target: Target) -> None:
     with target.browser.new_context() as context:
         page = context.new_page()
         target.visit(page)
-        seen = page.evaluate(FETCH, [f"/v1/pipelines/{target.uid}", "GET", "same-origin", "application/json"])
+        seen = page.evaluate(
+            FETCH, [f"/v1/pipelines/{target.uid}", "GET", "same-origin", "application/json"]
+        )
 
     assert seen[1] == 200

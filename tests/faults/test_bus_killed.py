@@ -1,4 +1,5 @@
 """Row 2: kill -9 of the bus server under load; it is started again on the same files."""
+
 import random
 import time
 
@@ -19,11 +20,16 @@ KILLS, COUNT = 5, "SELECT count(*) FROM records"
 def await_progress(house: House, uid: str, feeder: Feeder) -> float:
     """Seconds until a record more is written; 0 where there is none to come."""
     began, ((before,),) = time.monotonic(), house.rows(uid, COUNT)
-    wait_for(lambda: house.rows(uid, COUNT)[0][0] > before or before == len(feeder.texts), "the worker is back")
+    wait_for(
+        lambda: house.rows(uid, COUNT)[0][0] > before or before == len(feeder.texts),
+        "the worker is back",
+    )
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("writes", [3_000, pytest.param(20_000, marks=[pytest.mark.long, pytest.mark.timeout(180)])])
+@pytest.mark.parametrize(
+    "writes", [3_000, pytest.param(20_000, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+)
 def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> None:
     moments = random.Random(20_000)
     with Served(worker=False) as served:
@@ -33,9 +39,15 @@ def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> 
             undone, back = [], []
             for _ in range(KILLS):
                 time.sleep(moments.uniform(0.02, 0.4))
-                wait_for(lambda: house.client.redis.xlen(input_of(uid)) or not feeder.is_alive(), "something is under way")
+                wait_for(
+                    lambda: house.client.redis.xlen(input_of(uid)) or not feeder.is_alive(),
+                    "something is under way",
+                )
                 house.kill_server()
-                wait_for(lambda: served.get("/ready").status == 503, "/ready tells that the server is gone")
+                wait_for(
+                    lambda: served.get("/ready").status == 503,
+                    "/ready tells that the server is gone",
+                )
                 house.server.start()
                 undone.append(int(house.client.redis.xlen(input_of(uid))))
                 back.append(await_progress(house, uid, feeder))
@@ -45,6 +57,12 @@ def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> 
         assert any(undone), "no kill was in the middle: whatever was under way, was done"
         assert max(back) < 5 + LATE_S
         assert worker.lives and served.web.lives
-        tell(2, "kill -9 of the bus server under load", kills=KILLS, messages=writes, undone=sum(undone),
-             reconnected_within_s=max(back))
+        tell(
+            2,
+            "kill -9 of the bus server under load",
+            kills=KILLS,
+            messages=writes,
+            undone=sum(undone),
+            reconnected_within_s=max(back),
+        )
         assert worker.stop() == 0

@@ -1,4 +1,6 @@
-"""Row 23: secrets in the environment, in headers and in a bundle stay out of logs, dead letters, status and traces."""
+"""Row 23: secrets in the environment, in headers and in a bundle stay out of logs, dead letters,
+status and traces."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -12,28 +14,46 @@ from tests.support.served import Served
 from tests.support.told import roll, type_command, type_for_a_while
 from tests.support.waiting import wait_for
 
-ENVIRONMENT, HEADER, BUNDLE = "canary-env-5d1f0c6a", "canary-head-3f9c2a71", "canary-bundle-0c0ffee0"
+ENVIRONMENT, HEADER, BUNDLE = (
+    "canary-env-5d1f0c6a",
+    "canary-head-3f9c2a71",
+    "canary-bundle-0c0ffee0",
+)
 PASSWORD = "canary-pass-7a7a7a7a"
-FAILING = "failing"   # a pipeline
+FAILING = "failing"  # a pipeline
 TOLD = {"wf_webhook_token": "env:CANARY_TOKEN", "x_api_key": BUNDLE}
 CANARIES = (ENVIRONMENT, HEADER, BUNDLE, PASSWORD)
-HEADERS = {"authorization": f"Bearer {HEADER}", "x_api_key": HEADER, "cookie": f"session={HEADER}", "idempotency_key": "1"}
+HEADERS = {
+    "authorization": f"Bearer {HEADER}",
+    "x_api_key": HEADER,
+    "cookie": f"session={HEADER}",
+    "idempotency_key": "1",
+}
 
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """A worker and a web server with secrets in their environment, and a pipeline with one in its bundle."""
-    with Served(worker=False, secrets={"CANARY_TOKEN": ENVIRONMENT, "OTHER_SECRET": ENVIRONMENT}) as served:
-        failing = make_agent("fails", "test_fails", {"memory_id": f"instances/{FAILING}/memories"}, hears="User")
-        served.house.start_worker(environment={"CANARY_TOKEN": ENVIRONMENT, "OTHER_SECRET": ENVIRONMENT},
-                                  bundles=[make_bundle(FAILING, failing | TOLD)])
+    """A worker and a web server with secrets in their environment, and a pipeline with one in its
+    bundle."""
+    with Served(
+        worker=False, secrets={"CANARY_TOKEN": ENVIRONMENT, "OTHER_SECRET": ENVIRONMENT}
+    ) as served:
+        failing = make_agent(
+            "fails", "test_fails", {"memory_id": f"instances/{FAILING}/memories"}, hears="User"
+        )
+        served.house.start_worker(
+            environment={"CANARY_TOKEN": ENVIRONMENT, "OTHER_SECRET": ENVIRONMENT},
+            bundles=[make_bundle(FAILING, failing | TOLD)],
+        )
         yield served
 
 
 def deploy(served: Served) -> str:
     """A pipeline with secrets where a bundle may have them."""
     uid = make_uid()
-    hook = make_agent("hook", "memory_write", {"memory_id": f"instances/{uid}/memories"}, hears="nobody")
+    hook = make_agent(
+        "hook", "memory_write", {"memory_id": f"instances/{uid}/memories"}, hears="nobody"
+    )
     served.house.deploy(make_bundle(uid, hook | TOLD, make_memory("read", hears="User")))
     return uid
 
@@ -41,13 +61,29 @@ def deploy(served: Served) -> str:
 def break_everything(served: Served, uid: str) -> None:
     """Requests and messages that fail, each with secrets about it."""
     house = served.house
-    bodies = (b"{", b"\xff\xfe", b'{"args": [1]}', "x" * 2_000_000, {"text": "/write mine"}, {"text": "mine"})
+    bodies = (
+        b"{",
+        b"\xff\xfe",
+        b'{"args": [1]}',
+        "x" * 2_000_000,
+        {"text": "/write mine"},
+        {"text": "mine"},
+    )
     for body in bodies:
-        for path in (f"/webhooks/{uid}/hook_", f"/v1/pipelines/{uid}/swarms/chat/messages?wait=1", "/v1/pipelines",
-                     f"/api/v1/pd/webhook/{HEADER}/hook_/memory_write"):
+        for path in (
+            f"/webhooks/{uid}/hook_",
+            f"/v1/pipelines/{uid}/swarms/chat/messages?wait=1",
+            "/v1/pipelines",
+            f"/api/v1/pd/webhook/{HEADER}/hook_/memory_write",
+        ):
             served.post(path, body, **HEADERS)
     served.post(f"/webhooks/{uid}/hook_", "taken", authorization=f"Bearer {ENVIRONMENT}")
-    for path in (f"/nowhere?token={HEADER}", f"/v1/pipelines/{uid}/swarms/chat/messages?cursor={HEADER}", "/ready", "/status"):
+    for path in (
+        f"/nowhere?token={HEADER}",
+        f"/v1/pipelines/{uid}/swarms/chat/messages?cursor={HEADER}",
+        "/ready",
+        "/status",
+    ):
         served.get(path, **HEADERS)
     for data in (b"broken", make_envelope("a mine"), b"\xff"):
         house.await_dead_letter(FAILING, house.client.enter_raw(FAILING, data))
@@ -63,30 +99,53 @@ def lose_everything(served: Served, uid: str) -> None:
     house.start_worker(environment={"CANARY_TOKEN": ENVIRONMENT})
     served.say(uid, {"text": "/read"}, **HEADERS)
     served.post(f"/webhooks/{uid}/hook_", "taken", authorization=f"Bearer {ENVIRONMENT}")
-    wait_for(lambda: "pipeline_paused" in house.workers[-1].said, "the store is found to be damaged")
+    wait_for(
+        lambda: "pipeline_paused" in house.workers[-1].said, "the store is found to be damaged"
+    )
 
 
-def test_no_secret_is_in_a_log_a_dead_letter_the_status_or_a_trace(served: Served, tell: Tell) -> None:
+def test_no_secret_is_in_a_log_a_dead_letter_the_status_or_a_trace(
+    served: Served, tell: Tell
+) -> None:
     house, uid = served.house, deploy(served)
 
     break_everything(served, uid)
     letters = [letter._replace(data=b"") for letter in house.dead_letters(FAILING)]
     lose_everything(served, uid)
-    told = [served.get(path).body.decode() for path in ("/status", "/ready", f"/ready?pipeline={uid}", "/metrics")]
-    told += [type_command(house, *command).stdout for command in (["status"], ["status", "--json"], ["doctor"], ["scrub"])]
+    told = [
+        served.get(path).body.decode()
+        for path in ("/status", "/ready", f"/ready?pipeline={uid}", "/metrics")
+    ]
+    told += [
+        type_command(house, *command).stdout
+        for command in (["status"], ["status", "--json"], ["doctor"], ["scrub"])
+    ]
     logs = [path.read_text(errors="replace") for path in house.folder.glob("*.log")]
     flip_bytes(house.root / "system.db", 0, 1 << 40, 5000)
     broken = [served.get(path, **HEADERS).status for path in ("/status", "/v1/pipelines", "/ready")]
-    logs += [path.read_text(errors="replace") for path in [*house.folder.glob("*.log"), *house.folder.glob("bus/*.log")]]
+    logs += [
+        path.read_text(errors="replace")
+        for path in [*house.folder.glob("*.log"), *house.folder.glob("bus/*.log")]
+    ]
 
-    tell(23, "a canary secret", dead_letters=len(letters), bytes_of_logs=sum(map(len, logs)), broken_control_plane=broken)
+    tell(
+        23,
+        "a canary secret",
+        dead_letters=len(letters),
+        bytes_of_logs=sum(map(len, logs)),
+        broken_control_plane=broken,
+    )
     everything = "".join([*map(repr, letters), *map(repr, roll(house)), *told, *logs])
     assert "block_failed" in everything and "Traceback" in everything
     assert [canary for canary in CANARIES if canary in everything] == []
 
 
-@pytest.mark.parametrize("command", [["status"], ["doctor"], ["say", "x", "y"], ["worker"], ["web"]])
-def test_a_password_in_the_address_of_a_bus_that_cannot_be_reached_is_not_told(command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [["status"], ["doctor"], ["say", "x", "y"], ["worker"], ["web"]]
+)
+def test_a_password_in_the_address_of_a_bus_that_cannot_be_reached_is_not_told(
+    command: list[str],
+) -> None:
     with House() as house:
         url = f"redis://user:{PASSWORD}@127.0.0.1:1/0"
 

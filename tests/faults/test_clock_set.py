@@ -1,4 +1,6 @@
-"""Row 13: the worker's clock is set an hour forward and back. (Leases and the webhooks' tolerance have tests of their own.)"""
+"""Row 13: the worker's clock is set an hour forward and back. (Leases and the webhooks' tolerance
+have tests of their own.)"""
+
 import subprocess
 import sys
 import time
@@ -29,7 +31,10 @@ class Clock:
         """Compiles what is preloaded."""
         self._shift, library = folder / "shift", folder / "shifted_clock.so"
         source = Path(__file__).with_name("shifted_clock.c")
-        subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source], check=True)
+        subprocess.run(
+            ["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source],
+            check=True,
+        )
         self.environment = {"LD_PRELOAD": str(library), "CLOCK_SHIFT_FILE": str(self._shift)}
         self.set(0)
 
@@ -51,23 +56,35 @@ def answers(house: House, uid: str) -> int:
     return sum(said.sender == "memory_write" for said in house.client.log(uid))
 
 
-def test_what_has_time_left_by_the_bus_is_not_deleted_by_a_worker_whose_clock_is_ahead(tmp_path: Path) -> None:
+def test_what_has_time_left_by_the_bus_is_not_deleted_by_a_worker_whose_clock_is_ahead(
+    tmp_path: Path,
+) -> None:
     uid, clock = make_uid(), Clock(tmp_path)
-    agents = *make_commands(), make_relay("brief", r"^/brief\s+(.*)"), make_relay("moment", r"^/moment\s+(.*)"), *[
-        make_memory("write", hears=f"dispatch_{name}", alias=f"{name}_one", ttl_s=ttl_s)
-        for name, ttl_s in (("brief", HOUR_S), ("moment", 1))]
+    agents = (
+        *make_commands(),
+        make_relay("brief", r"^/brief\s+(.*)"),
+        make_relay("moment", r"^/moment\s+(.*)"),
+        *[
+            make_memory("write", hears=f"dispatch_{name}", alias=f"{name}_one", ttl_s=ttl_s)
+            for name, ttl_s in (("brief", HOUR_S), ("moment", 1))
+        ],
+    )
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid, *agents)], environment=clock.environment)
         house.client.answer(uid, "/brief an hour")
         clock.set(2 * HOUR_S)
         house.client.answer(uid, "/moment a second")
-        wait_for(lambda: "a second" not in house.contents(uid), "what is over by the bus is deleted")
+        wait_for(
+            lambda: "a second" not in house.contents(uid), "what is over by the bus is deleted"
+        )
 
         assert house.contents(uid) == ["an hour"]
 
 
 @pytest.mark.parametrize("shift_s", [2 * HOUR_S, -2 * HOUR_S])
-def test_what_is_told_has_time_left_by_the_bus_whatever_the_clock_of_its_worker(tmp_path: Path, shift_s: int) -> None:
+def test_what_is_told_has_time_left_by_the_bus_whatever_the_clock_of_its_worker(
+    tmp_path: Path, shift_s: int
+) -> None:
     uid, clock = make_uid(), Clock(tmp_path)
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)], environment=clock.environment)
@@ -76,19 +93,27 @@ def test_what_is_told_has_time_left_by_the_bus_whatever_the_clock_of_its_worker(
         for content, left_s in (("an hour", HOUR_S), ("a moment", 1)):
             given = {"content": content, "expires_at": as_time(int((now_s + left_s) * 1000))}
             call(house, uid, "records.create", given)
-        with locked(house.store_file(uid)):   # so that nothing is deleted
+        with locked(house.store_file(uid)):  # so that nothing is deleted
             time.sleep(1.1)
             listed = call(house, uid, "records.list")["items"]
             found = call(house, uid, "records.search", {"query": "hour"})["items"]
 
-        assert [one["content"] for one in listed] == [one["record"]["content"] for one in found] == ["an hour"]
+        assert (
+            [one["content"] for one in listed]
+            == [one["record"]["content"] for one in found]
+            == ["an hour"]
+        )
 
 
-def test_a_clock_that_is_set_moves_nothing_but_what_is_told_as_the_time(tmp_path: Path, tell: Tell) -> None:
+def test_a_clock_that_is_set_moves_nothing_but_what_is_told_as_the_time(
+    tmp_path: Path, tell: Tell
+) -> None:
     uid, broken, clock = make_uid(), make_uid(), Clock(tmp_path)
     with Served(worker=False, secrets=clock.environment) as served:
         house, began_ms = served.house, time.time() * 1000
-        worker = house.start_worker(bundles=[make_bundle(uid), make_bundle(broken)], environment=clock.environment)
+        worker = house.start_worker(
+            bundles=[make_bundle(uid), make_bundle(broken)], environment=clock.environment
+        )
         with Feeder(house, uid, WRITES, pause_s=0.15) as feeder:
             for shift_s in SHIFTS_S:
                 before = len(house.contents(uid))
@@ -100,8 +125,16 @@ def test_a_clock_that_is_set_moves_nothing_but_what_is_told_as_the_time(tmp_path
         assert answers(house, uid) == WRITES, "something ran again"
         assert "bus_lost" not in worker.said
         ((first, last),) = house.rows(uid, "SELECT min(created_at), max(created_at) FROM records")
-        assert began_ms - 1000 <= first <= last <= time.time() * 1000 + 1000, "records have the server's time"
+        assert began_ms - 1000 <= first <= last <= time.time() * 1000 + 1000, (
+            "records have the server's time"
+        )
         assert [one["owner"] for one in served.get("/status").json["pipelines"]] != [None, None]
-        tell(13, "the clock of worker and web server set an hour forward and back", times=len(SHIFTS_S), messages=WRITES,
-             effects=WRITES, answers=WRITES)
+        tell(
+            13,
+            "the clock of worker and web server set an hour forward and back",
+            times=len(SHIFTS_S),
+            messages=WRITES,
+            effects=WRITES,
+            answers=WRITES,
+        )
         assert worker.stop() == 0

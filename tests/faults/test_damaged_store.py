@@ -1,4 +1,6 @@
-"""Row 18: bytes that change in pages, in the text of a record and in the index; a file cut short; a log cut in half."""
+"""Row 18: bytes that change in pages, in the text of a record and in the index; a file cut short; a
+log cut in half."""
+
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +10,15 @@ import pytest
 from memory.sqlite.damage import note_of
 from tests.faults.conftest import Tell
 from tests.support.bundles import make_bundle, make_uid
-from tests.support.damage import PAGE, as_after_a_crash, fill, flip_bytes, flip_index, log_of, replace_text
+from tests.support.damage import (
+    PAGE,
+    as_after_a_crash,
+    fill,
+    flip_bytes,
+    flip_index,
+    log_of,
+    replace_text,
+)
 from tests.support.house import House
 from tests.support.probe import Probe
 from tests.support.told import await_paused, type_command
@@ -40,7 +50,9 @@ def crashed_house(house: House, uid: str) -> Path:
 
 
 @pytest.mark.parametrize("damage", [pages_flipped, header_flipped, cut_short])
-def test_structural_damage_is_found_at_open_and_held_back_while_others_are_served(damage: Damage, tell: Tell) -> None:
+def test_structural_damage_is_found_at_open_and_held_back_while_others_are_served(
+    damage: Damage, tell: Tell
+) -> None:
     uid = make_uid()
     with House() as house:
         file = crashed_house(house, uid)
@@ -54,19 +66,28 @@ def test_structural_damage_is_found_at_open_and_held_back_while_others_are_serve
         assert "memrelay restore" in reason and "memrelay salvage" in reason
         assert note_of(file).read_text().count("memrelay restore") == 1
         slowest_s = Probe(house).slowest_s(lambda: True)
-        tell(18, damage.__name__.replace("_", " "), found="at open", others_answered_within_s=slowest_s)
+        tell(
+            18,
+            damage.__name__.replace("_", " "),
+            found="at open",
+            others_answered_within_s=slowest_s,
+        )
         assert slowest_s < 2 + LATE_S
         assert (worker.lives, file.read_bytes(), house.dead_letters(uid)) == (True, before, [])
         assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
 
 
-def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_alone_and_is_salvaged() -> None:
+def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_alone_and_is_salvaged() -> (
+    None
+):
     uid, other = make_uid(), make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
         house.client.answer(uid, "/write before")
         house.workers[-1].stop()
-        house.rows(uid, "PRAGMA user_version = 8")   # the migration after it makes tables that are there
+        house.rows(
+            uid, "PRAGMA user_version = 8"
+        )  # the migration after it makes tables that are there
 
         worker = house.start_worker()
         house.client.enter(uid, "/write after")
@@ -81,7 +102,9 @@ def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_al
         assert (worker.lives, house.contents(uid)) == (False, ["before", "after"])
 
 
-def test_a_damaged_store_stays_held_back_after_a_restart_and_is_not_made_anew_when_its_file_is_moved_away() -> None:
+def test_a_damaged_store_stays_held_back_after_a_restart_and_is_not_made_anew_when_its_file_is_moved_away() -> (
+    None
+):
     uid = make_uid()
     with House() as house:
         file = crashed_house(house, uid)
@@ -97,14 +120,18 @@ def test_a_damaged_store_stays_held_back_after_a_restart_and_is_not_made_anew_wh
         assert not file.exists()
 
 
-def test_damage_that_shows_while_the_store_is_used_pauses_its_pipeline_and_nothing_is_given_up() -> None:
+def test_damage_that_shows_while_the_store_is_used_pauses_its_pipeline_and_nothing_is_given_up() -> (
+    None
+):
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
         fill(house, uid)
         assert house.workers[-1].stop() == 0
         file = house.store_file(uid)
-        flip_bytes(file, 8 * PAGE, file.stat().st_size, file.stat().st_size // 20)   # closed in order: not checked at open
+        flip_bytes(
+            file, 8 * PAGE, file.stat().st_size, file.stat().st_size // 20
+        )  # closed in order: not checked at open
 
         house.start_worker()
         idents = [house.client.enter(uid, text) for text in ("/search tea", "/read", "/write more")]
@@ -137,13 +164,20 @@ def test_a_restored_store_is_served_again_and_what_waited_is_done() -> None:
 
         assert (refused.returncode, restored.returncode) == (1, 0), refused.stderr + restored.stderr
         assert "stop it" in refused.stderr
-        assert house.contents(uid) == [*[f"tea number {number}, of which nothing may be lost: {'leaf ' * 50}"
-                                         for number in range(500)], "after"]
+        assert house.contents(uid) == [
+            *[
+                f"tea number {number}, of which nothing may be lost: {'leaf ' * 50}"
+                for number in range(500)
+            ],
+            "after",
+        ]
         assert len(list(house.store_file(uid).parent.glob("*.replaced-*"))) >= 1
 
 
 @pytest.mark.parametrize("damage", [pages_flipped, flip_index])
-def test_a_salvaged_store_has_what_can_be_read_and_is_served_again(damage: Damage, tell: Tell) -> None:
+def test_a_salvaged_store_has_what_can_be_read_and_is_served_again(
+    damage: Damage, tell: Tell
+) -> None:
     uid = make_uid()
     with House() as house:
         file = crashed_house(house, uid)
@@ -182,9 +216,17 @@ def test_half_of_the_log_gone_is_found_by_the_commits_that_the_bus_was_told_of(t
         kept = house.client.answer(uid, "/read")
 
         assert salvaged.returncode == 0, salvaged.stderr
-        tell(18, "half of the log gone", commits=40, salvaged=len(kept), found="by the bus's commit number")
+        tell(
+            18,
+            "half of the log gone",
+            commits=40,
+            salvaged=len(kept),
+            found="by the bus's commit number",
+        )
         assert "though they were acknowledged" in reason
-        assert [record["content"] for record in kept] == [str(number) for number in range(len(kept))]
+        assert [record["content"] for record in kept] == [
+            str(number) for number in range(len(kept))
+        ]
         assert 0 < len(kept) < 40
 
 
@@ -219,12 +261,22 @@ def test_a_store_that_was_emptied_is_told_as_that_wherever_one_looks_and_salvage
         house.client.ask(uid, "/write tea")
         house.workers[-1].stop()
         os.truncate(house.store_file(uid), 0)
-        told = [type_command(house, *words.split()) for words in (
-            f"scrub {uid}", f"export {uid} --records", f"backup --to {house.folder / 'backup'}")]
+        told = [
+            type_command(house, *words.split())
+            for words in (
+                f"scrub {uid}",
+                f"export {uid} --records",
+                f"backup --to {house.folder / 'backup'}",
+            )
+        ]
 
         assert_paused_until_salvaged(house, uid, "it is empty")
 
-        assert all("it is empty, and what it had is gone" in one.stdout + one.stderr and one.returncode == 1 for one in told)
+        assert all(
+            "it is empty, and what it had is gone" in one.stdout + one.stderr
+            and one.returncode == 1
+            for one in told
+        )
         assert all(str(house.store_file(uid)) in one.stdout + one.stderr for one in told)
 
 
@@ -239,7 +291,7 @@ def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() 
         house.workers[-1].stop()
         replace_text(house.store_file(uid), b"the kettle is warm", b"the kettle is cold")
         house.start_worker()
-        assert len(house.client.answer(uid, "/read")) == 2   # SQLite sees nothing
+        assert len(house.client.answer(uid, "/read")) == 2  # SQLite sees nothing
 
         scrubbed = type_command(house, "scrub")
         saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
@@ -248,7 +300,10 @@ def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() 
         assert f"{guid} is not what was written" in scrubbed.stdout
         assert "index is not that of the records" in scrubbed.stdout
         assert f"instances/{other}/memories: sound" in scrubbed.stdout
-        assert "is damaged" in saved.stderr and not (house.folder / f"saved/instances/{uid}/memories.db").exists()
+        assert (
+            "is damaged" in saved.stderr
+            and not (house.folder / f"saved/instances/{uid}/memories.db").exists()
+        )
         assert (house.folder / f"saved/instances/{other}/memories.db").exists()
 
 
@@ -260,13 +315,18 @@ def test_a_text_that_was_changed_is_not_exported_and_what_a_scrub_advises_leads_
         house.workers[-1].stop()
         replace_text(house.store_file(uid), b"the kettle is warm", b"the kettle is cold")
 
-        exported = type_command(house, "export", uid, "--records", "-o", str(house.folder / "out.jsonl"))
+        exported = type_command(
+            house, "export", uid, "--records", "-o", str(house.folder / "out.jsonl")
+        )
         scrubbed = type_command(house, "scrub")
         salvaged = type_command(house, "salvage", uid, "--force")
         saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
 
         assert exported.returncode == 1 and not (house.folder / "out.jsonl").exists()
-        assert f"instances/{uid}/memories is damaged: 1 record is not what was written" in exported.stderr
+        assert (
+            f"instances/{uid}/memories is damaged: 1 record is not what was written"
+            in exported.stderr
+        )
         assert "`memrelay salvage`" in scrubbed.stdout and "--force" in scrubbed.stdout
         assert f"{guid} is not what was written" in salvaged.stdout
         assert (type_command(house, "scrub").returncode, saved.returncode) == (0, 0)

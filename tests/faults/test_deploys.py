@@ -1,4 +1,6 @@
-"""Row 21: deploys under traffic, stale conditions, and a crash between write and swap. Each message runs under one version."""
+"""Row 21: deploys under traffic, stale conditions, and a crash between write and swap. Each message
+runs under one version."""
+
 import asyncio
 import random
 import signal
@@ -29,11 +31,12 @@ from tests.support.waiting import wait_for
 CHECKOUT = Path(__file__).resolve().parents[2]
 NOTES = "instances/${pipeline_uid}/notes"
 DEPLOYS, PER_S, CHUNK = 100, 1000, 50
-EVERYTHING = {"log_length": 1_000_000}   # so that no answer is trimmed from the log
+EVERYTHING = {"log_length": 1_000_000}  # so that no answer is trimmed from the log
 Record = Callable[[str, object], None]
 
-# usage: ROOT DIE_AT BUNDLE...: deploys the bundles in turn as the web server and the command line do, without a bus to tell; it
-# kills itself at statement DIE_AT of them, or is killed from outside where that is 0, and goes on for ever then.
+# usage: ROOT DIE_AT BUNDLE...: deploys the bundles in turn as the web server and the command line
+# do, without a bus to tell; it kills itself at statement DIE_AT of them, or is killed from outside
+# where that is 0, and goes on for ever then.
 DEPLOYING = """
 import asyncio, os, signal, sys
 from itertools import cycle
@@ -60,8 +63,15 @@ asyncio.run(main(*sys.argv[1:]))
 
 def make_version(uid: str, version: str) -> Json:
     """Two steps over two stores, which say by whom they were done."""
-    first = make_agent(f"first_{version}", "memory_write", {"memory_id": STORE, "kind": version}, hears="User")
-    second = make_agent(f"second_{version}", "memory_write", {"memory_id": NOTES, "kind": version}, hears=f"first_{version}")
+    first = make_agent(
+        f"first_{version}", "memory_write", {"memory_id": STORE, "kind": version}, hears="User"
+    )
+    second = make_agent(
+        f"second_{version}",
+        "memory_write",
+        {"memory_id": NOTES, "kind": version},
+        hears=f"first_{version}",
+    )
     return make_bundle(uid, first, second)
 
 
@@ -99,7 +109,12 @@ class Load(threading.Thread):
     def __init__(self, house: House, uid: str) -> None:
         """Not before `with`."""
         super().__init__()
-        self._socket, self._uid, self._ended, self.entered = house.client.socket, uid, threading.Event(), 0
+        self._socket, self._uid, self._ended, self.entered = (
+            house.client.socket,
+            uid,
+            threading.Event(),
+            0,
+        )
         self.lasted_s = 0.0
 
     def run(self) -> None:
@@ -112,7 +127,9 @@ class Load(threading.Thread):
     def _enter(self, client: Client, numbers: range) -> None:
         with client.redis.pipeline(transaction=False) as pipe:
             for number in numbers:
-                pipe.xadd(input_of(self._uid), {"swarm": "chat", "data": make_envelope(f"n{number}")})
+                pipe.xadd(
+                    input_of(self._uid), {"swarm": "chat", "data": make_envelope(f"n{number}")}
+                )
             pipe.execute()
         self.entered += len(numbers)
 
@@ -126,16 +143,21 @@ class Load(threading.Thread):
 
 
 def assert_each_by_one_version(house: House, uid: str, count: int) -> None:
-    """Every input is done once, both steps of it by the same version; in the order in which they came."""
+    """Every input is done once, both steps of it by the same version; in the order in which they
+    came."""
     house.client.await_quiet(uid)
-    wait_for(lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "no continuation is left")
+    wait_for(
+        lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "no continuation is left"
+    )
     by_input = versions_by_input({said.mid: said for said in house.client.log(uid)}.values())
     assert len(by_input) == count
     assert Counter(map(len, by_input.values())) == {1: count}, "an input had two versions, or none"
     kept = dict(house.rows(uid, "SELECT guid, kind FROM records"))
     assert house.contents(uid) == [f"n{number}" for number in range(count)]
-    noted = [(orjson.loads(content)["guid"], kind) for content, kind in house.rows(uid, "SELECT content, kind FROM records",
-                                                                                    "notes")]
+    noted = [
+        (orjson.loads(content)["guid"], kind)
+        for content, kind in house.rows(uid, "SELECT content, kind FROM records", "notes")
+    ]
     assert dict(noted) == kept and len(noted) == count
     assert not house.dead_letters(uid)
     for alias in ("memories", "notes"):
@@ -155,16 +177,23 @@ def test_100_alternating_deploys_under_1000_messages_a_second(record_property: R
                 began, before = time.monotonic(), tag(answer)
                 answer = put(served, versions[number % 2], If_Match=before)
                 took_s.append(time.monotonic() - began)
-                assert (answer.status, answer.json["version"], answer.json["served"]) == (200, number + 1, True)
+                assert (answer.status, answer.json["version"], answer.json["served"]) == (
+                    200,
+                    number + 1,
+                    True,
+                )
 
         assert_each_by_one_version(house, uid, load.entered)
-        kinds = Counter(kind for kind, in house.rows(uid, "SELECT kind FROM records"))
+        kinds = Counter(kind for (kind,) in house.rows(uid, "SELECT kind FROM records"))
         assert min(kinds["a"], kinds["b"]) > DEPLOYS
         assert worker.stop() == 0
     rate = load.entered / load.lasted_s
     assert rate > PER_S / 2
-    record_property("fault", f"21 | 100 alternating deploys | messages {load.entered}, a second {rate:.0f}, "
-                             f"median deploy s {sorted(took_s)[DEPLOYS // 2]:.3f}, longest deploy s {max(took_s):.3f}")
+    record_property(
+        "fault",
+        f"21 | 100 alternating deploys | messages {load.entered}, a second {rate:.0f}, "
+        f"median deploy s {sorted(took_s)[DEPLOYS // 2]:.3f}, longest deploy s {max(took_s):.3f}",
+    )
 
 
 @pytest.mark.timeout(120)
@@ -186,7 +215,9 @@ def test_alternating_deploys_while_the_worker_is_killed_again_and_again() -> Non
 def test_20_posts_of_one_new_pipeline_at_once_make_it_once() -> None:
     uid = make_uid()
     with Served() as served:
-        answers = at_once(20, lambda number: served.post("/v1/pipelines", make_version(uid, f"v{number}")))
+        answers = at_once(
+            20, lambda number: served.post("/v1/pipelines", make_version(uid, f"v{number}"))
+        )
 
         assert Counter(answer.status for answer in answers) == {201: 1, 409: 19}
         (made,) = [answer.json for answer in answers if answer.status == 201]
@@ -200,7 +231,9 @@ def test_20_puts_over_one_version_at_once_replace_it_once() -> None:
     with Served() as served:
         first = tag(put(served, make_version(uid, "first")))
 
-        answers = at_once(20, lambda number: put(served, make_version(uid, f"v{number}"), If_Match=first))
+        answers = at_once(
+            20, lambda number: put(served, make_version(uid, f"v{number}"), If_Match=first)
+        )
 
         assert Counter(answer.status for answer in answers) == {200: 1, 412: 19}
         assert served.get(f"/v1/pipelines/{uid}").json["version"] == 2
@@ -212,10 +245,12 @@ def test_a_stale_condition_changes_nothing_and_the_old_one_serves() -> None:
         stale, active = [tag(put(served, make_version(uid, version))) for version in ("a", "b")]
         path = f"/v1/pipelines/{uid}"
 
-        refused = [put(served, make_version(uid, "c"), If_Match=stale),
-                   put(served, make_version(uid, "c"), If_None_Match="*"),
-                   ask(served.url, "DELETE", path, headers={"If_Match": stale}),
-                   served.post(f"{path}/rollback", {"version": 1}, If_Match=stale)]
+        refused = [
+            put(served, make_version(uid, "c"), If_Match=stale),
+            put(served, make_version(uid, "c"), If_None_Match="*"),
+            ask(served.url, "DELETE", path, headers={"If_Match": stale}),
+            served.post(f"{path}/rollback", {"version": 1}, If_Match=stale),
+        ]
 
         assert [answer.problem[0] for answer in refused] == [412] * 4
         assert {f'"{answer.json["active"]}"' for answer in refused} == {active}
@@ -232,7 +267,11 @@ def state_of(root: Path, uid: str) -> tuple[Deployed, list[Deployed]]:
     async def read() -> tuple[Deployed | None, list[Deployed], bytes | None]:
         async with Catalog(root) as catalog:
             active = await catalog.serving(uid)
-            return active, await catalog.versions(uid), await catalog.source(active.hash if active else "")
+            return (
+                active,
+                await catalog.versions(uid),
+                await catalog.source(active.hash if active else ""),
+            )
 
     active, versions, source = asyncio.run(read())
     assert active is not None and source is not None
@@ -246,12 +285,17 @@ def start_deploying(root: Path, die_at: int, *bundles: Json) -> subprocess.Popen
     for number, bundle in enumerate(bundles):
         files.append(root.parent / f"bundle{number}.json")
         files[-1].write_bytes(orjson.dumps(bundle))
-    return subprocess.Popen([sys.executable, "-c", DEPLOYING, str(root), str(die_at), *map(str, files)], cwd=CHECKOUT,
-                            stdout=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", DEPLOYING, str(root), str(die_at), *map(str, files)],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+    )
 
 
 @pytest.mark.timeout(120)
-def test_a_deploy_that_is_killed_at_any_statement_leaves_the_old_one_or_the_new_one(record_property: Record) -> None:
+def test_a_deploy_that_is_killed_at_any_statement_leaves_the_old_one_or_the_new_one(
+    record_property: Record,
+) -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_version(uid, "old")])
@@ -267,9 +311,15 @@ def test_a_deploy_that_is_killed_at_any_statement_leaves_the_old_one_or_the_new_
             assert house.client.ask(uid, "tea")[-1].sender.endswith("_old")
 
         assert state_of(house.root, uid)[0].version == 2
-        wait_for(lambda: house.client.ask(uid, "tea")[-1].sender.endswith("_new"), "a swap that nobody told of is noticed")
+        wait_for(
+            lambda: house.client.ask(uid, "tea")[-1].sender.endswith("_new"),
+            "a swap that nobody told of is noticed",
+        )
     assert kills > 4
-    record_property("fault", f"21 | deploy killed between write and swap | statements {kills}, old one served each time yes")
+    record_property(
+        "fault",
+        f"21 | deploy killed between write and swap | statements {kills}, old one served each time yes",
+    )
 
 
 @pytest.mark.timeout(120)
@@ -290,7 +340,8 @@ def test_deploys_that_are_killed_at_any_moment_leave_a_whole_catalogue(tmp_path:
 
 
 def die_after_commit(house: House, uid: str, bundle: Json, text: str) -> str:
-    """The id of an input that a version has done in its first store, and not answered: its worker was killed then."""
+    """The id of an input that a version has done in its first store, and not answered: its worker
+    was killed then."""
     worker = house.start_stepping_worker(bundles=[bundle], die_on="committed")
     ident = house.client.enter(uid, text)
     worker.await_end()
@@ -299,11 +350,19 @@ def die_after_commit(house: House, uid: str, bundle: Json, text: str) -> str:
 
 
 @pytest.mark.parametrize("change", ["other stores", "another swarm", "no store"])
-def test_an_input_that_was_done_before_a_crash_ends_under_its_version_whatever_is_deployed_since(change: str) -> None:
+def test_an_input_that_was_done_before_a_crash_ends_under_its_version_whatever_is_deployed_since(
+    change: str,
+) -> None:
     uid = make_uid()
-    other = {"other stores": make_agent("other", "memory_write", {"memory_id": "instances/${pipeline_uid}/other"}),
-             "another swarm": make_agent("other", "memory_write", {"memory_id": STORE}, on="elsewhere", to="elsewhere"),
-             "no store": make_agent("other", "add_1")}[change]
+    other = {
+        "other stores": make_agent(
+            "other", "memory_write", {"memory_id": "instances/${pipeline_uid}/other"}
+        ),
+        "another swarm": make_agent(
+            "other", "memory_write", {"memory_id": STORE}, on="elsewhere", to="elsewhere"
+        ),
+        "no store": make_agent("other", "add_1"),
+    }[change]
     with House() as house:
         ident = die_after_commit(house, uid, make_version(uid, "old"), "tea")
         asyncio.run(deploy(house.root, make_bundle(uid, other)))

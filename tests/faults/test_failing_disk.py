@@ -1,4 +1,6 @@
-"""Row 18, where the disk gives errors instead of other bytes: what cannot be read is not damaged, and goes on when it can."""
+"""Row 18, where the disk gives errors instead of other bytes: what cannot be read is not damaged,
+and goes on when it can."""
+
 import sys
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from tests.support.waiting import wait_for
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD is Linux's")
 
 
-def test_a_store_that_cannot_be_read_is_not_condemned_and_goes_on_when_it_can(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_read_is_not_condemned_and_goes_on_when_it_can(
+    tmp_path: Path,
+) -> None:
     uid, disk = make_uid(), FailingDisk(tmp_path)
     with House() as house:
         first = house.start_worker(bundles=[make_bundle(uid)])
@@ -25,7 +29,10 @@ def test_a_store_that_cannot_be_read_is_not_condemned_and_goes_on_when_it_can(tm
         house.client.await_served(uid)
         disk.fail(f"{uid}/memories.db")
         house.client.enter_together(uid, [f"/write {number}" for number in range(20)])
-        wait_for(lambda: "pipeline_paused" in worker.said and "look at" in worker.said, "it pauses, and names the disk")
+        wait_for(
+            lambda: "pipeline_paused" in worker.said and "look at" in worker.said,
+            "it pauses, and names the disk",
+        )
 
         assert house.client.redis.xlen(input_of(uid)) == 20, "something was acknowledged"
         assert not list(house.root.rglob("*.damaged")) and "salvage" not in worker.said
@@ -50,14 +57,19 @@ def test_a_store_that_cannot_be_read_at_the_start_is_not_condemned(tmp_path: Pat
         assert_promises(house, uid, ["before", "after"])
 
 
-def test_a_worker_goes_on_with_what_it_serves_where_system_db_cannot_be_read(tmp_path: Path) -> None:
+def test_a_worker_goes_on_with_what_it_serves_where_system_db_cannot_be_read(
+    tmp_path: Path,
+) -> None:
     uid, disk = make_uid(), FailingDisk(tmp_path)
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)], environment=disk.environment)
         house.client.answer(uid, "/write before")
         disk.fail("/system.db")
         house.announce()
-        wait_for(lambda: "catalogue_busy" in worker.said or not worker.lives, "it looks for other bundles")
+        wait_for(
+            lambda: "catalogue_busy" in worker.said or not worker.lives,
+            "it looks for other bundles",
+        )
         house.client.answer(uid, "/write meanwhile")
         ident = house.client.enter_raw(uid, b"broken")
         wait_for(lambda: "pipeline_paused" in worker.said, "a letter has to wait")
@@ -68,14 +80,18 @@ def test_a_worker_goes_on_with_what_it_serves_where_system_db_cannot_be_read(tmp
         assert worker.stop() == 0
 
 
-def test_a_worker_whose_log_is_taken_away_acknowledges_nothing_more_and_an_orderly_end_keeps_all() -> None:
+def test_a_worker_whose_log_is_taken_away_acknowledges_nothing_more_and_an_orderly_end_keeps_all() -> (
+    None
+):
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)])
         house.client.answer(uid, "/write before")
         log_of(house.store_file(uid)).unlink()
         house.client.enter_together(uid, [f"/write {number}" for number in range(20)])
-        wait_for(lambda: "stop the worker in order" in worker.said, "it pauses, and says what to do")
+        wait_for(
+            lambda: "stop the worker in order" in worker.said, "it pauses, and says what to do"
+        )
 
         assert house.client.redis.xlen(input_of(uid)) == 20, "something was acknowledged"
         assert worker.stop() == 0

@@ -1,4 +1,6 @@
-"""Row 16: the disk is full under a store, or under the append-only file; the server is at its memory limit."""
+"""Row 16: the disk is full under a store, or under the append-only file; the server is at its
+memory limit."""
+
 import resource
 import sys
 import time
@@ -23,8 +25,8 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 TEXTS = [f"{number} {'x' * 400}" for number in range(600)]
-FULL_S = 2.0   # how long it stays full
-Room = tuple[Callable[[], None], Callable[[], None]]   # takes all room, and gives it back
+FULL_S = 2.0  # how long it stays full
+Room = tuple[Callable[[], None], Callable[[], None]]  # takes all room, and gives it back
 
 
 @contextmanager
@@ -36,7 +38,9 @@ def full_disk(folder: Path, worker: ChildProcess) -> Iterator[Room]:
 
 @contextmanager
 def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
-    """No file of the worker's may grow beyond a size: the nearest to a full disk that needs no root."""
+    """No file of the worker's may grow beyond a size: the nearest to a full disk that needs no
+    root."""
+
     def limit(size: int) -> None:
         resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
@@ -46,7 +50,8 @@ def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit and tmpfs are Linux's")
 @pytest.mark.parametrize("kind", [full_disk, limited_files])
 def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
-        kind: Callable[[Path, ChildProcess], AbstractContextManager[Room]], tell: Tell) -> None:
+    kind: Callable[[Path, ChildProcess], AbstractContextManager[Room]], tell: Tell
+) -> None:
     uid, other = make_uid(), make_uid()
     with Served(worker=False, BUS__MAX_BACKLOG=str(len(TEXTS))) as served:
         house, worker = served.house, served.house.start_worker()
@@ -55,34 +60,63 @@ def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
             house.client.answer(uid, "/write before")
             fill()
             house.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
-            wait_for(lambda: served.get(f"/ready?pipeline={uid}").status == 503, "it pauses, and says why")
+            wait_for(
+                lambda: served.get(f"/ready?pipeline={uid}").status == 503,
+                "it pauses, and says why",
+            )
             assert "guid" in house.client.answer(other, "/write not disturbed")
             time.sleep(FULL_S)
             refused = await_refusal(served, uid)
-            reasons = [one["paused"] for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid]
-            assert house.client.redis.xlen(input_of(uid)) >= len(TEXTS), "something was acknowledged"
+            reasons = [
+                one["paused"]
+                for one in served.get("/status").json["pipelines"]
+                if one["pipeline_uid"] == uid
+            ]
+            assert house.client.redis.xlen(input_of(uid)) >= len(TEXTS), (
+                "something was acknowledged"
+            )
             free()
             took_s = await_nothing_left(house, uid)
             more = [text for text in house.contents(uid) if text.startswith("extra")]
             assert_promises(house, uid, ["before", *TEXTS, *more], url=served.url)
-            wait_for(lambda: served.get(f"/ready?pipeline={uid}").status == 200, "it is ready again")
+            wait_for(
+                lambda: served.get(f"/ready?pipeline={uid}").status == 200, "it is ready again"
+            )
             assert worker.stop() == 0
 
-        assert "make room" in reasons[0] and (refused.problem[0], refused.headers["retry-after"]) == (503, "1")
-        tell(16, f"no room under a store: {kind.__name__.replace('_', ' ')}", messages=len(TEXTS), effects=len(TEXTS),
-             done_within_s=took_s)
+        assert "make room" in reasons[0] and (
+            refused.problem[0],
+            refused.headers["retry-after"],
+        ) == (503, "1")
+        tell(
+            16,
+            f"no room under a store: {kind.__name__.replace('_', ' ')}",
+            messages=len(TEXTS),
+            effects=len(TEXTS),
+            done_within_s=took_s,
+        )
 
 
 def await_refusal(served: Served, uid: str) -> Answer:
-    """What a POST is answered as soon as no more is taken: the first one may be, while it is asked how much waits."""
-    return wait_for(lambda: None if (answer := served.say(uid, "/write extra")).status == 202 else answer, "it is refused")
+    """What a POST is answered as soon as no more is taken: the first one may be, while it is asked
+    how much waits."""
+    return wait_for(
+        lambda: None if (answer := served.say(uid, "/write extra")).status == 202 else answer,
+        "it is refused",
+    )
 
 
 def post(url: str, uid: str, text: str, wait: str = "") -> int:
-    """The status of what a POST under an id of its own is answered; 0 where the connection broke."""
+    """The status of what a POST under an id of its own is answered; 0 where the connection
+    broke."""
     with suppress(OSError, HTTPException):
-        return ask(url, "POST", f"/v1/pipelines/{uid}/swarms/chat/messages{wait}", f"/write {text}",
-                   {"webhook_id": text.partition(" ")[0]}).status
+        return ask(
+            url,
+            "POST",
+            f"/v1/pipelines/{uid}/swarms/chat/messages{wait}",
+            f"/write {text}",
+            {"webhook_id": text.partition(" ")[0]},
+        ).status
     return 0
 
 
@@ -107,11 +141,18 @@ def test_a_server_whose_disk_is_full_is_back_when_there_is_room(tell: Tell) -> N
         assert {post(up.url, up.uid, text) for text in texts} == {202}
         with up.client() as house.client:
             assert_promises(house, up.uid, ["before", "after", *texts], url=up.url, ordered=False)
-        tell(16, "no room under the append-only file", refused=list(answers.values()).count(503), back_within_s=took_s)
+        tell(
+            16,
+            "no room under the append-only file",
+            refused=list(answers.values()).count(503),
+            back_within_s=took_s,
+        )
         assert up.process.stop() == 0
 
 
-def test_a_server_at_its_memory_limit_takes_nothing_and_all_goes_on_when_there_is_room(tell: Tell) -> None:
+def test_a_server_at_its_memory_limit_takes_nothing_and_all_goes_on_when_there_is_room(
+    tell: Tell,
+) -> None:
     with Served(worker=False) as served:
         house, uid = served.house, make_uid()
         worker = house.start_worker(bundles=[make_bundle(uid)])
@@ -120,7 +161,10 @@ def test_a_server_at_its_memory_limit_takes_nothing_and_all_goes_on_when_there_i
             house.client.enter_together(uid, [f"/write {text}" for text in TEXTS])
             house.client.redis.config_set("maxmemory", 1_000_000)
         wait_for(lambda: "OOM" in worker.said, "the worker tells the reason")
-        answer, ready = served.webhook(uid, "memory_write_", "meanwhile", webhook_id="1"), served.get("/ready")
+        answer, ready = (
+            served.webhook(uid, "memory_write_", "meanwhile", webhook_id="1"),
+            served.get("/ready"),
+        )
         time.sleep(FULL_S)
         entries, tries = house.client.redis.xlen(input_of(uid)), worker.said.count("OOM")
         house.client.redis.config_set("maxmemory", 0)
@@ -132,5 +176,11 @@ def test_a_server_at_its_memory_limit_takes_nothing_and_all_goes_on_when_there_i
         assert tries < 20, "it tries again in a hot loop"
         assert served.webhook(uid, "memory_write_", "meanwhile", webhook_id="1").status == 202
         took_s = assert_promises(house, uid, ["before", *TEXTS, "meanwhile"], url=served.url)
-        tell(16, "the server at its memory limit", messages=len(TEXTS), effects=len(TEXTS), done_within_s=took_s)
+        tell(
+            16,
+            "the server at its memory limit",
+            messages=len(TEXTS),
+            effects=len(TEXTS),
+            done_within_s=took_s,
+        )
         assert worker.stop() == 0

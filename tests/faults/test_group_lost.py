@@ -1,4 +1,6 @@
-"""Row 3: the server forgets: FLUSHALL, the consumer group destroyed, the server back with nothing."""
+"""Row 3: the server forgets: FLUSHALL, the consumer group destroyed, the server back with
+nothing."""
+
 import shutil
 import time
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 WITHIN_S = 5
-IDLE_S, MOST_COMMANDS = 1.0, 60   # what an idle worker may ask in that time
+IDLE_S, MOST_COMMANDS = 1.0, 60  # what an idle worker may ask in that time
 
 
 def flush_all(house: House, uid: str) -> None:
@@ -49,9 +51,17 @@ def groups_recreated(served: Served) -> int:
     return sum(worker["groups_recreated"] for worker in served.get("/status").json["workers"])
 
 
-@pytest.mark.parametrize(("fault", "forget"), [
-    ("FLUSHALL", flush_all), ("the group destroyed", destroy_group), ("the server back empty", empty_server)])
-def test_a_server_that_forgets_is_told_anew(fault: str, forget: Callable[[House, str], None], tell: Tell) -> None:
+@pytest.mark.parametrize(
+    ("fault", "forget"),
+    [
+        ("FLUSHALL", flush_all),
+        ("the group destroyed", destroy_group),
+        ("the server back empty", empty_server),
+    ],
+)
+def test_a_server_that_forgets_is_told_anew(
+    fault: str, forget: Callable[[House, str], None], tell: Tell
+) -> None:
     uid, other = make_uid(), make_uid()
     with Served(worker=False) as served:
         house = served.house
@@ -74,7 +84,9 @@ def test_a_server_that_forgets_is_told_anew(fault: str, forget: Callable[[House,
         assert worker.stop() == 0
 
 
-def test_a_group_that_is_destroyed_again_and_again_under_load_loses_and_doubles_nothing(tell: Tell) -> None:
+def test_a_group_that_is_destroyed_again_and_again_under_load_loses_and_doubles_nothing(
+    tell: Tell,
+) -> None:
     uid, times = make_uid(), 0
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)])
@@ -82,7 +94,11 @@ def test_a_group_that_is_destroyed_again_and_again_under_load_loses_and_doubles_
             while feeder.is_alive():
                 times += house.client.redis.xgroup_destroy(input_of(uid), "owner")
                 time.sleep(0.1)
-                wait_for(lambda: house.client.redis.xinfo_groups(input_of(uid)), "the group is there again", WITHIN_S)
+                wait_for(
+                    lambda: house.client.redis.xinfo_groups(input_of(uid)),
+                    "the group is there again",
+                    WITHIN_S,
+                )
 
         assert_promises(house, uid, feeder.texts, ordered=False)
         tell(3, "the group destroyed under load", times=times, messages=3_000, effects=3_000)

@@ -1,4 +1,6 @@
-"""Row 8: bodies that are meant to choke the server are refused within a second, at little memory, and others hardly wait."""
+"""Row 8: bodies that are meant to choke the server are refused within a second, at little memory,
+and others hardly wait."""
+
 import gzip
 import json
 import socket
@@ -15,8 +17,12 @@ from tests.support.http import Answer, read_answer
 from tests.support.served import Served
 from tests.support.waiting import LATE_S
 
-MOST_MB, MOST_S, OTHERS_MOST_S = 20, 1.0, 0.25   # the aims
-PATHS = ["/webhooks/{uid}/memory_write_", "/v1/pipelines/{uid}/swarms/chat/messages", "/v1/pipelines"]
+MOST_MB, MOST_S, OTHERS_MOST_S = 20, 1.0, 0.25  # the aims
+PATHS = [
+    "/webhooks/{uid}/memory_write_",
+    "/v1/pipelines/{uid}/swarms/chat/messages",
+    "/v1/pipelines",
+]
 MB = 1 << 20
 
 
@@ -24,7 +30,7 @@ MB = 1 << 20
 def served() -> Iterator[Served]:
     """One server for all."""
     with Served() as served:
-        served.get("/metrics")   # loads what it needs
+        served.get("/metrics")  # loads what it needs
         yield served
 
 
@@ -40,7 +46,11 @@ def whole(body: bytes, *headers: str) -> bytes:
 
 def chunked(body: bytes, size: int) -> bytes:
     """The rest of one that comes in chunks of `size`."""
-    pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for at in range(0, len(body), size) if (piece := body[at:at + size])]
+    pieces = [
+        b"%x\r\n%s\r\n" % (len(piece), piece)
+        for at in range(0, len(body), size)
+        if (piece := body[at : at + size])
+    ]
     return b"Transfer-Encoding: chunked\r\n\r\n" + b"".join(pieces) + b"0\r\n\r\n"
 
 
@@ -52,11 +62,15 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "a message of 10 MB": lambda: whole(json.dumps({"text": "x" * 10 * MB}).encode()),
     "10 MB in chunks": lambda: chunked(b"x" * 10 * MB, 65_536),
     "200 MB in gzip": lambda: whole(gzip.compress(bytes(200 * MB)), "Content-Encoding: gzip"),
-    "200 MB in gzip in chunks": lambda: b"Content-Encoding: gzip\r\n" + chunked(gzip.compress(bytes(200 * MB)), 4096),
+    "200 MB in gzip in chunks": lambda: (
+        b"Content-Encoding: gzip\r\n" + chunked(gzip.compress(bytes(200 * MB)), 4096)
+    ),
     "100,000 chunks of a byte": lambda: chunked(b"x" * 100_000, 1),
     "JSON 100,000 deep": lambda: whole(b"[" * 100_000 + b"]" * 100_000),
     "objects 100,000 deep": lambda: whole(b'{"a":' * 100_000 + b"0" + b"}" * 100_000),
-    "JSON 100,000 deep in a part": lambda: whole(b'{"args": [{"text": "x", "more": %s}]}' % (b"[" * 100_000 + b"]" * 100_000)),
+    "JSON 100,000 deep in a part": lambda: whole(
+        b'{"args": [{"text": "x", "more": %s}]}' % (b"[" * 100_000 + b"]" * 100_000)
+    ),
     "a million keys": lambda: whole(keys(1_000_000)),
     "as many keys as a megabyte holds": lambda: whole(keys(99_000)),
 }
@@ -64,14 +78,25 @@ BODIES: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("path", PATHS, ids=["webhook", "messages", "bundle"])
 @pytest.mark.parametrize("name", BODIES)
-def test_it_is_refused_at_once_and_costs_others_little(served: Served, uid: str, name: str, path: str, tell: Tell) -> None:
-    request = f"POST {path.format(uid=uid)} HTTP/1.1\r\nHost: localhost\r\n".encode() + BODIES[name]()
+def test_it_is_refused_at_once_and_costs_others_little(
+    served: Served, uid: str, name: str, path: str, tell: Tell
+) -> None:
+    request = (
+        f"POST {path.format(uid=uid)} HTTP/1.1\r\nHost: localhost\r\n".encode() + BODIES[name]()
+    )
     footprint = Footprint(served.web.pid)
 
     with Bystander(served.url, "/ready") as others:
         answer, took_s = send(served.url, request)
 
-    tell(8, f"{name}, {path.split('/')[1]}", answer=answer.status, s=took_s, mb=footprint.grown_mb, others_s=others.slowest_s)
+    tell(
+        8,
+        f"{name}, {path.split('/')[1]}",
+        answer=answer.status,
+        s=took_s,
+        mb=footprint.grown_mb,
+        others_s=others.slowest_s,
+    )
     status, detail = answer.problem
     assert status in (400, 408, 413, 415, 422) and detail
     assert took_s < MOST_S + LATE_S
@@ -80,7 +105,10 @@ def test_it_is_refused_at_once_and_costs_others_little(served: Served, uid: str,
 
 
 def test_many_at_once_cost_no_more_than_their_bodies(served: Served, uid: str, tell: Tell) -> None:
-    request = f"POST /webhooks/{uid}/memory_write_ HTTP/1.1\r\nHost: localhost\r\n".encode() + whole(keys(99_000))
+    request = (
+        f"POST /webhooks/{uid}/memory_write_ HTTP/1.1\r\nHost: localhost\r\n".encode()
+        + whole(keys(99_000))
+    )
     footprint = Footprint(served.web.pid)
     connections = [connect(served.url) for _ in range(20)]
 
@@ -91,13 +119,20 @@ def test_many_at_once_cost_no_more_than_their_bodies(served: Served, uid: str, t
     for connection in connections:
         connection.close()
 
-    tell(8, "20 bodies with as many keys as a megabyte holds", mb=footprint.grown_mb, others_s=others.slowest_s)
+    tell(
+        8,
+        "20 bodies with as many keys as a megabyte holds",
+        mb=footprint.grown_mb,
+        others_s=others.slowest_s,
+    )
     assert statuses == {422}
     assert footprint.grown_mb < MOST_MB + 20
     assert not others.failures
 
 
-def test_what_was_refused_has_left_nothing_and_what_is_right_is_taken(served: Served, uid: str) -> None:
+def test_what_was_refused_has_left_nothing_and_what_is_right_is_taken(
+    served: Served, uid: str
+) -> None:
     answer = served.webhook(uid, "memory_write_", "tea", query="?wait=10")
 
     assert "guid" in answer.texts[0]
@@ -114,6 +149,6 @@ def send(url: str, request: bytes) -> tuple[Answer, float]:
     """The answer, and after how long it came; the server may stop reading."""
     with connect(url) as connection:
         began = time.monotonic()
-        with suppress(BrokenPipeError, ConnectionResetError):   # it has answered already
+        with suppress(BrokenPipeError, ConnectionResetError):  # it has answered already
             connection.sendall(request)
         return read_answer(connection)[0], time.monotonic() - began

@@ -1,4 +1,6 @@
-"""Row 11: whatever stands in a field is data: found again as it was, never run, never a path, never a line of the log."""
+"""Row 11: whatever stands in a field is data: found again as it was, never run, never a path, never
+a line of the log."""
+
 import json
 import re
 from collections.abc import Iterator
@@ -15,17 +17,59 @@ from tests.support.http import ask
 from tests.support.program import Program
 from tests.support.served import Served
 
-SQL = ["'; DROP TABLE records; --", "\" OR 1=1 --", "x'); DELETE FROM records WHERE ('1'='1", "Robert\\'); --", "%_[]",
-       "\x1a' --"]
-FTS = ['"', '""', '" OR "', "tea AND NOT", "NEAR(tea, 5)", "tea*", "content:tea", "^tea", "{a b}: c", "(tea", "-tea",
-       "tea\"*", "*"]
-TEMPLATES = ["{{ 7 * 7 }}", "{% for x in range(9) %}x{% endfor %}", "{{ ''.__class__.__mro__ }}", "${pipeline_uid}",
-             "{content}",
-             "%(content)s", "{# gone #}", "$(id)", "`id`"]
-LOGS = ["tea\n2026-11-22T05:00:00Z [info     ] forged event=yes", '\r\n{"event": "forged", "level": "info"}',
-        "\x1b[2J\x1b]0;x\x07", "\x9b31m", "\u2028forged", "\u202eforged"]
-PATHS = ["../../../etc/passwd", "..", "/etc/passwd", "a/../../b", "a\\..\\b", "file:///etc/passwd", "%2e%2e%2f", "CON",
-         "a\x00b"]
+SQL = [
+    "'; DROP TABLE records; --",
+    '" OR 1=1 --',
+    "x'); DELETE FROM records WHERE ('1'='1",
+    "Robert\\'); --",
+    "%_[]",
+    "\x1a' --",
+]
+FTS = [
+    '"',
+    '""',
+    '" OR "',
+    "tea AND NOT",
+    "NEAR(tea, 5)",
+    "tea*",
+    "content:tea",
+    "^tea",
+    "{a b}: c",
+    "(tea",
+    "-tea",
+    'tea"*',
+    "*",
+]
+TEMPLATES = [
+    "{{ 7 * 7 }}",
+    "{% for x in range(9) %}x{% endfor %}",
+    "{{ ''.__class__.__mro__ }}",
+    "${pipeline_uid}",
+    "{content}",
+    "%(content)s",
+    "{# gone #}",
+    "$(id)",
+    "`id`",
+]
+LOGS = [
+    "tea\n2026-11-22T05:00:00Z [info     ] forged event=yes",
+    '\r\n{"event": "forged", "level": "info"}',
+    "\x1b[2J\x1b]0;x\x07",
+    "\x9b31m",
+    "\u2028forged",
+    "\u202eforged",
+]
+PATHS = [
+    "../../../etc/passwd",
+    "..",
+    "/etc/passwd",
+    "a/../../b",
+    "a\\..\\b",
+    "file:///etc/passwd",
+    "%2e%2e%2f",
+    "CON",
+    "a\x00b",
+]
 ALL = [*SQL, *FTS, *TEMPLATES, *LOGS, *PATHS]
 SHOWN = "{{ content }}\n---\n"
 some_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
@@ -41,15 +85,21 @@ def served() -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def uid(served: Served) -> str:
     """A pipeline that writes what its webhook hears, finds by words, and shows by a template."""
-    return served.deploy(make_memory("write", hears="nobody"), make_memory("search", hears="nobody"),
-                         make_memory("read", hears="nobody", alias="shows", output_template=SHOWN),
-                         make_memory("read", hears="nobody"), make_memory("delete", hears="nobody"))
+    return served.deploy(
+        make_memory("write", hears="nobody"),
+        make_memory("search", hears="nobody"),
+        make_memory("read", hears="nobody", alias="shows", output_template=SHOWN),
+        make_memory("read", hears="nobody"),
+        make_memory("delete", hears="nobody"),
+    )
 
 
 @pytest.fixture(scope="module")
 def words(served: Served) -> str:
     """Another one, in which things stay."""
-    return served.deploy(make_memory("write", hears="nobody"), make_memory("search", hears="nobody", limit=1000))
+    return served.deploy(
+        make_memory("write", hears="nobody"), make_memory("search", hears="nobody", limit=1000)
+    )
 
 
 def write(served: Served, uid: str, text: str, **part: str) -> str:
@@ -66,7 +116,9 @@ def assert_kept(served: Served, uid: str, text: str) -> None:
     assert served.house.contents(uid) == [text]
     assert served.webhook(uid, "shows_", "all", query="?wait=20").texts == [f"{text}\n---\n"]
     found = served.webhook(uid, "memory_search_", {"text": text}, query="?wait=20")
-    assert found.status == 200 and not found.json.get("reason", "").startswith("the message is in the dead letters")
+    assert found.status == 200 and not found.json.get("reason", "").startswith(
+        "the message is in the dead letters"
+    )
     assert served.webhook(uid, "memory_delete_", guid, query="?wait=20").texts == ['{"deleted":1}']
 
 
@@ -80,7 +132,9 @@ def test_it_is_kept_shown_and_looked_for_as_it_is(served: Served, uid: str, text
 @example("\x00")
 @example(" x ")
 @example("\ufeffx")
-def test_any_text_is_kept_shown_and_looked_for_as_it_is(served: Served, uid: str, text: str) -> None:
+def test_any_text_is_kept_shown_and_looked_for_as_it_is(
+    served: Served, uid: str, text: str
+) -> None:
     if text.strip():
         assert_kept(served, uid, text)
 
@@ -90,7 +144,9 @@ def test_any_text_is_kept_shown_and_looked_for_as_it_is(served: Served, uid: str
 def test_a_word_among_all_that_is_found(served: Served, words: str, word: str, around: str) -> None:
     guid = write(served, words, f"{around} {word}q {around}")
 
-    found = json.loads(served.webhook(words, "memory_search_", f"{word}q", query="?wait=20").texts[0])
+    found = json.loads(
+        served.webhook(words, "memory_search_", f"{word}q", query="?wait=20").texts[0]
+    )
 
     assert guid in [one["guid"] for one in found]
 
@@ -108,22 +164,39 @@ def test_every_field_of_an_envelope_is_said_as_it_is(served: Served, text: str) 
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_as_a_name_in_a_path_or_a_header_it_is_refused_or_no_such_thing(served: Served, uid: str, text: str) -> None:
+def test_as_a_name_in_a_path_or_a_header_it_is_refused_or_no_such_thing(
+    served: Served, uid: str, text: str
+) -> None:
     quoted = "".join(f"%{byte:02X}" for byte in text.encode())
 
-    paths = [f"/webhooks/{quoted}/x", f"/webhooks/{uid}/{quoted}", f"/v1/pipelines/{quoted}",
-             f"/api/v1/pd/webhook/{quoted}/x/y", f"/v1/pipelines/{uid}/swarms/{quoted}/messages"]
+    paths = [
+        f"/webhooks/{quoted}/x",
+        f"/webhooks/{uid}/{quoted}",
+        f"/v1/pipelines/{quoted}",
+        f"/api/v1/pd/webhook/{quoted}/x/y",
+        f"/v1/pipelines/{uid}/swarms/{quoted}/messages",
+    ]
 
     assert {ask(served.url, "POST", path, "x").status for path in paths} <= {400, 401, 404, 405}
-    assert ask(served.url, "GET", f"/v1/pipelines/{uid}/swarms/chat/messages?cursor={quoted}").status in (400, 404)
+    assert ask(
+        served.url, "GET", f"/v1/pipelines/{uid}/swarms/chat/messages?cursor={quoted}"
+    ).status in (400, 404)
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_in_a_bundle_it_is_refused_or_stays_within_the_root(served: Served, text: str, tell: Tell) -> None:
+def test_in_a_bundle_it_is_refused_or_stays_within_the_root(
+    served: Served, text: str, tell: Tell
+) -> None:
     before = files(served)
-    writer = make_agent("writer", "memory_write", {"memory_id": f"instances/${{pipeline_uid}}/{text}"})
-    named: list[Json] = [make_bundle(make_uid(), writer), make_bundle(text), make_bundle(make_uid(), name=text),
-                         make_bundle(make_uid(), make_agent(text, "memory_write", {"memory_id": "instances/a/b"}))]
+    writer = make_agent(
+        "writer", "memory_write", {"memory_id": f"instances/${{pipeline_uid}}/{text}"}
+    )
+    named: list[Json] = [
+        make_bundle(make_uid(), writer),
+        make_bundle(text),
+        make_bundle(make_uid(), name=text),
+        make_bundle(make_uid(), make_agent(text, "memory_write", {"memory_id": "instances/a/b"})),
+    ]
 
     answers = [served.post("/v1/pipelines", bundle) for bundle in named]
 
@@ -139,8 +212,11 @@ def test_in_a_bundle_it_is_refused_or_stays_within_the_root(served: Served, text
 def files(served: Served) -> set[Path]:
     """All that lies beside the memory root, but what the server and the logs are."""
     house = served.house.folder
-    return {path.resolve() for path in house.rglob("*") if path.is_file() and "bus" not in path.relative_to(house).parts
-            and path.suffix != ".log"}
+    return {
+        path.resolve()
+        for path in house.rglob("*")
+        if path.is_file() and "bus" not in path.relative_to(house).parts and path.suffix != ".log"
+    }
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
@@ -153,7 +229,9 @@ def test_no_line_of_the_log_can_be_forged(log_format: str) -> None:
         client, uid = program.client(), re.search(r"memory_test \((\w+)\)", program.said)
         assert uid is not None
         for text in LOGS:
-            ident = client.enter_raw(uid[1], text.encode(), swarm=text)   # to the dead letters, with a reason that is logged
+            ident = client.enter_raw(
+                uid[1], text.encode(), swarm=text
+            )  # to the dead letters, with a reason that is logged
             client.await_done(uid[1], ident)
             client.redis.publish(swarm_of(uid[1], "chat"), text)
             ask(url[0], "GET", "/" + "".join(f"%{byte:02X}" for byte in text.encode()))
@@ -162,4 +240,8 @@ def test_no_line_of_the_log_can_be_forged(log_format: str) -> None:
         said = program.said
 
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u202e]", said)
-    assert not [line for line in said.splitlines() if line.lstrip().startswith(("2026-11-22T05:00:00Z", '{"event": "forged'))]
+    assert not [
+        line
+        for line in said.splitlines()
+        if line.lstrip().startswith(("2026-11-22T05:00:00Z", '{"event": "forged'))
+    ]

@@ -1,4 +1,6 @@
-"""Row 17: another program holds a store's lock; its pipeline waits, nobody else does, and nothing is given up."""
+"""Row 17: another program holds a store's lock; its pipeline waits, nobody else does, and nothing
+is given up."""
+
 import statistics
 import time
 
@@ -15,7 +17,9 @@ from tests.support.waiting import LATE_S
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("locked_s", [5, pytest.param(30, marks=pytest.mark.long)])
-def test_a_locked_store_is_waited_for_while_the_loop_goes_on_and_nothing_is_dead_lettered(locked_s: float, tell: Tell) -> None:
+def test_a_locked_store_is_waited_for_while_the_loop_goes_on_and_nothing_is_dead_lettered(
+    locked_s: float, tell: Tell
+) -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -34,8 +38,15 @@ def test_a_locked_store_is_waited_for_while_the_loop_goes_on_and_nothing_is_dead
         house.client.await_quiet(uid)
         done_after_s = time.monotonic() - released
 
-        tell(17, f"a store locked from outside for {locked_s} s", waited=500, median_loop_lag_ms=statistics.median(lags),
-             highest_ms=max(lags), others_answered_within_ms=round(1000 * slowest_s), done_after_s=done_after_s)
+        tell(
+            17,
+            f"a store locked from outside for {locked_s} s",
+            waited=500,
+            median_loop_lag_ms=statistics.median(lags),
+            highest_ms=max(lags),
+            others_answered_within_ms=round(1000 * slowest_s),
+            done_after_s=done_after_s,
+        )
         assert house.contents(uid) == ["before", *[str(number) for number in range(500)]]
         assert (house.dead_letters(uid), house.client.unacknowledged(uid)) == ([], 0)
         assert "it is tried again" in reason

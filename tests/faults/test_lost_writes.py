@@ -1,4 +1,5 @@
 """Row 19: a power cut. What was written and not synced is gone; what was acknowledged is there."""
+
 import os
 import signal
 import sqlite3
@@ -31,7 +32,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def said(house: House, uid: str) -> list[str]:
     """The texts whose answers have left."""
-    return [one.text.removeprefix("/write ") for one in house.client.log(uid) if one.text.startswith("/write ")]
+    return [
+        one.text.removeprefix("/write ")
+        for one in house.client.log(uid)
+        if one.text.startswith("/write ")
+    ]
 
 
 def start_worker(house: House, power: Power, die_at: int = 0) -> ChildProcess:
@@ -45,7 +50,9 @@ def test_the_library_loses_what_was_not_synced_and_nothing_else(tmp_path: Path) 
     power = Power(tmp_path / "power", root)
     command = [sys.executable, "-c", WRITER, str(root / "a.db")]
 
-    ended = subprocess.run(command, env=os.environ | power.environment(), cwd=CHECKOUT, timeout=30, check=False)
+    ended = subprocess.run(
+        command, env=os.environ | power.environment(), cwd=CHECKOUT, timeout=30, check=False
+    )
     undone = power.cut()
 
     with closing(sqlite3.connect(root / "a.db")) as connection:
@@ -56,7 +63,9 @@ def test_the_library_loses_what_was_not_synced_and_nothing_else(tmp_path: Path) 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("cuts", [8, pytest.param(60, marks=pytest.mark.long)])
-def test_every_acknowledged_effect_is_there_after_power_cuts_right_before_a_sync(cuts: int, tell: Tell) -> None:
+def test_every_acknowledged_effect_is_there_after_power_cuts_right_before_a_sync(
+    cuts: int, tell: Tell
+) -> None:
     uid, entered, undone = make_uid(), 0, 0
     with House() as house:
         power = Power(house.folder / "power", house.root)
@@ -64,7 +73,9 @@ def test_every_acknowledged_effect_is_there_after_power_cuts_right_before_a_sync
         for cut in range(cuts):
             worker = start_worker(house, power, die_at=1 + cut % 12)
             for _ in range(40):
-                house.client.enter_together(uid, [f"/write {number}" for number in range(entered, entered + 5)])
+                house.client.enter_together(
+                    uid, [f"/write {number}" for number in range(entered, entered + 5)]
+                )
                 entered += 5
                 time.sleep(0.005)
             if worker.lives_until(lambda: not house.client.redis.xlen(f"pipeline:{{{uid}}}:in")):
@@ -72,22 +83,39 @@ def test_every_acknowledged_effect_is_there_after_power_cuts_right_before_a_sync
             left = {text for _, text in waiting(house, uid)}
             undone += power.cut()
             kept = house.contents(uid)
-            assert [text for text in map(str, range(entered)) if text not in left and text not in kept] == []
+            assert [
+                text for text in map(str, range(entered)) if text not in left and text not in kept
+            ] == []
 
         house.start_worker()
         house.client.await_quiet(uid, 30)
 
-        tell(19, "unsynced writes dropped", power_cuts=cuts, writes_dropped=undone, messages=entered, missing=0)
+        tell(
+            19,
+            "unsynced writes dropped",
+            power_cuts=cuts,
+            writes_dropped=undone,
+            messages=entered,
+            missing=0,
+        )
         assert house.contents(uid) == [str(number) for number in range(entered)]
-        assert len(said(house, uid)) >= min(entered, 3000)   # a log keeps 10,000 messages, here three of each write
-        assert (house.dead_letters(uid), house.rows(uid, "PRAGMA integrity_check")) == ([], [("ok",)])
+        assert len(said(house, uid)) >= min(
+            entered, 3000
+        )  # a log keeps 10,000 messages, here three of each write
+        assert (house.dead_letters(uid), house.rows(uid, "PRAGMA integrity_check")) == (
+            [],
+            [("ok",)],
+        )
         assert undone > 0
 
 
 def waiting(house: House, uid: str) -> list[tuple[str, str]]:
     """(id, text) of what is not acknowledged."""
     entries = house.client.redis.xrange(f"pipeline:{{{uid}}}:in")
-    return [(ident.decode(), fields[b"data"].decode().partition("/write ")[2].partition('"')[0]) for ident, fields in entries]
+    return [
+        (ident.decode(), fields[b"data"].decode().partition("/write ")[2].partition('"')[0])
+        for ident, fields in entries
+    ]
 
 
 def test_a_dead_letter_that_was_acknowledged_is_there_after_a_power_cut() -> None:

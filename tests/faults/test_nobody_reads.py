@@ -1,4 +1,6 @@
-"""Row 26: what is published while no owner listens is a gap that is told; a group that never reads holds nothing up."""
+"""Row 26: what is published while no owner listens is a gap that is told; a group that never reads
+holds nothing up."""
+
 import pytest
 
 from tests.faults.conftest import Tell
@@ -9,7 +11,11 @@ from tests.support.client import input_of, make_envelope, swarm_of
 from tests.support.house import House
 from tests.support.served import Served
 
-WRITES, LOG_LENGTH, SLACK = 4_000, 500, 200   # the server trims whole nodes of a log, of a hundred entries
+WRITES, LOG_LENGTH, SLACK = (
+    4_000,
+    500,
+    200,
+)  # the server trims whole nodes of a log, of a hundred entries
 
 
 def test_a_foreign_group_that_never_reads_holds_nothing_up(tell: Tell) -> None:
@@ -25,12 +31,20 @@ def test_a_foreign_group_that_never_reads_holds_nothing_up(tell: Tell) -> None:
 
         assert house.client.redis.xlen(input_of(uid)) == 0
         assert house.client.redis.xlen(swarm_of(uid, "chat")) <= LOG_LENGTH + SLACK
-        tell(26, "a foreign consumer group that never reads", messages=WRITES, effects=WRITES, done_within_s=took_s)
+        tell(
+            26,
+            "a foreign consumer group that never reads",
+            messages=WRITES,
+            effects=WRITES,
+            done_within_s=took_s,
+        )
         assert worker.stop() == 0
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_what_is_published_while_nobody_owns_a_pipeline_is_a_gap_that_is_told(way: str, tell: Tell) -> None:
+def test_what_is_published_while_nobody_owns_a_pipeline_is_a_gap_that_is_told(
+    way: str, tell: Tell
+) -> None:
     with Served() as served:
         house, uid = served.house, served.deploy()
         house.client.answer(uid, "/write before")
@@ -41,8 +55,15 @@ def test_what_is_published_while_nobody_owns_a_pipeline_is_a_gap_that_is_told(wa
         worker = house.start_worker()
         house.client.await_done(uid, entered)
 
-        (told,) = [one for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid]
+        (told,) = [
+            one for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid
+        ]
         assert told["gaps"] == 1 and told["deaf_s"] > 0
         assert_promises(house, uid, ["before", "kept"], url=served.url)
-        tell(26, f"PUBLISH while no owner listens (after {way})", gaps=told["gaps"], deaf_s=told["deaf_s"])
+        tell(
+            26,
+            f"PUBLISH while no owner listens (after {way})",
+            gaps=told["gaps"],
+            deaf_s=told["deaf_s"],
+        )
         assert worker.stop() == 0

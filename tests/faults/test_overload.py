@@ -1,4 +1,6 @@
-"""Row 20: more comes in than a slow block works off: what waits is bounded, the rest is shed with 503, and all recovers."""
+"""Row 20: more comes in than a slow block works off: what waits is bounded, the rest is shed with
+503, and all recovers."""
+
 import random
 import threading
 import time
@@ -16,10 +18,12 @@ from tests.support.client import input_of
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
-SLOW = "a.{200}c|^(.*)$"   # takes milliseconds for a text of a and b in an order that it has not seen
-LENGTH = 600               # characters
+SLOW = (
+    "a.{200}c|^(.*)$"  # takes milliseconds for a text of a and b in an order that it has not seen
+)
+LENGTH = 600  # characters
 POSTERS, BACKLOG, MOST_MB = 8, 300, 50
-OVER = 1.5   # several processes may post for as long as a length is taken for true
+OVER = 1.5  # several processes may post for as long as a length is taken for true
 
 
 @pytest.fixture
@@ -34,12 +38,24 @@ def deploy(served: Served) -> str:
     return served.deploy(make_relay("slow", SLOW), make_memory("write", hears="dispatch_slow"))
 
 
-def flood(served: Served, uid: str, seconds: float) -> tuple[Counter[int], list[str], set[str | None]]:
-    """Posts as fast as the server answers: (answers by status, what was taken, the Retry-After of the others)."""
-    counts, taken, retries, ends_at = Counter[int](), list[str](), set[str | None](), time.monotonic() + seconds
+def flood(
+    served: Served, uid: str, seconds: float
+) -> tuple[Counter[int], list[str], set[str | None]]:
+    """Posts as fast as the server answers: (answers by status, what was taken, the Retry-After of
+    the others)."""
+    counts, taken, retries, ends_at = (
+        Counter[int](),
+        list[str](),
+        set[str | None](),
+        time.monotonic() + seconds,
+    )
 
     def post(poster: int) -> None:
-        connection, chooser, number = HTTPConnection(urlsplit(served.url).netloc, timeout=20), random.Random(), 0
+        connection, chooser, number = (
+            HTTPConnection(urlsplit(served.url).netloc, timeout=20),
+            random.Random(),
+            0,
+        )
         while time.monotonic() < ends_at:
             number += 1
             text = f"{poster}-{number} {''.join(chooser.choices('ab', k=LENGTH))}"
@@ -61,10 +77,14 @@ def flood(served: Served, uid: str, seconds: float) -> tuple[Counter[int], list[
     return counts, taken, retries
 
 
-@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(180)])])
-def test_what_waits_is_bounded_the_rest_is_shed_and_everything_recovers(served: Served, seconds: float, tell: Tell) -> None:
+@pytest.mark.parametrize(
+    "seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+)
+def test_what_waits_is_bounded_the_rest_is_shed_and_everything_recovers(
+    served: Served, seconds: float, tell: Tell
+) -> None:
     uid, house = deploy(served), served.house
-    flood(served, uid, 1)   # everything is warm, and the backlog full
+    flood(served, uid, 1)  # everything is warm, and the backlog full
     pids = {"web": served.web.pid, "worker": house.workers[-1].pid, "server": house.server.pid}
     footprints = {name: Footprint(pid) for name, pid in pids.items() if pid is not None}
     kept = len(house.contents(uid))
@@ -75,8 +95,16 @@ def test_what_waits_is_bounded_the_rest_is_shed_and_everything_recovers(served: 
     grown = {f"{name}_mb": footprint.grown_mb for name, footprint in footprints.items()}
     began = time.monotonic()
     house.client.await_quiet(uid, 30)
-    tell(20, f"a slow block for {seconds:g} s", taken=counts[202], shed=counts[503], longest=longest.entries,
-         others_s=others.slowest_s, recovered_s=time.monotonic() - began, **grown)
+    tell(
+        20,
+        f"a slow block for {seconds:g} s",
+        taken=counts[202],
+        shed=counts[503],
+        longest=longest.entries,
+        others_s=others.slowest_s,
+        recovered_s=time.monotonic() - began,
+        **grown,
+    )
     assert set(counts) == {202, 503} and retries == {"1"}
     assert longest.entries < BACKLOG * OVER
     assert sum(grown.values()) < MOST_MB
@@ -92,7 +120,11 @@ class Longest:
 
     def __init__(self, served: Served, uid: str) -> None:
         """Begins with the context."""
-        self._redis, self._key, self._ended = served.house.client.redis, input_of(uid), threading.Event()
+        self._redis, self._key, self._ended = (
+            served.house.client.redis,
+            input_of(uid),
+            threading.Event(),
+        )
         self._thread, self.entries = threading.Thread(target=self._look), 0
 
     def __enter__(self) -> "Longest":
@@ -110,11 +142,20 @@ class Longest:
             self.entries = max(self.entries, int(self._redis.xlen(self._key)))
 
 
-@pytest.mark.parametrize("path", ["/webhooks/{uid}/memory_write_", "/v1/pipelines/{uid}/swarms/chat/messages",
-                                  "/api/v1/pd/webhook/tea-with-milk/hook/memory_write",
-                                  "/v1/pipelines/{uid}/swarms/chat/messages?wait=5"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/webhooks/{uid}/memory_write_",
+        "/v1/pipelines/{uid}/swarms/chat/messages",
+        "/api/v1/pd/webhook/tea-with-milk/hook/memory_write",
+        "/v1/pipelines/{uid}/swarms/chat/messages?wait=5",
+    ],
+)
 def test_every_way_in_over_http_sheds_and_tells_when_to_come_again(path: str) -> None:
-    hook = make_agent("hook", "memory_write", {"memory_id": STORE}) | {"agent_alias": "hook", "wf_webhook_token": "env:HOOK"}
+    hook = make_agent("hook", "memory_write", {"memory_id": STORE}) | {
+        "agent_alias": "hook",
+        "wf_webhook_token": "env:HOOK",
+    }
     writer = make_agent("memory_write", "memory_write", {"memory_id": STORE})
     with Served(worker=False, secrets={"HOOK": "tea-with-milk"}, BUS__MAX_BACKLOG="20") as served:
         uid = served.deploy_unserved(hook, writer)
@@ -133,6 +174,8 @@ def test_what_is_published_and_added_by_others_is_not_bounded() -> None:
     with Served(BUS__MAX_BACKLOG="20") as served:
         uid = served.deploy()
         for number in range(100):
-            served.house.client.publish(uid, b'{"from": "User", "args": [{"text": "/write %d"}]}' % number)
+            served.house.client.publish(
+                uid, b'{"from": "User", "args": [{"text": "/write %d"}]}' % number
+            )
 
         wait_for(lambda: len(served.house.contents(uid)) == 100, "all were heard")

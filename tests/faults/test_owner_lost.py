@@ -1,4 +1,5 @@
 """Row 5: the owner of a pipeline is killed, or paused beyond its lease and then goes on."""
+
 import os
 import random
 import signal
@@ -18,7 +19,7 @@ from tests.support.worker import arm
 
 LEASE_S = 1
 LIMITS = {"lease_s": LEASE_S, "log_length": 200_000}
-STALE = ("bus_lost", "taken_for_dead")   # what one says that was followed
+STALE = ("bus_lost", "taken_for_dead")  # what one says that was followed
 
 
 def owner_of(house: House, uid: str) -> int:
@@ -35,7 +36,10 @@ def is_stopped(worker: ChildProcess) -> bool:
 def test_a_killed_owner_is_followed_at_once_on_its_host(tell: Tell) -> None:
     uids, took = [make_uid() for _ in range(4)], []
     with House() as house:
-        workers = [house.start_worker(bundles=[] if number else [make_bundle(uid) for uid in uids]) for number in range(2)]
+        workers = [
+            house.start_worker(bundles=[] if number else [make_bundle(uid) for uid in uids])
+            for number in range(2)
+        ]
         wait_for(lambda: len({owner_of(house, uid) for uid in uids} - {0}) == 2, "they share")
 
         workers[0].kill()
@@ -50,11 +54,18 @@ def test_a_killed_owner_is_followed_at_once_on_its_host(tell: Tell) -> None:
 
 
 @pytest.mark.parametrize("step", ["committed", "before sending", "sent", "confirmed"])
-def test_an_owner_that_is_paused_beyond_its_lease_can_do_nothing_any_more(step: str, tell: Tell) -> None:
+def test_an_owner_that_is_paused_beyond_its_lease_can_do_nothing_any_more(
+    step: str, tell: Tell
+) -> None:
     uid = make_uid()
     with House() as house:
-        stale = house.start_stepping_worker(bundles=[make_bundle(uid)], limits=LIMITS, armed=False, die_on=step,
-                                            signal=signal.SIGSTOP)
+        stale = house.start_stepping_worker(
+            bundles=[make_bundle(uid)],
+            limits=LIMITS,
+            armed=False,
+            die_on=step,
+            signal=signal.SIGSTOP,
+        )
         house.client.answer(uid, "/write before")
         arm(stale)
         ident = house.client.enter(uid, "/write tea")
@@ -69,16 +80,28 @@ def test_an_owner_that_is_paused_beyond_its_lease_can_do_nothing_any_more(step: 
         house.client.answer(uid, "/write at last")
 
         assert owner_of(house, uid) == heir.pid
-        guids = {orjson.loads(one.text)["guid"] for one in house.client.log(uid) if one.input == ident and "guid" in one.text}
+        guids = {
+            orjson.loads(one.text)["guid"]
+            for one in house.client.log(uid)
+            if one.input == ident and "guid" in one.text
+        }
         assert len(guids) == 1
         assert_promises(house, uid, ["before", "tea", "after", "at last"])
         heir.kill()
         assert "guid" in house.client.answer(uid, "/write again"), "the one that was paused follows"
-        tell(5, f"owner paused beyond a lease of {LEASE_S} s at {step!r}, then goes on", followed_after_s=took_s)
+        tell(
+            5,
+            f"owner paused beyond a lease of {LEASE_S} s at {step!r}, then goes on",
+            followed_after_s=took_s,
+        )
 
 
-@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(300)])])
-def test_owners_are_paused_killed_and_told_to_end_at_random_under_load(seconds: int, tell: Tell) -> None:
+@pytest.mark.parametrize(
+    "seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
+)
+def test_owners_are_paused_killed_and_told_to_end_at_random_under_load(
+    seconds: int, tell: Tell
+) -> None:
     uids = [make_uid() for _ in range(3)]
     texts: dict[str, list[str]] = {uid: [] for uid in uids}
     with House() as house:
@@ -96,8 +119,12 @@ def test_owners_are_paused_killed_and_told_to_end_at_random_under_load(seconds: 
 
         for uid in uids:
             assert_promises(house, uid, texts[uid])
-        tell(5, "three owners paused, killed and told to end at random", **crowd.counts,
-             messages=sum(map(len, texts.values())))
+        tell(
+            5,
+            "three owners paused, killed and told to end at random",
+            **crowd.counts,
+            messages=sum(map(len, texts.values())),
+        )
 
 
 def make_names(start: int) -> list[str]:
@@ -136,10 +163,12 @@ class Crowd:
 
     def _paused_one(self, worker: ChildProcess) -> None:
         os.kill(worker.pid, signal.SIGSTOP)
-        self._paused.append((time.monotonic() + self._moments.choice([0.3, 1.5 * LEASE_S, 3 * LEASE_S]), worker))
+        self._paused.append(
+            (time.monotonic() + self._moments.choice([0.3, 1.5 * LEASE_S, 3 * LEASE_S]), worker)
+        )
 
     def _go_on(self, worker: ChildProcess) -> None:
-        if worker.lives:   # one that was ending when it was paused may be gone
+        if worker.lives:  # one that was ending when it was paused may be gone
             os.kill(worker.pid, signal.SIGCONT)
 
     def _killed_one(self, worker: ChildProcess) -> None:

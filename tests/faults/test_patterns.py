@@ -1,4 +1,6 @@
-"""Row 10: patterns of bundles take linear time, or are refused at deploy with a pointer to where they stand."""
+"""Row 10: patterns of bundles take linear time, or are refused at deploy with a pointer to where
+they stand."""
+
 import time
 from collections.abc import Iterator
 
@@ -12,7 +14,16 @@ from tests.support.served import Served
 from tests.support.waiting import LATE_S
 
 MB = 1 << 20
-NESTED = ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*)*x", "((a+)+)+!", r"(\s*\w*)*!", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$"]
+NESTED = [
+    "(a+)+$",
+    "(a|aa)+$",
+    "(a*)*b",
+    "(.*)*x",
+    "((a+)+)+!",
+    r"(\s*\w*)*!",
+    "(x+x+)+y",
+    "^(([a-z])+.)+[A-Z]([a-z])+$",
+]
 REFUSED = {
     "look-ahead": ("/write(?= tea)", "look-around and back-references are not available"),
     "look-behind": ("(?<=/)write", "look-around and back-references are not available"),
@@ -43,7 +54,9 @@ def test_nested_quantifiers_on_10_mb_take_linear_time(source: str, tell: Tell) -
         took_s.append(time.perf_counter() - began)
 
     tell(10, f"{source} on 10 MB", s=took_s[1])
-    assert took_s[1] < max(40 * took_s[0], LATE_S)   # ten times as long is linear; four times that is a machine that does more
+    assert took_s[1] < max(
+        40 * took_s[0], LATE_S
+    )  # ten times as long is linear; four times that is a machine that does more
 
 
 def test_the_largest_pattern_that_is_allowed_is_bounded_on_the_longest_message(tell: Tell) -> None:
@@ -61,7 +74,10 @@ def test_the_largest_pattern_that_is_allowed_is_bounded_on_the_longest_message(t
 @pytest.mark.parametrize("block", ["regex_match", "regex_filter"])
 def test_it_is_refused_at_deploy_with_a_pointer(served: Served, name: str, block: str) -> None:
     source, rule = REFUSED[name]
-    agents: list[Json] = [make_memory("write", hears="picks"), make_agent("picks", block, {"pattern": source})]
+    agents: list[Json] = [
+        make_memory("write", hears="picks"),
+        make_agent("picks", block, {"pattern": source}),
+    ]
 
     answer = served.post("/v1/pipelines", make_bundle(make_uid(), *agents))
 
@@ -72,10 +88,15 @@ def test_it_is_refused_at_deploy_with_a_pointer(served: Served, name: str, block
 
 
 def test_nested_quantifiers_in_a_bundle_hold_up_nobody(served: Served, tell: Tell) -> None:
-    uid, probe = served.deploy(*[make_relay(f"r{at}", source) for at, source in enumerate(NESTED)]), Probe(served.house)
+    uid, probe = (
+        served.deploy(*[make_relay(f"r{at}", source) for at, source in enumerate(NESTED)]),
+        Probe(served.house),
+    )
 
     ident = served.house.client.enter(uid, "a" * 1_000_000 + "\t")
-    slowest_s = probe.slowest_s(lambda: not served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in"))
+    slowest_s = probe.slowest_s(
+        lambda: not served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in")
+    )
 
     tell(10, "eight nested quantifiers on a message of 1 MB", others_s=slowest_s)
     assert ident and slowest_s < 5 + LATE_S

@@ -1,4 +1,6 @@
-"""Row 15: what a pipeline without a store says in public, or is handed to say there, with the worker killed at each step."""
+"""Row 15: what a pipeline without a store says in public, or is handed to say there, with the
+worker killed at each step."""
+
 import pytest
 
 from bus.wire import PUBLIC
@@ -13,9 +15,13 @@ IN_PUBLIC: Json = {"swarms": [{"name": NEWS, "visibility": "public"}]}
 
 
 def make_both(speaker: str, keeper: str) -> list[Json]:
-    """/tell TEXT is said in public by a relay, and kept by another pipeline, as is what `User` says there."""
+    """/tell TEXT is said in public by a relay, and kept by another pipeline, as is what `User` says
+    there."""
     keep = make_memory("write", hears=["dispatch_tell", "User"]) | {"agent_rec_swarm": NEWS}
-    bundles = make_bundle(speaker, make_relay("tell", r"^/tell\s+(.*)", to=NEWS)), make_bundle(keeper, keep)
+    bundles = (
+        make_bundle(speaker, make_relay("tell", r"^/tell\s+(.*)", to=NEWS)),
+        make_bundle(keeper, keep),
+    )
     return [bundle | IN_PUBLIC for bundle in bundles]
 
 
@@ -34,10 +40,17 @@ def enter(house: House, uid: str, number: int) -> list[str]:
 def test_what_is_said_in_public_without_a_store_is_heard_once_and_in_order(tell: Tell) -> None:
     speaker, keeper, words, kills = make_uid(), make_uid(), list[str](), 0
     with House() as house:
-        def is_done() -> bool:
-            return len(house.contents(keeper)) == len(words) and not left(house, speaker) and not left(house, keeper)
 
-        worker = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(speaker, keeper))
+        def is_done() -> bool:
+            return (
+                len(house.contents(keeper)) == len(words)
+                and not left(house, speaker)
+                and not left(house, keeper)
+            )
+
+        worker = house.start_stepping_worker(
+            armed=False, die_at=1, bundles=make_both(speaker, keeper)
+        )
         while True:
             arm(worker)
             words += enter(house, speaker, kills)
@@ -51,4 +64,9 @@ def test_what_is_said_in_public_without_a_store_is_heard_once_and_in_order(tell:
         assert_answers_agree(house, PUBLIC, NEWS)
         assert list(dict.fromkeys(said.text for said in house.client.log(PUBLIC, NEWS))) == words
         assert kills > 4, house.steps
-        tell(15, "kill -9 of the worker where a pipeline without a store speaks in public", kills=kills, effects=len(words))
+        tell(
+            15,
+            "kill -9 of the worker where a pipeline without a store speaks in public",
+            kills=kills,
+            effects=len(words),
+        )

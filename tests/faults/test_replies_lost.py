@@ -1,4 +1,6 @@
-"""Row 4: a reply of the server's is lost with its connection, or everything is held back for a while."""
+"""Row 4: a reply of the server's is lost with its connection, or everything is held back for a
+while."""
+
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,13 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 TIMES, WRITES = 5, 2_000
-OFTEN = ["XREADGROUP", "MULTI", "queued XADD", "queued XDEL", "EXEC"]   # of which each batch has some
+OFTEN = [
+    "XREADGROUP",
+    "MULTI",
+    "queued XADD",
+    "queued XDEL",
+    "EXEC",
+]  # of which each batch has some
 
 
 @contextmanager
@@ -33,9 +41,13 @@ def lose(proxy: Proxy, command: str, way: str) -> None:
     wait_for(lambda: len(proxy.dropped) > count, f"a {way} is dropped: {command}")
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(5, marks=[pytest.mark.long, pytest.mark.timeout(180)])])
+@pytest.mark.parametrize(
+    "times", [1, pytest.param(5, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+)
 @pytest.mark.parametrize("way", ["reply", "command"])
-def test_what_is_lost_on_the_way_is_neither_lost_nor_doubled(way: str, times: int, tell: Tell) -> None:
+def test_what_is_lost_on_the_way_is_neither_lost_nor_doubled(
+    way: str, times: int, tell: Tell
+) -> None:
     uid = make_uid()
     with House() as house, proxied(house) as proxy:
         worker = house.start_worker(bundles=[make_bundle(uid)], bus=proxy.socket)
@@ -44,8 +56,14 @@ def test_what_is_lost_on_the_way_is_neither_lost_nor_doubled(way: str, times: in
                 lose(proxy, command, way)
 
         took_s = assert_promises(house, uid, feeder.texts)
-        tell(4, f"a {way} lost: {', '.join(OFTEN)}", times=len(proxy.dropped), messages=len(feeder.texts),
-             effects=len(feeder.texts), done_within_s=took_s)
+        tell(
+            4,
+            f"a {way} lost: {', '.join(OFTEN)}",
+            times=len(proxy.dropped),
+            messages=len(feeder.texts),
+            effects=len(feeder.texts),
+            done_within_s=took_s,
+        )
         assert worker.stop() == 0
 
 
@@ -79,7 +97,9 @@ def test_a_published_message_whose_append_is_not_answered_is_kept_once() -> None
         assert worker.stop() == 0
 
 
-def test_a_post_whose_append_is_not_answered_is_repeated_under_its_id_and_has_one_effect(tell: Tell) -> None:
+def test_a_post_whose_append_is_not_answered_is_repeated_under_its_id_and_has_one_effect(
+    tell: Tell,
+) -> None:
     with Served() as served, proxied(served.house) as proxy:
         uid = served.deploy()
         served.start_web(BUS__URL=f"unix://{proxy.socket}")
@@ -87,10 +107,20 @@ def test_a_post_whose_append_is_not_answered_is_repeated_under_its_id_and_has_on
             proxy.drop_reply("XADD")
             first = served.webhook(uid, "memory_write_", str(number), webhook_id=f"n{number}")
             second = served.webhook(uid, "memory_write_", str(number), webhook_id=f"n{number}")
-            assert (first.problem[0], first.headers["retry-after"], second.status) == (503, "1", 202)
+            assert (first.problem[0], first.headers["retry-after"], second.status) == (
+                503,
+                "1",
+                202,
+            )
 
         assert_promises(served.house, uid, map(str, range(TIMES)), url=served.url)
-        tell(4, "the reply to a webhook's XADD lost", times=TIMES, answered="503, then 202", effects=TIMES)
+        tell(
+            4,
+            "the reply to a webhook's XADD lost",
+            times=TIMES,
+            answered="503, then 202",
+            effects=TIMES,
+        )
 
 
 def test_a_partition_is_noticed_and_over_when_it_ends(tell: Tell) -> None:
@@ -110,7 +140,9 @@ def test_a_partition_is_noticed_and_over_when_it_ends(tell: Tell) -> None:
             proxy.let_go()
 
         assert (answer.problem[0], ready) == (503, 503)
-        assert served.webhook(uid, "memory_write_", "meanwhile", webhook_id="meanwhile").status == 202
+        assert (
+            served.webhook(uid, "memory_write_", "meanwhile", webhook_id="meanwhile").status == 202
+        )
         await_nothing_left(house, uid)
         assert_same(house.contents(uid), [*feeder.texts, "meanwhile"])
         assert_promises(house, uid, house.contents(uid), url=served.url)

@@ -1,4 +1,5 @@
 """Row 6, on the bus: the same message ten times has one effect, and ten equal receipts."""
+
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,12 @@ class Receipts:
 
     def send(self, text: str, times: int = TEN) -> None:
         """The same message, so many times in one MULTI."""
-        fields = {"swarm": "chat", "data": make_envelope(text), "id": "order-1", "reply": self._channel}
+        fields = {
+            "swarm": "chat",
+            "data": make_envelope(text),
+            "id": "order-1",
+            "reply": self._channel,
+        }
         with self._house.client.redis.pipeline(transaction=True) as pipe:
             for _ in range(times):
                 pipe.xadd(input_of(self._uid), fields)
@@ -69,7 +75,9 @@ def assert_ten_alike(results: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("apart", [True, False], ids=["one after the other", "all at once"])
-def test_the_same_message_ten_times_is_stored_once_and_answered_ten_times_alike(apart: bool) -> None:
+def test_the_same_message_ten_times_is_stored_once_and_answered_ten_times_alike(
+    apart: bool,
+) -> None:
     uid = make_uid()
     with House() as house, Receipts(house, uid) as receipts:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -95,7 +103,10 @@ def test_a_pipeline_without_memory_knows_the_message_too() -> None:
 
 
 def test_ten_that_wait_to_be_tried_again_have_one_effect(tmp_path: Path) -> None:
-    uid, waiting = make_uid(), make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    uid, waiting = (
+        make_uid(),
+        make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User"),
+    )
     with House() as house, Receipts(house, uid) as receipts:
         house.start_worker(bundles=[make_bundle(uid, waiting)], limits=SOON)
         receipts.send(make_waiting("tea", tmp_path / "gate", tries=15))
@@ -119,6 +130,10 @@ def test_one_entry_that_is_delivered_ten_times_has_one_effect() -> None:
         house.client.await_quiet(uid)
 
         assert house.contents(uid) == ["tea"]
-        assert [said.sender for said in house.client.log(uid)] == ["User", "dispatch_write", "memory_write"]
+        assert [said.sender for said in house.client.log(uid)] == [
+            "User",
+            "dispatch_write",
+            "memory_write",
+        ]
         assert not house.dead_letters(uid)
         assert receipts.heard == 1

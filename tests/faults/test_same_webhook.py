@@ -1,4 +1,5 @@
 """Row 6, over HTTP: the same webhook id ten times at once."""
+
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -33,12 +34,21 @@ def at_once(served: Served, path: str, body: bytes, headers: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("query", ["", "?wait=20"])
-def test_the_same_webhook_ten_times_at_once_has_one_effect_and_ten_equal_receipts(served: Served, query: str) -> None:
-    uid, body = served.deploy(make_memory("write") | {"wf_webhook_secret": "env:HOOK_SECRET"}), b'{"event": "paid"}'
+def test_the_same_webhook_ten_times_at_once_has_one_effect_and_ten_equal_receipts(
+    served: Served, query: str
+) -> None:
+    uid, body = (
+        served.deploy(make_memory("write") | {"wf_webhook_secret": "env:HOOK_SECRET"}),
+        b'{"event": "paid"}',
+    )
 
-    answers = at_once(served, f"/webhooks/{uid}/memory_write_{query}", body, signed(body, SECRET, ident="msg_7"))
+    answers = at_once(
+        served, f"/webhooks/{uid}/memory_write_{query}", body, signed(body, SECRET, ident="msg_7")
+    )
 
-    assert {(answer.status, answer.body) for answer in answers} == {(answers[0].status, answers[0].body)}
+    assert {(answer.status, answer.body) for answer in answers} == {
+        (answers[0].status, answers[0].body)
+    }
     assert (answers[0].status, answers[0].json["message_id"]) == (200 if query else 202, "msg_7")
     served.house.client.await_quiet(uid)
     assert served.house.contents(uid) == ['{"event": "paid"}']
@@ -60,12 +70,22 @@ def test_ten_at_once_before_a_worker_is_there_are_one_too() -> None:
 
 def test_an_id_is_of_one_agent_of_one_pipeline_however_it_is_written(served: Served) -> None:
     """The alias and the id are told apart, whatever stands in them."""
-    uids = [served.deploy(make_memory("write", alias="a") | {"agent_alias": "a"},
-                          make_memory("write", alias="b") | {"agent_alias": "a/b"}) for _ in range(2)]
+    uids = [
+        served.deploy(
+            make_memory("write", alias="a") | {"agent_alias": "a"},
+            make_memory("write", alias="b") | {"agent_alias": "a/b"},
+        )
+        for _ in range(2)
+    ]
 
     for uid in uids:
         for alias, ident in (("a", "b/c"), ("a%2Fb", "c"), ("a", "b/c"), ("a%2Fb", "c")):
-            assert served.webhook(uid, alias, f"{alias} {ident}", query="?wait=20", webhook_id=ident).status == 200
+            assert (
+                served.webhook(
+                    uid, alias, f"{alias} {ident}", query="?wait=20", webhook_id=ident
+                ).status
+                == 200
+            )
         assert served.say(uid, "x", webhook_id="a/b/c", query="?wait=20").status == 200
 
     assert [served.house.contents(uid) for uid in uids] == [["a b/c", "a%2Fb c"]] * 2

@@ -1,4 +1,6 @@
-"""Row 14: webhooks with a wrong key, a changed byte, a missing header, again after 4 and 6 minutes, and with rotated keys."""
+"""Row 14: webhooks with a wrong key, a changed byte, a missing header, again after 4 and 6 minutes,
+and with rotated keys."""
+
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,13 @@ from tests.support.waiting import wait_for
 
 OLD, NEW, WRONG = make_secret("old"), make_secret("new"), make_secret("wrong")
 BODY = b'{"event": "paid", "amount": 12}'
-SECRETS = {"HOOK_SECRET": OLD, "ROTATED": f"{OLD} {NEW}", "NEW_SECRET": NEW, "BROKEN": "whsec_%%%", "HOOK_TOKEN": "tea"}
+SECRETS = {
+    "HOOK_SECRET": OLD,
+    "ROTATED": f"{OLD} {NEW}",
+    "NEW_SECRET": NEW,
+    "BROKEN": "whsec_%%%",
+    "HOOK_TOKEN": "tea",
+}
 
 
 @pytest.fixture(scope="module", params=["no key was ever made", "keys were made"])
@@ -29,7 +37,9 @@ def make_hook(secret: object = "env:HOOK_SECRET", **keys: object) -> Json:
     return make_memory("write", hears="nobody") | {"wf_webhook_secret": secret} | keys
 
 
-def post(served: Served, uid: str, headers: dict[str, str], body: bytes = BODY, query: str = "?wait=10") -> Answer:
+def post(
+    served: Served, uid: str, headers: dict[str, str], body: bytes = BODY, query: str = "?wait=10"
+) -> Answer:
     return ask(served.url, "POST", f"/webhooks/{uid}/memory_write_{query}", body, headers)
 
 
@@ -58,7 +68,9 @@ def test_a_wrong_key_is_refused(served: Served) -> None:
 
 def test_a_changed_byte_is_refused_wherever_it_is(served: Served) -> None:
     uid, headers = served.deploy(make_hook()), signed(BODY, OLD)
-    changed = [BODY[:place] + bytes([BODY[place] ^ 1]) + BODY[place + 1:] for place in range(len(BODY))]
+    changed = [
+        BODY[:place] + bytes([BODY[place] ^ 1]) + BODY[place + 1 :] for place in range(len(BODY))
+    ]
 
     answers = [post(served, uid, headers, body) for body in [*changed, BODY + b" ", BODY[:-1], b""]]
 
@@ -73,7 +85,11 @@ def test_a_missing_header_is_refused_and_named(served: Served, name: str) -> Non
 
     status, detail = post(served, uid, headers).problem
 
-    assert (status, detail.startswith(f"the header {name} is missing"), kept(served, uid)) == (401, True, 0)
+    assert (status, detail.startswith(f"the header {name} is missing"), kept(served, uid)) == (
+        401,
+        True,
+        0,
+    )
 
 
 def test_none_of_the_headers_is_refused_with_what_there_is_to_send(served: Served) -> None:
@@ -84,11 +100,15 @@ def test_none_of_the_headers_is_refused_with_what_there_is_to_send(served: Serve
     assert (status, "a signature by its secret" in detail, kept(served, uid)) == (401, True, 0)
 
 
-def test_the_same_again_after_four_minutes_is_a_duplicate_with_the_same_answer(served: Served) -> None:
+def test_the_same_again_after_four_minutes_is_a_duplicate_with_the_same_answer(
+    served: Served,
+) -> None:
     uid, headers = served.deploy(make_hook()), signed(BODY, OLD, age_s=240)
 
     first, again = post(served, uid, headers), post(served, uid, headers)
-    anew = post(served, uid, signed(BODY, OLD))   # a sender that tries again signs again, under the same id
+    anew = post(
+        served, uid, signed(BODY, OLD)
+    )  # a sender that tries again signs again, under the same id
 
     assert first.json == again.json == anew.json
     assert kept(served, uid) == 1
@@ -104,13 +124,21 @@ def test_what_was_signed_six_minutes_ago_or_will_be_is_refused(served: Served, a
     assert (status, "more than 300 s off" in detail, kept(served, uid)) == (401, True, 1)
 
 
-@pytest.mark.parametrize("secret", ["env:ROTATED", ["env:HOOK_SECRET", "env:NEW_SECRET"],
-                                    ["env:GONE", "env:BROKEN", "env:ROTATED"]])
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "env:ROTATED",
+        ["env:HOOK_SECRET", "env:NEW_SECRET"],
+        ["env:GONE", "env:BROKEN", "env:ROTATED"],
+    ],
+)
 def test_while_keys_are_rotated_either_is_taken(served: Served, secret: object) -> None:
     uid = served.deploy(make_hook(secret))
 
-    answers = [post(served, uid, signed(BODY, *secrets, ident=f"msg_{number}"))
-               for number, secrets in enumerate([(OLD,), (NEW,), (OLD, NEW), (WRONG, NEW), (WRONG,)])]
+    answers = [
+        post(served, uid, signed(BODY, *secrets, ident=f"msg_{number}"))
+        for number, secrets in enumerate([(OLD,), (NEW,), (OLD, NEW), (WRONG, NEW), (WRONG,)])
+    ]
 
     assert [answer.status for answer in answers] == [200, 200, 200, 200, 401]
     assert kept(served, uid) == 4
@@ -123,7 +151,9 @@ def test_a_secret_in_a_file_can_be_changed_there(served: Served) -> None:
 
     before = post(served, uid, signed(BODY, NEW, ident="a")).status
     file.write_text(f"{OLD}\n{NEW}\n")
-    during = [post(served, uid, signed(BODY, secret, ident=f"b{secret}")).status for secret in (OLD, NEW)]
+    during = [
+        post(served, uid, signed(BODY, secret, ident=f"b{secret}")).status for secret in (OLD, NEW)
+    ]
     file.write_text(f"{NEW}\n")
     after = post(served, uid, signed(BODY, OLD, ident="c")).status
 
@@ -131,14 +161,23 @@ def test_a_secret_in_a_file_can_be_changed_there(served: Served) -> None:
 
 
 @pytest.mark.parametrize("secret", ["env:GONE", "env:BROKEN", "file:/nowhere/secret"])
-def test_a_secret_that_is_none_lets_nobody_in_and_is_logged_without_its_value(served: Served, secret: str) -> None:
+def test_a_secret_that_is_none_lets_nobody_in_and_is_logged_without_its_value(
+    served: Served, secret: str
+) -> None:
     uid = served.deploy(make_hook(secret))
 
     assert post(served, uid, signed(BODY, OLD)).status == 401
     assert post(served, uid, {}).status == 401
 
-    wait_for(lambda: [event for event in served.web.events
-                      if event["event"] == "webhook_secret_unusable" and event["reference"] == secret], "it is logged", 5)
+    wait_for(
+        lambda: [
+            event
+            for event in served.web.events
+            if event["event"] == "webhook_secret_unusable" and event["reference"] == secret
+        ],
+        "it is logged",
+        5,
+    )
     assert "%%%" not in served.web.said
 
 
@@ -153,11 +192,16 @@ def test_an_agent_with_a_token_and_a_secret_takes_either(served: Served) -> None
 def test_a_key_that_publishes_needs_no_signature() -> None:
     with Served(secrets=SECRETS) as served:
         uid, root = served.deploy(make_hook()), served.house.root
-        right, reader, other = (make_key(root, scope, pipelines=(of,)) for scope, of in (
-            ("publish", uid), ("read", uid), ("publish", "other")))
+        right, reader, other = (
+            make_key(root, scope, pipelines=(of,))
+            for scope, of in (("publish", uid), ("read", uid), ("publish", "other"))
+        )
         await_closed(served)
 
-        told = [post(served, uid, key.headers).status for key in (right, reader, other, Held("", f"{right.text[:-1]}z"))]
+        told = [
+            post(served, uid, key.headers).status
+            for key in (right, reader, other, Held("", f"{right.text[:-1]}z"))
+        ]
 
         assert (told, kept(served, uid)) == ([200, 403, 404, 401], 1)
 
@@ -166,10 +210,22 @@ def test_who_is_not_let_in_does_not_learn_what_there_is() -> None:
     with Served(secrets=SECRETS) as served:
         make_key(served.house.root)
         await_closed(served)
-        hooks = make_hook(), make_hook(""), make_hook("", agent_alias="x"), make_hook("", wf_webhook_token="env:HOOK_TOKEN")
+        hooks = (
+            make_hook(),
+            make_hook(""),
+            make_hook("", agent_alias="x"),
+            make_hook("", wf_webhook_token="env:HOOK_TOKEN"),
+        )
         uids = [*map(served.deploy, hooks), "nobody"]
 
-        told = [[post(served, uid, headers).problem for uid in uids]
-                for headers in ({}, signed(BODY, WRONG), {"Authorization": "Bearer milk"}, Held("", "mr_x").headers)]
+        told = [
+            [post(served, uid, headers).problem for uid in uids]
+            for headers in (
+                {},
+                signed(BODY, WRONG),
+                {"Authorization": "Bearer milk"},
+                Held("", "mr_x").headers,
+            )
+        ]
 
     assert all(len(set(answers)) == 1 and answers[0][0] == 401 for answers in told)

@@ -1,4 +1,6 @@
-"""Row 9: who sends a request a byte at a time is cut off in time, and costs nobody else anything."""
+"""Row 9: who sends a request a byte at a time is cut off in time, and costs nobody else
+anything."""
+
 import selectors
 import socket
 import time
@@ -16,7 +18,9 @@ from tests.support.waiting import LATE_S, wait_for
 
 SLOW, PATIENCE_S, BYTE_EVERY_S = 500, 10, 0.25
 HEADERS = b"GET /live HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 100
-BODY = b"POST /webhooks/%s/memory_write_ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
+BODY = (
+    b"POST /webhooks/%s/memory_write_ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +54,19 @@ class Crowd:
     def __exit__(self, *_: object) -> None:
         """Closes what is left."""
         for key in list(self._selector.get_map().values()):
-            key.fileobj.close()   # type: ignore[union-attr]
+            key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
 
     def add(self, count: int, at_once: bytes, slowly: bytes) -> None:
-        """More of them; `at_once` is sent before the rest comes byte by byte. Without a rest they are silent."""
+        """More of them; `at_once` is sent before the rest comes byte by byte. Without a rest they
+        are silent."""
         for _ in range(count):
             connection = socket.create_connection(self._place, timeout=10)
             connection.sendall(at_once)
             connection.setblocking(False)
-            self._selector.register(connection, selectors.EVENT_READ, [time.monotonic(), slowly, b""])
+            self._selector.register(
+                connection, selectors.EVENT_READ, [time.monotonic(), slowly, b""]
+            )
 
     def send_until_cut(self, within_s: float) -> int:
         """Sends until all are cut; how many are left when the time is over."""
@@ -76,14 +83,14 @@ class Crowd:
     def _send_byte(self, key: selectors.SelectorKey) -> None:
         slowly = key.data[1]
         try:
-            key.fileobj.send(slowly[:1])   # type: ignore[union-attr]
+            key.fileobj.send(slowly[:1])  # type: ignore[union-attr]
             key.data[1] = slowly[1:]
         except OSError:
-            pass   # it is cut; what was said stands to be read
+            pass  # it is cut; what was said stands to be read
 
     def _hear(self, key: selectors.SelectorKey) -> None:
         try:
-            said = key.fileobj.recv(65536)   # type: ignore[union-attr]
+            said = key.fileobj.recv(65536)  # type: ignore[union-attr]
         except ConnectionError:
             said = b""
         if said:
@@ -92,7 +99,7 @@ class Crowd:
         self.slowest_s = max(self.slowest_s, time.monotonic() - key.data[0])
         self.answers.append(key.data[2])
         self._selector.unregister(key.fileobj)
-        key.fileobj.close()   # type: ignore[union-attr]
+        key.fileobj.close()  # type: ignore[union-attr]
 
 
 def test_500_slow_senders_are_cut_in_time_and_health_answers(served: Served, tell: Tell) -> None:
@@ -104,12 +111,21 @@ def test_500_slow_senders_are_cut_in_time_and_health_answers(served: Served, tel
         left = crowd.send_until_cut(PATIENCE_S + 10)
 
     told = sum(answer.startswith(b"HTTP/1.1 408 ") for answer in crowd.answers)
-    tell(9, "500 senders of a byte at a time", cut=len(crowd.answers), told_408=told, last_after_s=crowd.slowest_s,
-         others_s=others.slowest_s)
+    tell(
+        9,
+        "500 senders of a byte at a time",
+        cut=len(crowd.answers),
+        told_408=told,
+        last_after_s=crowd.slowest_s,
+        others_s=others.slowest_s,
+    )
     assert left == 0
     assert crowd.slowest_s < PATIENCE_S + LATE_S
     assert told > SLOW * 0.9
-    assert b"web.read_timeout_s" in crowd.answers[0] and b"application/problem+json" in crowd.answers[0]
+    assert (
+        b"web.read_timeout_s" in crowd.answers[0]
+        and b"application/problem+json" in crowd.answers[0]
+    )
     assert others.slowest_s < 1 + LATE_S and not others.failures
 
 
@@ -123,7 +139,11 @@ def test_who_says_nothing_at_all_is_cut_without_a_word(quick: Served) -> None:
 
 def test_a_second_request_on_a_connection_has_to_come_in_time_too(quick: Served) -> None:
     with Crowd(quick.url) as crowd:
-        crowd.add(10, b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /live HTTP/1.1\r\nX: " + b"x" * 100)
+        crowd.add(
+            10,
+            b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"GET /live HTTP/1.1\r\nX: " + b"x" * 100,
+        )
         assert crowd.send_until_cut(5) == 0
 
     assert {answer.count(b"HTTP/1.1 ") for answer in crowd.answers} == {2}
@@ -134,7 +154,10 @@ def test_connections_that_are_kept_and_long_waits_and_listeners_stay() -> None:
     with Served(WEB__READ_TIMEOUT_S="1") as served:
         uid = served.deploy()
         parts = urlsplit(served.url)
-        with Listener(served.url, uid) as listener, socket.create_connection((parts.hostname, parts.port), 10) as kept:
+        with (
+            Listener(served.url, uid) as listener,
+            socket.create_connection((parts.hostname, parts.port), 10) as kept,
+        ):
             request = b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
             kept.sendall(request)
             assert read_answer(kept)[0].status == 200
@@ -161,7 +184,10 @@ def test_past_the_limit_of_connections_who_comes_is_told_and_the_others_are_serv
 
             refused = ask(served.url, "GET", "/live")
 
-            assert "web.max_connections" in refused.problem[1] and refused.headers["retry-after"] == "1"
+            assert (
+                "web.max_connections" in refused.problem[1]
+                and refused.headers["retry-after"] == "1"
+            )
             kept.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert read_answer(kept)[0].status == 200
         wait_for(lambda: ask(served.url, "GET", "/live").status == 200, "there is room again")

@@ -1,4 +1,6 @@
-"""Row 12: template bombs in a bundle are refused when it is deployed, or stopped when they run, within a second."""
+"""Row 12: template bombs in a bundle are refused when it is deployed, or stopped when they run,
+within a second."""
+
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,11 +10,19 @@ import orjson
 import pytest
 
 from blocks.templates import MAX_FILTERS, MAX_SOURCE, MAX_TOGETHER
-from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.bundles import (
+    STORE,
+    Json,
+    make_agent,
+    make_bundle,
+    make_memory,
+    make_relay,
+    make_uid,
+)
 from tests.support.http import Answer
 from tests.support.served import Served
 
-WITHIN_S = 1.0   # of the time of the processor, which others may be using too
+WITHIN_S = 1.0  # of the time of the processor, which others may be using too
 POINTER = "/agents/0/wf_webhook_args/output_template"
 Record = Callable[[str, object], None]
 Found = TypeVar("Found")
@@ -20,12 +30,24 @@ Found = TypeVar("Found")
 REFUSED = {
     "a token again and again": ("{{content}}" * 5000, "at most"),
     "a very long text": ("x" * (MAX_SOURCE + 1), "at most"),
-    "a loop": ("{% for a in content %}{% for b in content %}{{content}}{% endfor %}{% endfor %}", "For is not allowed"),
-    "a macro that calls itself": ("{% macro kind() %}{{kind()}}{% endmacro %}{{kind()}}", "not allowed"),
+    "a loop": (
+        "{% for a in content %}{% for b in content %}{{content}}{% endfor %}{% endfor %}",
+        "For is not allowed",
+    ),
+    "a macro that calls itself": (
+        "{% macro kind() %}{{kind()}}{% endmacro %}{{kind()}}",
+        "not allowed",
+    ),
     "a product": ("{{content * 999999999}}", "Mul is not allowed"),
     "a power": ("{{9 ** 9 ** 9}}", "Pow is not allowed"),
-    "a tower of filters": ("{{content" + "|title" * (MAX_FILTERS + 1) + "}}", "filters one on another"),
-    "filters in filters": ("{{" + "content|default(" * 40 + "content" + ")" * 40 + "}}", "filters one on another"),
+    "a tower of filters": (
+        "{{content" + "|title" * (MAX_FILTERS + 1) + "}}",
+        "filters one on another",
+    ),
+    "filters in filters": (
+        "{{" + "content|default(" * 40 + "content" + ")" * 40 + "}}",
+        "filters one on another",
+    ),
     "brackets": ("{{" + "(" * 7000 + "content" + ")" * 7000 + "}}", "nested too deeply"),
     "braces": ("{{" + "{" * 16_000, "nested too deeply"),
     "a large number": ("{{score|round(99999999, 'ceil')}}", "too large a number"),
@@ -36,9 +58,21 @@ REFUSED = {
 STOPPED = {
     "a long text again and again": ("{{content}}" * 1000, "x" * 100_000, "bytes"),
     "letters of many bytes": ("{{content}}" * 3, "\U0001fad6" * 30_000, "bytes"),
-    "a text doubled ten times": ("{{content" + "|tojson" * 9 + "|truncate(1, true, '')}}", '"' * 100_000, "characters"),
-    "much work, no text": (("{{content" + "|title" * 8 + "|truncate(1, true, '')}}") * 200, "ab " * 100_000, "takes longer"),
-    "a power of ten by a record's time": ("{{created_at|round(created_at, 'ceil')}}", "tea", "argument"),
+    "a text doubled ten times": (
+        "{{content" + "|tojson" * 9 + "|truncate(1, true, '')}}",
+        '"' * 100_000,
+        "characters",
+    ),
+    "much work, no text": (
+        ("{{content" + "|title" * 8 + "|truncate(1, true, '')}}") * 200,
+        "ab " * 100_000,
+        "takes longer",
+    ),
+    "a power of ten by a record's time": (
+        "{{created_at|round(created_at, 'ceil')}}",
+        "tea",
+        "argument",
+    ),
     "a text trimmed by itself": ("{{content|trim(content)}}", "a" * 200_000 + "b", "argument"),
 }
 
@@ -55,7 +89,9 @@ def make_reader(uid: str, template: str) -> Json:
 
 
 def make_reading(name: str, template: str) -> Json:
-    return make_agent(name, "memory_read", {"memory_id": STORE, "output_template": template}, hears="User")
+    return make_agent(
+        name, "memory_read", {"memory_id": STORE, "output_template": template}, hears="User"
+    )
 
 
 def measured(pid: int, work: Callable[[], Found]) -> tuple[Found, float]:
@@ -75,7 +111,9 @@ def worked_s(pid: int) -> float:
 def test_a_bomb_is_refused_when_it_is_deployed(served: Served, bomb: str) -> None:
     template, rule = REFUSED[bomb]
 
-    answer, took_s = measured(served.web.pid, lambda: served.post("/v1/pipelines", make_reader(make_uid(), template)))
+    answer, took_s = measured(
+        served.web.pid, lambda: served.post("/v1/pipelines", make_reader(make_uid(), template))
+    )
 
     assert answer.problem[0] == 422
     fault = answer.json["faults"][0]
@@ -83,8 +121,12 @@ def test_a_bomb_is_refused_when_it_is_deployed(served: Served, bomb: str) -> Non
     assert took_s < WITHIN_S
 
 
-def test_templates_that_are_too_much_together_are_refused(served: Served, record_property: Record) -> None:
-    agents = [make_reading(f"reader{number}", f"{number}{{{{kind}}}}" * 40) for number in range(900)]
+def test_templates_that_are_too_much_together_are_refused(
+    served: Served, record_property: Record
+) -> None:
+    agents = [
+        make_reading(f"reader{number}", f"{number}{{{{kind}}}}" * 40) for number in range(900)
+    ]
     bundle = orjson.dumps(make_bundle(make_uid(), *agents))
 
     answer, took_s = measured(served.web.pid, lambda: served.post("/v1/pipelines", bundle))
@@ -103,11 +145,17 @@ def test_the_same_template_in_many_agents_is_one(served: Served) -> None:
 
 
 @pytest.mark.parametrize("bomb", STOPPED)
-def test_a_bomb_that_a_record_sets_off_is_stopped_and_told(served: Served, bomb: str, record_property: Record) -> None:
+def test_a_bomb_that_a_record_sets_off_is_stopped_and_told(
+    served: Served, bomb: str, record_property: Record
+) -> None:
     template, content, rule = STOPPED[bomb]
     uid = make_uid()
-    agents = [make_relay("write", r"^/write\s+(.*)", flags="s"), make_memory("write"), make_relay("read", "^/read"),
-              make_memory("read", output_template=template)]
+    agents = [
+        make_relay("write", r"^/write\s+(.*)", flags="s"),
+        make_memory("write"),
+        make_relay("read", "^/read"),
+        make_memory("read", output_template=template),
+    ]
     assert served.post("/v1/pipelines", make_bundle(uid, *agents)).status == 201
     assert say(served, uid, f"/write {content}").status == 200
 

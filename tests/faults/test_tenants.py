@@ -1,7 +1,10 @@
-"""Row 24: two pipelines, and random calls over every route with wrong keys, scopes and names; nothing of the other is seen.
+"""Row 24: two pipelines, and random calls over every route with wrong keys, scopes and names;
+nothing of the other is seen.
 
-Each call that names the other's pipeline is made again with a uid that nobody has: the two answers are the same, byte for byte.
+Each call that names the other's pipeline is made again with a uid that nobody has: the two answers
+are the same, byte for byte.
 """
+
 import asyncio
 import json
 import random
@@ -24,28 +27,73 @@ from tests.support.pipelining import Pipelining, Request, Response
 from tests.support.served import Served
 from tests.web.test_access import routes_of
 
-MINE, OTHER, GHOST = "mine_00001", "other_0001", "ghost_0001"   # of one length: the last is no pipeline's
-CANARY = "qx7canary"   # what no caller ever sends
+MINE, OTHER, GHOST = (
+    "mine_00001",
+    "other_0001",
+    "ghost_0001",
+)  # of one length: the last is no pipeline's
+CANARY = "qx7canary"  # what no caller ever sends
 SECRETS = {"OTHERS_TOKEN": f"token-{CANARY}", "OTHERS_SECRET": "whsec_cXg3Y2FuYXJ5"}
 METHODS = ("GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS")
-NAMES = {"swarm": ("chat", "chat", "vault", "nosuch", "%2e%2e"),
-         "alias": ("memory_write_", "memory_write_", "vault_", "hook_", "nobody"),
-         "token": ("x", "env:OTHERS_TOKEN", "OTHERS_TOKEN"), "name": ("chat.js", "x"), "ident": ("1-0", "2-0"),
-         "guid": ("nobody", "search")}
-IDS = ("id", "memory_id", "entry_id")   # which hold their pipeline's uid
-QUERIES = ("", "", "", "", "?wait=0.2", "?wait=0.2", "?limit=1", "?limit=1000", "?swarm=vault", "?swarm=chat", "?page=2",
-           "?order=desc", "?pipeline={uid}", "?cursor=0-1", "?seen=x", "?next=/pipelines/{uid}", "?cursor=WyJuIiwgInUiXQ==")
+NAMES = {
+    "swarm": ("chat", "chat", "vault", "nosuch", "%2e%2e"),
+    "alias": ("memory_write_", "memory_write_", "vault_", "hook_", "nobody"),
+    "token": ("x", "env:OTHERS_TOKEN", "OTHERS_TOKEN"),
+    "name": ("chat.js", "x"),
+    "ident": ("1-0", "2-0"),
+    "guid": ("nobody", "search"),
+}
+IDS = ("id", "memory_id", "entry_id")  # which hold their pipeline's uid
+QUERIES = (
+    "",
+    "",
+    "",
+    "",
+    "?wait=0.2",
+    "?wait=0.2",
+    "?limit=1",
+    "?limit=1000",
+    "?swarm=vault",
+    "?swarm=chat",
+    "?page=2",
+    "?order=desc",
+    "?pipeline={uid}",
+    "?cursor=0-1",
+    "?seen=x",
+    "?next=/pipelines/{uid}",
+    "?cursor=WyJuIiwgInUiXQ==",
+)
 HEADERS: tuple[tuple[str, ...], ...] = (
-    (), (), ("webhook-id: m1",), ("webhook-id: m1", "webhook-timestamp: 1", "webhook-signature: v1,x"), ("If-None-Match: *",),
-    ("Content-Type: application/json",))
-UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
-           "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
-MOMENT = re.compile(rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z"   # an entry's id, a time
-                    rb'|(?<=X-Request-Id: )\w+|(?<="silent_s":)[0-9.]+')   # and what no two answers share
-BODIES = (b"", b"/read", b'{"text": "/read"}', b'{"text": "/search name"}', b'{"text": "/write tea"}', b"{",
-          b'{"content": "tea"}', b'{"query": "name"}', b"key=mr_x&next=/")
+    (),
+    (),
+    ("webhook-id: m1",),
+    ("webhook-id: m1", "webhook-timestamp: 1", "webhook-signature: v1,x"),
+    ("If-None-Match: *",),
+    ("Content-Type: application/json",),
+)
+UPGRADE = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+MOMENT = re.compile(
+    rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z"  # an entry's id, a time
+    rb'|(?<=X-Request-Id: )\w+|(?<="silent_s":)[0-9.]+'
+)  # and what no two answers share
+BODIES = (
+    b"",
+    b"/read",
+    b'{"text": "/read"}',
+    b'{"text": "/search name"}',
+    b'{"text": "/write tea"}',
+    b"{",
+    b'{"content": "tea"}',
+    b'{"query": "name"}',
+    b"key=mr_x&next=/",
+)
 AT_ONCE = 32
-AGAIN = 5   # times that two answers are asked for once more
+AGAIN = 5  # times that two answers are asked for once more
 SEED = 24
 
 
@@ -55,17 +103,27 @@ class World(NamedTuple):
     served: Served
     templates: list[str]
     heads: list[tuple[str, ...]]
-    right: tuple[str, ...]   # the one with which everything is allowed in the own pipeline
+    right: tuple[str, ...]  # the one with which everything is allowed in the own pipeline
     before: tuple[Any, ...]
-    ids: tuple[str, ...]     # of its named memory, and of what that holds
+    ids: tuple[str, ...]  # of its named memory, and of what that holds
 
 
 def others_bundle() -> Json:
     agents = [agent | {"agent_desc": CANARY} for agent in make_commands()]
-    vault = make_agent("vault", "memory_write", {"memory_id": f"instances/{OTHER}/vault"}, on="vault", to=f"vault-{CANARY}")
-    hook = make_agent("hook", "memory_write", {"memory_id": f"instances/{OTHER}/vault"}, on="", to="vault")
+    vault = make_agent(
+        "vault",
+        "memory_write",
+        {"memory_id": f"instances/{OTHER}/vault"},
+        on="vault",
+        to=f"vault-{CANARY}",
+    )
+    hook = make_agent(
+        "hook", "memory_write", {"memory_id": f"instances/{OTHER}/vault"}, on="", to="vault"
+    )
     guarded = {"wf_webhook_token": "env:OTHERS_TOKEN", "wf_webhook_secret": "env:OTHERS_SECRET"}
-    return make_bundle(OTHER, *agents, vault, hook | guarded, name=f"name-{CANARY}") | {"pipeline_desc": CANARY}
+    return make_bundle(OTHER, *agents, vault, hook | guarded, name=f"name-{CANARY}") | {
+        "pipeline_desc": CANARY
+    }
 
 
 def heads_for(root: Path) -> list[tuple[str, ...]]:
@@ -73,19 +131,34 @@ def heads_for(root: Path) -> list[tuple[str, ...]]:
     gone = make_key(root, pipelines=(OTHER,))
     revoke(root, gone)
     confined = [make_key(root, scope, pipelines=(MINE,)) for scope in SCOPES]
-    expired, third = make_key(root, pipelines=(OTHER,), lasts_ms=-1), make_key(root, pipelines=("third",))
-    wrong = [Held("", f"mr_{ident}_{'f' * 64}") for ident in (gone.id, "0" * 12)] + [Held("", "mr_"), Held("", "x")]
+    expired, third = (
+        make_key(root, pipelines=(OTHER,), lasts_ms=-1),
+        make_key(root, pipelines=("third",)),
+    )
+    wrong = [Held("", f"mr_{ident}_{'f' * 64}") for ident in (gone.id, "0" * 12)] + [
+        Held("", "mr_"),
+        Held("", "x"),
+    ]
     keys = [expired, gone, third, *confined, *wrong]
-    return [(), *[(f"Authorization: Bearer {key.text}",) for key in keys], ("Cookie: memrelay_session=x",),
-            (f"Cookie: memrelay_session={confined[0].text}",), ("Authorization: Basic eDp5",)]
+    return [
+        (),
+        *[(f"Authorization: Bearer {key.text}",) for key in keys],
+        ("Cookie: memrelay_session=x",),
+        (f"Cookie: memrelay_session={confined[0].text}",),
+        ("Authorization: Basic eDp5",),
+    ]
 
 
 def state_of(served: Served) -> tuple[list[Row], Any, Any, Any]:
     """The other pipeline's records, log, input and versions."""
     client = served.house.client
     client.await_quiet(OTHER)
-    return (served.house.rows(OTHER, "SELECT guid, content, updated_at FROM records ORDER BY row"), client.log(OTHER),
-            client.redis.xinfo_stream(f"pipeline:{{{OTHER}}}:in")["entries-added"], asyncio.run(catalogued(served.house.root)))
+    return (
+        served.house.rows(OTHER, "SELECT guid, content, updated_at FROM records ORDER BY row"),
+        client.log(OTHER),
+        client.redis.xinfo_stream(f"pipeline:{{{OTHER}}}:in")["entries-added"],
+        asyncio.run(catalogued(served.house.root)),
+    )
 
 
 async def catalogued(root: Path) -> tuple[Any, ...]:
@@ -94,7 +167,9 @@ async def catalogued(root: Path) -> tuple[Any, ...]:
 
 
 async def bury(root: Path) -> None:
-    letter = DeadLetter(OTHER, "1-0", "chat", CANARY.encode(), CANARY, CANARY, 1)   # which anybody could name
+    letter = DeadLetter(
+        OTHER, "1-0", "chat", CANARY.encode(), CANARY, CANARY, 1
+    )  # which anybody could name
     async with Catalog(root) as catalog:
         await catalog.letters.bury([letter])
 
@@ -103,13 +178,19 @@ async def bury(root: Path) -> None:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with Served(secrets=SECRETS, WEB__RATE="0") as served:
         served.house.deploy(make_bundle(MINE), others_bundle())
-        memory = served.post("/api/v1/memories", {"project_id": OTHER, "name": f"name-{CANARY}"}).json["id"]
+        memory = served.post(
+            "/api/v1/memories", {"project_id": OTHER, "name": f"name-{CANARY}"}
+        ).json["id"]
         entry = served.post(f"/api/v1/memories/{memory}/entries", {"content": CANARY}).json["id"]
         for number in range(5):
             served.house.client.ask(OTHER, f"/write {CANARY} {number}")
         asyncio.run(bury(served.house.root))
         paths = sorted({route.path for route in routes_of(tmp_path_factory.mktemp("routes"))})
-        often = [path for path in paths if path.endswith(("/messages", "/{alias}", "/v1/pipelines/{uid}"))] * 24
+        often = [
+            path
+            for path in paths
+            if path.endswith(("/messages", "/{alias}", "/v1/pipelines/{uid}"))
+        ] * 24
         heads = heads_for(served.house.root)
         right = (f"Authorization: Bearer {make_key(served.house.root, pipelines=(MINE,)).text}",)
         await_closed(served)
@@ -120,16 +201,27 @@ def make_request(dice: random.Random, world: World) -> Request:
     """One of the calls, about any of the three."""
     uid, method = dice.choice((OTHER, OTHER, GHOST, MINE)), dice.choice(METHODS)
     if uid == MINE and method == "DELETE":
-        method = "GET"   # else there would soon be nothing that the right keys could do
+        method = "GET"  # else there would soon be nothing that the right keys could do
     names = {name: dice.choice(some) for name, some in NAMES.items()}
-    names |= {name: dice.choice((*world.ids, f"mem_{uid}_{'0' * 32}", f"me_{uid}_x", "nobody")) for name in IDS}
+    names |= {
+        name: dice.choice((*world.ids, f"mem_{uid}_{'0' * 32}", f"me_{uid}_x", "nobody"))
+        for name in IDS
+    }
     path = dice.choice(world.templates).format(uid=uid, trigger="memory_write", **names)
     query, extra = dice.choice(QUERIES).format(uid=uid), dice.choice(HEADERS)
     if method == "GET" and uid != MINE and dice.random() < 0.1:
         extra = UPGRADE
     is_bundle = method == "PUT" or (method, path) == ("POST", "/v1/pipelines")
-    body = make_bundle_body(dice, uid) if is_bundle else dice.choice(BODIES) if method == "POST" else b""
-    head = world.right if dice.random() < (0.7 if uid == MINE else 0.2) else dice.choice(world.heads)
+    body = (
+        make_bundle_body(dice, uid)
+        if is_bundle
+        else dice.choice(BODIES)
+        if method == "POST"
+        else b""
+    )
+    head = (
+        world.right if dice.random() < (0.7 if uid == MINE else 0.2) else dice.choice(world.heads)
+    )
     return Request(method, path + query, head + extra, body)
 
 
@@ -141,13 +233,18 @@ def make_bundle_body(dice: random.Random, uid: str) -> bytes:
 
 def twin_of(request: Request) -> Request:
     """The same about a pipeline that nobody has."""
-    target, body = request.target.replace(OTHER, GHOST), request.body.replace(OTHER.encode(), GHOST.encode())
+    target, body = (
+        request.target.replace(OTHER, GHOST),
+        request.body.replace(OTHER.encode(), GHOST.encode()),
+    )
     return request._replace(target=target, body=body)
 
 
 def steady(response: Response) -> tuple[int, bytes, bytes]:
     """An answer as it would be about the pipeline that nobody has, at another time."""
-    head, body = (MOMENT.sub(b"TIME", part.replace(OTHER.encode(), GHOST.encode())) for part in response[1:])
+    head, body = (
+        MOMENT.sub(b"TIME", part.replace(OTHER.encode(), GHOST.encode())) for part in response[1:]
+    )
     return response.status, head, body
 
 
@@ -155,21 +252,31 @@ def make_calls(world: World, count: int) -> set[int]:
     """Makes so many calls and looks at every answer; the statuses that came."""
     dice = random.Random(SEED)
     with Pipelining(world.served.url) as connection:
-        own = Request("POST", f"/v1/pipelines/{MINE}/swarms/chat/messages", world.right, b'{"text": "/read"}')
-        statuses = {answer.status for answer in connection.ask([own])}   # what the right key may, whatever the dice say
+        own = Request(
+            "POST", f"/v1/pipelines/{MINE}/swarms/chat/messages", world.right, b'{"text": "/read"}'
+        )
+        statuses = {
+            answer.status for answer in connection.ask([own])
+        }  # what the right key may, whatever the dice say
         for _ in range(count // AT_ONCE):
             asked = [make_request(dice, world) for _ in range(AT_ONCE // 2)]
             pairs = [one for request in asked for one in (request, twin_of(request))]
             answers = list(connection.ask(pairs))
-            statuses |= {answer.status for pair, answer in zip(pairs, answers, strict=True)
-                         if not pair.target.startswith("/ready")}   # 503 for a pipeline that is not seen
+            statuses |= {
+                answer.status
+                for pair, answer in zip(pairs, answers, strict=True)
+                if not pair.target.startswith("/ready")
+            }  # 503 for a pipeline that is not seen
             for request, answer, ghost in zip(asked, answers[::2], answers[1::2], strict=True):
                 look_at(request, *asked_again(connection, request, answer, ghost))
     return statuses
 
 
-def asked_again(connection: Pipelining, request: Request, answer: Response, ghost: Response) -> tuple[Response, Response]:
-    """Both, which may differ since the caller's own pipeline is at work and a page tells it; a leak is there each time."""
+def asked_again(
+    connection: Pipelining, request: Request, answer: Response, ghost: Response
+) -> tuple[Response, Response]:
+    """Both, which may differ since the caller's own pipeline is at work and a page tells it; a leak
+    is there each time."""
     for _ in range(AGAIN if request.method in ("GET", "HEAD") else 0):
         if steady(answer) == steady(ghost):
             break
@@ -178,7 +285,10 @@ def asked_again(connection: Pipelining, request: Request, answer: Response, ghos
 
 
 def look_at(request: Request, answer: Response, ghost: Response) -> None:
-    assert CANARY.encode() not in answer.head + answer.body + ghost.head + ghost.body, (request, answer)
+    assert CANARY.encode() not in answer.head + answer.body + ghost.head + ghost.body, (
+        request,
+        answer,
+    )
     if OTHER in request.target or OTHER.encode() in request.body:
         assert steady(answer) == steady(ghost), (request, answer, ghost)
     else:
@@ -190,8 +300,13 @@ def check(world: World, count: int, tell: Tell) -> None:
 
     statuses = make_calls(world, count)
 
-    tell(24, "random calls over every route with wrong keys, scopes and names", calls=count, leaks=0,
-         took_s=time.monotonic() - began)
+    tell(
+        24,
+        "random calls over every route with wrong keys, scopes and names",
+        calls=count,
+        leaks=0,
+        took_s=time.monotonic() - began,
+    )
     assert {200, 202, 401, 403, 404, 405} <= statuses
     assert not [status for status in statuses if status >= 500 and status != 504]
     assert state_of(world.served) == world.before
@@ -199,11 +314,15 @@ def check(world: World, count: int, tell: Tell) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_ten_thousand_random_calls_see_nothing_of_another_pipeline(world: World, tell: Tell) -> None:
+def test_ten_thousand_random_calls_see_nothing_of_another_pipeline(
+    world: World, tell: Tell
+) -> None:
     check(world, 10_000, tell)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_hundred_thousand_random_calls_see_nothing_of_another_pipeline(world: World, tell: Tell) -> None:
+def test_a_hundred_thousand_random_calls_see_nothing_of_another_pipeline(
+    world: World, tell: Tell
+) -> None:
     check(world, 100_000, tell)

@@ -1,4 +1,5 @@
 """Row 22: SIGTERM under load, twice, and while the bus is away."""
+
 import os
 import signal
 import time
@@ -68,15 +69,21 @@ def test_a_worker_ends_in_time_under_load(signals: int, tell: Tell) -> None:
 
         house.start_worker()
         assert_promises(house, uid, texts)
-        tell(22, f"SIGTERM to the worker under load, {'once' if signals == 1 else 'twice'}", ended_within_s=took_s,
-             messages=len(texts))
+        tell(
+            22,
+            f"SIGTERM to the worker under load, {'once' if signals == 1 else 'twice'}",
+            ended_within_s=took_s,
+            messages=len(texts),
+        )
 
 
 @pytest.mark.parametrize("way", ["gone", "silent"])
 def test_a_worker_ends_in_time_while_the_bus_is_away(way: str, tell: Tell) -> None:
     uid = make_uid()
     with House() as house, Proxy(house.client.socket, house.folder / "proxy.sock") as proxy:
-        worker = house.start_worker(bundles=[make_bundle(uid)], limits={"grace_s": GRACE_S}, bus=proxy.socket)
+        worker = house.start_worker(
+            bundles=[make_bundle(uid)], limits={"grace_s": GRACE_S}, bus=proxy.socket
+        )
         with load(house, uid) as texts:
             wait_for(lambda: len(house.contents(uid)) > 100, "the load is on")
             if way == "silent":
@@ -103,7 +110,8 @@ def is_gone(pid: int) -> bool:
 
 @contextmanager
 def posts(up: Everything) -> Iterator[dict[str, int]]:
-    """Numbered writes that are POSTed until the end of the context, or of the server: by text, the status of the answer."""
+    """Numbered writes that are POSTed until the end of the context, or of the server: by text, the
+    status of the answer."""
     path, answers, ended = f"/v1/pipelines/{up.uid}/swarms/chat/messages", dict[str, int](), Event()
 
     def post() -> None:

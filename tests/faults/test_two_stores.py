@@ -1,4 +1,5 @@
 """Row 15: a cascade over two stores and a public swarm, killed between every two commits."""
+
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +10,15 @@ import pytest
 from bus.wire import PUBLIC
 from tests.faults.conftest import Tell
 from tests.faults.promises import WITHIN_S, assert_answers_agree, assert_same, assert_sound, left
-from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.bundles import (
+    STORE,
+    Json,
+    make_agent,
+    make_bundle,
+    make_memory,
+    make_relay,
+    make_uid,
+)
 from tests.support.client import Said
 from tests.support.house import House
 from tests.support.worker import arm
@@ -18,37 +27,53 @@ NOTES = "instances/${pipeline_uid}/notes"
 FAULT = "kill -9 of the worker in a cascade over two stores and a public swarm"
 NEWS = "news"
 IN_PUBLIC: Json = {"swarms": [{"name": NEWS, "visibility": "public"}]}
-AT_ONCE = 3   # notes that are under way together
+AT_ONCE = 3  # notes that are under way together
 
 
 def make_two_stores(uid: str) -> Json:
-    """/note TEXT is kept in one store, which is searched for it; what is found is kept in another store, as it is told.
+    """/note TEXT is kept in one store, which is searched for it; what is found is kept in another
+    store, as it is told.
 
     The word itself is said in public at once, and what the second store answers when it has it.
     """
     keep = make_memory("write", hears="dispatch_note", memory_id=STORE)
     search = make_memory("search", hears="dispatch_note", memory_id=STORE)
-    note = make_memory("write", hears="memory_search", memory_id=NOTES, alias="keeper") | {"agent_send_swarm": NEWS}
+    note = make_memory("write", hears="memory_search", memory_id=NOTES, alias="keeper") | {
+        "agent_send_swarm": NEWS
+    }
     cry = make_agent("crier", "regex_match", {"pattern": "(.*)"}, hears="dispatch_note", to=NEWS)
-    return make_bundle(uid, make_relay("note", r"^/note\s+(.*)"), keep, search, note, cry) | IN_PUBLIC
+    return (
+        make_bundle(uid, make_relay("note", r"^/note\s+(.*)"), keep, search, note, cry) | IN_PUBLIC
+    )
 
 
 def make_reader(uid: str) -> Json:
     """Keeps what is said in public, and tells it on, in public too."""
-    keep = make_memory("write", hears=["crier", "keeper"]) | {"agent_rec_swarm": NEWS, "agent_send_swarm": NEWS}
+    keep = make_memory("write", hears=["crier", "keeper"]) | {
+        "agent_rec_swarm": NEWS,
+        "agent_send_swarm": NEWS,
+    }
     return make_bundle(uid, keep) | IN_PUBLIC
 
 
 def is_done(house: House, uid: str, notes: int) -> bool:
     """Whether so many notes are in both stores and the reader's, and nothing is left to do."""
     reader = reader_of(uid)
-    return (len(house.contents(uid)) == len(house.contents(uid, "notes")) == notes and len(house.contents(reader)) == 2 * notes
-            and not left(house, uid) and not left(house, reader))
+    return (
+        len(house.contents(uid)) == len(house.contents(uid, "notes")) == notes
+        and len(house.contents(reader)) == 2 * notes
+        and not left(house, uid)
+        and not left(house, reader)
+    )
 
 
 def assert_each_effect_once(house: House, uid: str, words: list[str]) -> None:
-    """Each word is once in the one store, and what was found of it once in the other, in order; and so it is in public."""
-    found = [[record["content"] for record in orjson.loads(content)] for content in house.contents(uid, "notes")]
+    """Each word is once in the one store, and what was found of it once in the other, in order; and
+    so it is in public."""
+    found = [
+        [record["content"] for record in orjson.loads(content)]
+        for content in house.contents(uid, "notes")
+    ]
     assert_same(house.contents(uid), words)
     assert (house.contents(uid), found) == (words, [[word] for word in words])
     reader, told = reader_of(uid), in_order_of_first(house.client.log(PUBLIC, NEWS))
@@ -67,7 +92,8 @@ def assert_each_effect_once(house: House, uid: str, words: list[str]) -> None:
 
 
 def in_order_of_first(log: list[Said]) -> dict[str, list[str]]:
-    """By speaker what was said, each message where it came first: it may be there again after a crash, under its id."""
+    """By speaker what was said, each message where it came first: it may be there again after a
+    crash, under its id."""
     first: dict[str, Said] = {}
     said: dict[str, list[str]] = defaultdict(list)
     for one in log:
@@ -78,7 +104,7 @@ def in_order_of_first(log: list[Said]) -> dict[str, list[str]]:
 
 
 def guids(house: House, uid: str, alias: str = "memories") -> list[str]:
-    return [guid for guid, in house.rows(uid, "SELECT guid FROM records ORDER BY row", alias)]
+    return [guid for (guid,) in house.rows(uid, "SELECT guid FROM records ORDER BY row", alias)]
 
 
 def reader_of(uid: str) -> str:
@@ -91,7 +117,8 @@ def make_both(uid: str) -> list[Json]:
 
 
 def kills_at_each_step(house: House, uid: str, stride: int) -> list[str]:
-    """What was noted until a note passed without the worker being killed; with a stride of 1 at each step indeed."""
+    """What was noted until a note passed without the worker being killed; with a stride of 1 at
+    each step indeed."""
     words: list[str] = []
     worker, kills = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(uid)), 0
     while True:
@@ -122,14 +149,15 @@ def kills_again_and_again(house: House, uid: str, stride: int) -> list[str]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kill", [kills_at_each_step, kills_again_and_again])
-def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(kill: Callable[[House, str, int], list[str]], stride: int,
-                                                                   tell: Tell) -> None:
+def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(
+    kill: Callable[[House, str, int], list[str]], stride: int, tell: Tell
+) -> None:
     uid = make_uid()
     with House() as house:
         words = kill(house, uid, stride)
 
         assert_each_effect_once(house, uid, words)
-        kills = len(house.workers) - 1   # each is followed by another
+        kills = len(house.workers) - 1  # each is followed by another
         assert kills > 4, house.steps
         assert {"before commit", "committed", "continuations forgotten", "sent"} <= set(house.steps)
         tell(15, f"{FAULT}: {kill.__name__.replace('_', ' ')}", kills=kills, effects=4 * len(words))

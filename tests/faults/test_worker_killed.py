@@ -1,4 +1,5 @@
 """Row 1: kill -9 of the worker, at every step of a batch and at random moments under load."""
+
 import random
 import time
 from functools import partial
@@ -28,7 +29,10 @@ def is_recovered(house: House, uid: str, written: int) -> bool:
 
 def enter_one_of_each(house: House, uid: str, word: str) -> None:
     """In one batch: a write, one with its producer's id, the same again, and what cannot be run."""
-    writes = [{"data": make_envelope(f"/write {word}")}, *[{"data": make_envelope(f"/write {word} named"), "id": word}] * 2]
+    writes = [
+        {"data": make_envelope(f"/write {word}")},
+        *[{"data": make_envelope(f"/write {word} named"), "id": word}] * 2,
+    ]
     with house.client.redis.pipeline(transaction=True) as pipe:
         for fields in (*writes, {"data": b"broken"}):
             pipe.xadd(input_of(uid), {"swarm": "chat"} | fields)
@@ -39,7 +43,9 @@ def assert_all_of_each(house: House, uid: str, words: list[str]) -> None:
     letters = house.dead_letters(uid)
     assert [letter.data for letter in letters] == [b"broken"] * len(words)
     assert len({letter.id for letter in letters}) == len(words)
-    assert_promises(house, uid, [text for word in words for text in (word, f"{word} named")], dead=len(words))
+    assert_promises(
+        house, uid, [text for word in words for text in (word, f"{word} named")], dead=len(words)
+    )
 
 
 @pytest.mark.timeout(120)
@@ -57,7 +63,9 @@ def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
             assert worker.lives_until(partial(is_done, house, uid, 2 * len(words)))
 
         assert len(words) > 5, house.steps
-        assert {"before commit", "committed", "buried", "before sending", "sent"} <= set(house.steps)
+        assert {"before commit", "committed", "buried", "before sending", "sent"} <= set(
+            house.steps
+        )
         assert_all_of_each(house, uid, words)
         tell(1, f"{FAULT} at every step of a batch", steps=len(words) - 1, effects=2 * len(words))
 
@@ -76,16 +84,24 @@ def test_the_worker_is_killed_at_every_step_of_its_recovery(first_at: str, tell:
             recovering = house.start_stepping_worker(die_at=len(words), ready=False)
             lives = recovering.lives_until(partial(is_recovered, house, uid, 2 * len(words)))
             if not lives:
-                assert house.start_stepping_worker().lives_until(partial(is_recovered, house, uid, 2 * len(words)))
+                assert house.start_stepping_worker().lives_until(
+                    partial(is_recovered, house, uid, 2 * len(words))
+                )
             house.workers[-1].kill()
 
         assert len(words) > 4, house.steps
         assert_all_of_each(house, uid, words)
-        tell(1, f"{FAULT} {first_at!r}, and at every step of its recovery", steps=len(words) - 1, effects=2 * len(words))
+        tell(
+            1,
+            f"{FAULT} {first_at!r}, and at every step of its recovery",
+            steps=len(words) - 1,
+            effects=2 * len(words),
+        )
 
 
 def kill_in_the_middle(house: House, uid: str, moments: random.Random) -> tuple[int, str]:
-    """Kills the worker while something is in flight: how much is, and the first entry that is not done."""
+    """Kills the worker while something is in flight: how much is, and the first entry that is not
+    done."""
     time.sleep(moments.uniform(0, 0.2))
     wait_for(lambda: house.client.unacknowledged(uid), "something is in flight")
     time.sleep(moments.uniform(0, 0.01))
@@ -100,11 +116,20 @@ def seconds_until_done(house: House, uid: str, ident: str) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize(("kills", "writes"), [(5, 2_000), pytest.param(50, 20_000, marks=[
-    pytest.mark.long, pytest.mark.timeout(300)])])
-def test_the_worker_is_killed_at_random_moments_under_load(kills: int, writes: int, tell: Tell) -> None:
-    uid, moments, unfinished, resumed = make_uid(), random.Random(20_000), list[int](), list[float]()
-    everything = {"log_length": 1_000_000}   # so that no answer is trimmed from the log
+@pytest.mark.parametrize(
+    ("kills", "writes"),
+    [(5, 2_000), pytest.param(50, 20_000, marks=[pytest.mark.long, pytest.mark.timeout(300)])],
+)
+def test_the_worker_is_killed_at_random_moments_under_load(
+    kills: int, writes: int, tell: Tell
+) -> None:
+    uid, moments, unfinished, resumed = (
+        make_uid(),
+        random.Random(20_000),
+        list[int](),
+        list[float](),
+    )
+    everything = {"log_length": 1_000_000}  # so that no answer is trimmed from the log
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)], limits=everything)
         with Feeder(house, uid, writes, pause_s=0.2, goes_on=True) as feeder:
@@ -112,12 +137,24 @@ def test_the_worker_is_killed_at_random_moments_under_load(kills: int, writes: i
                 in_flight, first = kill_in_the_middle(house, uid, moments)
                 unfinished.append(in_flight)
                 house.start_worker(limits=everything, ready=False)
-                resumed += [seconds_until_done(house, uid, first)] if number % 3 else []   # else it is killed as it recovers
+                resumed += (
+                    [seconds_until_done(house, uid, first)] if number % 3 else []
+                )  # else it is killed as it recovers
 
         assert_promises(house, uid, feeder.texts)
-        assert {said.input for said in house.client.log(uid) if said.sender == "memory_write"} == set(feeder.entered)
+        assert {
+            said.input for said in house.client.log(uid) if said.sender == "memory_write"
+        } == set(feeder.entered)
         assert any(unfinished), "no kill was in the middle: whatever was under way, was done"
         assert median(resumed) < 8, "2 s on a machine that does nothing else"
-        tell(1, f"{FAULT} at random moments", kills=kills, messages=len(feeder.texts), in_flight=sum(unfinished),
-             effects=len(feeder.texts), resumed_mostly_within_s=median(resumed), at_worst_s=max(resumed))
+        tell(
+            1,
+            f"{FAULT} at random moments",
+            kills=kills,
+            messages=len(feeder.texts),
+            in_flight=sum(unfinished),
+            effects=len(feeder.texts),
+            resumed_mostly_within_s=median(resumed),
+            at_worst_s=max(resumed),
+        )
         assert house.workers[-1].stop() == 0

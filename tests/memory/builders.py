@@ -22,7 +22,7 @@ from memory.sqlite.store import Store
 
 MEMORY_ID = "instances/a3d8f1b2/memories"
 NOW = 1_700_000_000_000  # Unix ms
-PLENTY = 100 << 20       # bytes
+PLENTY = 100 << 20  # bytes
 
 _numbers = count(1)
 
@@ -46,7 +46,9 @@ def make_guid() -> str:
 
 def make_record(content: str = "tea", **changes: Any) -> WriteInput:
     keys = {"scope": MEMORY_ID, "kind": "observation", "source": "keeper"}
-    return WriteInput(**{"guid": make_guid(), "content": content, "tags": (), "now_ms": NOW} | keys | changes)
+    return WriteInput(
+        **{"guid": make_guid(), "content": content, "tags": (), "now_ms": NOW} | keys | changes
+    )
 
 
 def write_all(store: Store, *contents: str, **changes: Any) -> list[str]:
@@ -69,8 +71,16 @@ def find(tx: Store, query: str, **wanted: Any) -> list[Record]:
     return search(tx, SearchInput(query, PLENTY, **wanted))
 
 
-def perform(tx: Store, name: str, /, *, now_ms: int = NOW, actor: str = "tester", result_bytes: int = PLENTY,
-            **given: Any) -> Any:
+def perform(
+    tx: Store,
+    name: str,
+    /,
+    *,
+    now_ms: int = NOW,
+    actor: str = "tester",
+    result_bytes: int = PLENTY,
+    **given: Any,
+) -> Any:
     """Calls an operation as its faces do: with what JSON can say, checked."""
     operation = all_operations()[name]
     asked = operation.adapter.validate_json(orjson.dumps(given), strict=True)
@@ -82,11 +92,14 @@ def contents(records: list[Record]) -> list[str]:
 
 
 def assert_sound(path: str | Path) -> None:
-    """SQLite and FTS5 find nothing wrong with a store that has no transaction open; the latter compares index and table."""
+    """SQLite and FTS5 find nothing wrong with a store that has no transaction open; the latter
+    compares index and table."""
     connection = apsw.Connection(str(path))
     try:
         assert connection.pragma("integrity_check") == "ok"
-        connection.execute("INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)")
+        connection.execute(
+            "INSERT INTO records_fts(records_fts, rank) VALUES ('integrity-check', 1)"
+        )
         connection.execute("INSERT INTO parts_fts(parts_fts, rank) VALUES ('integrity-check', 1)")
     finally:
         connection.close()

@@ -1,4 +1,6 @@
-"""What `make fuzz` searches for and in: hostile texts, two stores of hostile records, and filters with their oracle."""
+"""What `make fuzz` searches for and in: hostile texts, two stores of hostile records, and filters
+with their oracle."""
+
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,19 +15,30 @@ from memory.record import Record
 from memory.sqlite.store import Store
 from tests.memory.builders import PLENTY, make_record, make_store
 
-# name -> what is added to the input of a search; in `hybrid` limits are part of what is ranked, so nothing is cut
+# name -> what is added to the input of a search; in `hybrid` limits are part of what is ranked, so
+# nothing is cut
 MODES: dict[str, dict[str, Any]] = {"fts": {}, "hybrid": {"mode": "hybrid", "limit": 1000}}
 
 HOSTILE: list[str] = [
     *json.loads(Path(__file__).with_name("hostile.json").read_text()),
-    "a" * 300, "日" * 100, "aB" * 60, "a-" * 100, '"' * 99, "-" * 99, "*" * 99, "(" * 300, "tea " * 300, "a1b2 " * 90,
-    " ".join(f"-{number}" for number in range(300)), " ".join(f"tag:{number}" for number in range(70)),
+    "a" * 300,
+    "日" * 100,
+    "aB" * 60,
+    "a-" * 100,
+    '"' * 99,
+    "-" * 99,
+    "*" * 99,
+    "(" * 300,
+    "tea " * 300,
+    "a1b2 " * 90,
+    " ".join(f"-{number}" for number in range(300)),
+    " ".join(f"tag:{number}" for number in range(70)),
 ]
-GLUE = [" ", " ", " ", "", "\"", "-", "*", ":", " -", "\x00", " AND ", ") OR ("]
+GLUE = [" ", " ", " ", "", '"', "-", "*", ":", " -", "\x00", " AND ", ") OR ("]
 KINDS = ["a", "b", "a b", "kind:a", "*"]
 SCOPES = ["s1", "s 2", "%", "s1/x"]
 TAGS = ["x", "a b", "'", "日本", "-x", "[]"]
-MOMENTS = [0, 1, 1_000, 1_767_225_600_000, 4_000_000_000_000]   # Unix ms
+MOMENTS = [0, 1, 1_000, 1_767_225_600_000, 4_000_000_000_000]  # Unix ms
 
 
 def splice(chance: Random) -> str:
@@ -34,7 +47,7 @@ def splice(chance: Random) -> str:
     for _ in range(chance.randrange(4)):
         text += chance.choice(GLUE) + chance.choice(HOSTILE)
     if chance.random() < 0.2:
-        text = text[chance.randrange(len(text)):] + text[:chance.randrange(len(text))]
+        text = text[chance.randrange(len(text)) :] + text[: chance.randrange(len(text))]
     return text
 
 
@@ -50,48 +63,89 @@ class Filter:
     def text(self) -> str:
         """Those of the query, as one types them."""
         query = self.named
-        named = [f'{name}:"{value}"' for name, values in (("kind", query.kinds), ("scope", query.scopes), ("tag", query.tags))
-                 for value in values]
-        moments = [f"{name}:{moment}" for name, moment in (("after", query.after_ms), ("before", query.before_ms))
-                   if moment is not None]
+        named = [
+            f'{name}:"{value}"'
+            for name, values in (
+                ("kind", query.kinds),
+                ("scope", query.scopes),
+                ("tag", query.tags),
+            )
+            for value in values
+        ]
+        moments = [
+            f"{name}:{moment}"
+            for name, moment in (("after", query.after_ms), ("before", query.before_ms))
+            if moment is not None
+        ]
         return " ".join(named + moments)
 
     def passes(self, record: Record) -> bool:
         """Whether a record may be found."""
-        return (passes(self.named, record) and set(self.tags) <= set(tag_lists.parse(record.tags))
-                and all(getattr(record, name) == value for name, value in self.filters.items()))
+        return (
+            passes(self.named, record)
+            and set(self.tags) <= set(tag_lists.parse(record.tags))
+            and all(getattr(record, name) == value for name, value in self.filters.items())
+        )
 
 
 def passes(query: Query, record: Record) -> bool:
     """The oracle: what the filters of a query let pass."""
-    return ((not query.kinds or record.kind in query.kinds) and (not query.scopes or record.scope in query.scopes)
-            and set(query.tags) <= set(tag_lists.parse(record.tags))
-            and (query.after_ms is None or record.created_at >= query.after_ms)
-            and (query.before_ms is None or record.created_at < query.before_ms))
+    return (
+        (not query.kinds or record.kind in query.kinds)
+        and (not query.scopes or record.scope in query.scopes)
+        and set(query.tags) <= set(tag_lists.parse(record.tags))
+        and (query.after_ms is None or record.created_at >= query.after_ms)
+        and (query.before_ms is None or record.created_at < query.before_ms)
+    )
 
 
 def make_filter(chance: Random, text: str) -> Filter:
-    """Some filters, seldom many, that can be named before a query that may name its own: of kinds and scopes one is enough."""
+    """Some filters, seldom many, that can be named before a query that may name its own: of kinds
+    and scopes one is enough."""
+
     def some(values: list[str]) -> tuple[str, ...]:
         return tuple(chance.sample(values, chance.choice([0, 0, 0, 1, 1, 2])))
 
     own = parse(text)
-    named = Query(kinds=() if own.kinds else some(KINDS), scopes=() if own.scopes else some(SCOPES), tags=some(TAGS)[:1],
-                  after_ms=chance.choice([None, None, *MOMENTS]),
-                  before_ms=chance.choice([None, None, *MOMENTS]))
+    named = Query(
+        kinds=() if own.kinds else some(KINDS),
+        scopes=() if own.scopes else some(SCOPES),
+        tags=some(TAGS)[:1],
+        after_ms=chance.choice([None, None, *MOMENTS]),
+        before_ms=chance.choice([None, None, *MOMENTS]),
+    )
     beside = {"kind": some(KINDS)[:1], "scope": some(SCOPES)[:1]}
-    return Filter(named, {name: value for name, values in beside.items() for value in values}, some(TAGS)[:1])
+    return Filter(
+        named, {name: value for name, values in beside.items() for value in values}, some(TAGS)[:1]
+    )
 
 
 def make_hostile_store(root: Path, name: str, records: int = 80) -> Store:
-    """Records of hostile texts, of all kinds, scopes, tags and times; a third of them are turns of conversations."""
+    """Records of hostile texts, of all kinds, scopes, tags and times; a third of them are turns of
+    conversations."""
     store, chance = make_store(root, f"instances/{name}/memories"), Random(name)
     with store.transaction() as tx:
         for number in range(records):
-            content = " ".join(chance.choices(HOSTILE, k=chance.randint(1, 6))).encode(errors="replace").decode()
-            turn = {"thread": chance.choice(SCOPES), "seq": number} if chance.random() < 1 / 3 else {}
-            write(tx, make_record(content, guid=f"{name}-{number}", kind=chance.choice(KINDS), scope=chance.choice(SCOPES),
-                                  tags=tuple(chance.sample(TAGS, chance.randrange(4))), now_ms=chance.choice(MOMENTS), **turn))
+            content = (
+                " ".join(chance.choices(HOSTILE, k=chance.randint(1, 6)))
+                .encode(errors="replace")
+                .decode()
+            )
+            turn = (
+                {"thread": chance.choice(SCOPES), "seq": number} if chance.random() < 1 / 3 else {}
+            )
+            write(
+                tx,
+                make_record(
+                    content,
+                    guid=f"{name}-{number}",
+                    kind=chance.choice(KINDS),
+                    scope=chance.choice(SCOPES),
+                    tags=tuple(chance.sample(TAGS, chance.randrange(4))),
+                    now_ms=chance.choice(MOMENTS),
+                    **turn,
+                ),
+            )
     return store
 
 

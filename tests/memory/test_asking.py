@@ -1,4 +1,6 @@
-"""Turns that end by asking count less than those that say something, exactly so, and an explanation tells of it."""
+"""Turns that end by asking count less than those that say something, exactly so, and an explanation
+tells of it."""
+
 from random import Random
 from typing import Any
 
@@ -15,7 +17,18 @@ from memory.record import Record
 from memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
 
-SAID = ("tea", "Tea?", "I like tea. Do you?", "Do you? I like tea.", "It is tea", "tea?!", "tea!?", "?", "a? b? ", "\ntea?")
+SAID = (
+    "tea",
+    "Tea?",
+    "I like tea. Do you?",
+    "Do you? I like tea.",
+    "It is tea",
+    "tea?!",
+    "tea!?",
+    "?",
+    "a? b? ",
+    "\ntea?",
+)
 
 
 def find(store: Store, query: str = "tea", **wanted: Any) -> list[Record]:
@@ -34,11 +47,25 @@ def say(store: Store, *said: str, **changes: Any) -> None:
             write(tx, make_record(text, **changes))
 
 
-@pytest.mark.parametrize(("text", "share"), [
-    ("", 0), ("?", 1), ("Tea?", 1), ("Tea? ", 1), ("Tea", 0), ("Tea? Yes.", 0), ("Tea??", 1), ("Tea. Tea?", 4 / 9),
-    ("Tea! Tea?", 4 / 9), ("Cup? Tea?", 4 / 9), ("Tea\nTea?", 4 / 8), ("v1.2?", 1), ("\u8336\u3002\u8336\uff1f", 2 / 4),
-    ("\u0634\u0627\u064a\u061f", 1),
-])
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("", 0),
+        ("?", 1),
+        ("Tea?", 1),
+        ("Tea? ", 1),
+        ("Tea", 0),
+        ("Tea? Yes.", 0),
+        ("Tea??", 1),
+        ("Tea. Tea?", 4 / 9),
+        ("Tea! Tea?", 4 / 9),
+        ("Cup? Tea?", 4 / 9),
+        ("Tea\nTea?", 4 / 8),
+        ("v1.2?", 1),
+        ("\u8336\u3002\u8336\uff1f", 2 / 4),
+        ("\u0634\u0627\u064a\u061f", 1),
+    ],
+)
 def test_what_a_text_asks_at_its_end_is_a_share_of_it(text: str, share: float) -> None:
     assert closing_question(text) == pytest.approx(share)
 
@@ -65,7 +92,7 @@ def test_records_without_a_thread_may_ask() -> None:
         say(store, "other", thread="a")
         first, second = find(store, "green tea")
 
-        assert first.score == second.score and first.content == "green tea?"   # the older one
+        assert first.score == second.score and first.content == "green tea?"  # the older one
 
 
 def test_a_turn_that_is_very_long_counts_whole() -> None:
@@ -82,7 +109,9 @@ def test_an_explanation_tells_how_much_less_a_turn_counts() -> None:
         says, asks = sorted(explain(store, "tea").hits, key=lambda hit: len(hit.factors))
 
         assert says.factors == {} and asks.factors == {"asks": pytest.approx(1 - 0.25 * 4 / 16)}
-        assert asks.score == pytest.approx(sum(arm.share for arm in asks.arms) * asks.factors["asks"], rel=1e-4)
+        assert asks.score == pytest.approx(
+            sum(arm.share for arm in asks.arms) * asks.factors["asks"], rel=1e-4
+        )
 
 
 @pytest.mark.parametrize("boosts", [Boosts(), Boosts(0.8, 30, 0, NOW)])
@@ -91,7 +120,12 @@ def test_the_best_are_those_of_all_turns_whatever_the_limit(boosts: Boosts) -> N
     with fresh_store() as store:
         for number in range(400):
             text = f"{'cup ' * random.randint(0, 9)}tea {number}. {'leaf ' * random.randint(0, 9)}{random.choice(['?', '.'])}"
-            say(store, text, thread=f"{number % 23}" if number % 7 else "", now_ms=NOW - random.randint(0, 90) * 86_400_000)
+            say(
+                store,
+                text,
+                thread=f"{number % 23}" if number % 7 else "",
+                now_ms=NOW - random.randint(0, 90) * 86_400_000,
+            )
         whole = find(store, limit=1000, boosts=boosts)
 
         assert len(whole) == 400
@@ -107,28 +141,40 @@ def test_where_threads_come_that_the_first_nine_lack_those_that_ask_come_later()
 
         found = [content[0] for content in contents(find(store, "green tea", limit=18))]
 
-        assert found[:10] == [*"a" * 9, "e"]   # before b, c and d, which have fewer words beside
+        assert found[:10] == [*"a" * 9, "e"]  # before b, c and d, which have fewer words beside
         assert found[9:] != sorted(found[9:]) and len(set(found[9:])) == 9
 
 
-@given(st.lists(st.tuples(st.sampled_from(SAID), st.sampled_from(("", "t", "u"))), min_size=1, max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(SAID), st.sampled_from(("", "t", "u"))), min_size=1, max_size=30
+    )
+)
 def test_nobody_is_lost_for_asking(said: list[tuple[str, str]]) -> None:
     with fresh_store() as store:
         for text, thread in said:
             say(store, text, thread=thread)
         found = find(store, limit=1000)
 
-        assert sum("tea" in one.content.casefold() for one in found) == sum("tea" in text.casefold() for text, _ in said)
+        assert sum("tea" in one.content.casefold() for one in found) == sum(
+            "tea" in text.casefold() for text, _ in said
+        )
         assert all(0 < (one.score or 0) <= 1 for one in found)
 
 
 def test_what_is_not_committed_yet_may_ask_and_may_stop_asking() -> None:
     with fresh_store() as store, store.transaction() as tx:
-        asks, _ = (write(tx, make_record(text, thread=thread)) for text, thread in (("green tea?", "a"), ("green tea.", "b")))
+        asks, _ = (
+            write(tx, make_record(text, thread=thread))
+            for text, thread in (("green tea?", "a"), ("green tea.", "b"))
+        )
         wanted = SearchInput("green tea", PLENTY, mode="hybrid")
         before = contents(search(tx, wanted))
         append(tx, AppendInput(make_record("Yes."), asks, {}, " "))
         after, told = search_explained(tx, wanted)
 
-        assert before == ["green tea.", "green tea?"] and contents(after) == ["green tea.", "green tea? Yes."]
+        assert before == ["green tea.", "green tea?"] and contents(after) == [
+            "green tea.",
+            "green tea? Yes.",
+        ]
         assert [hit.factors for hit in told.hits] == [{}, {}]

@@ -1,4 +1,6 @@
-"""Recency and importance: exact whatever is left out, from 0 to 1, and only where the mode ranks."""
+"""Recency and importance: exact whatever is left out, from 0 to 1, and only where the mode
+ranks."""
+
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,11 +14,31 @@ from memory.errors import Refused
 from memory.operations.records_search import SearchInput, search
 from memory.operations.records_write import write
 from memory.sqlite.store import Store
-from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record, make_store, perform, write_all
+from tests.memory.builders import (
+    NOW,
+    PLENTY,
+    contents,
+    fresh_store,
+    make_record,
+    make_store,
+    perform,
+    write_all,
+)
 
 DAY_MS = 86_400_000
-RATINGS = (None, '{"importance": 1}', '{"importance": 0}', '{"importance": 0.25}', '{"importance": 7}', '{"importance": -3}',
-           '{"importance": "high"}', '{"importance": true}', "[1]", "no JSON", '{"importance": 1e400}')
+RATINGS = (
+    None,
+    '{"importance": 1}',
+    '{"importance": 0}',
+    '{"importance": 0.25}',
+    '{"importance": 7}',
+    '{"importance": -3}',
+    '{"importance": "high"}',
+    '{"importance": true}',
+    "[1]",
+    "no JSON",
+    '{"importance": 1e400}',
+)
 WORTH = (0.5, 1, 0, 0.25, 1, 0, 0.5, 0.5, 0.5, 0.5, 1)
 
 
@@ -37,33 +59,49 @@ def rate(store: Store, ratings: dict[str, str | None]) -> None:
 
 def test_the_best_are_those_of_all_records_whatever_the_limit(tmp_path: Path) -> None:
     store, random = make_store(tmp_path), Random(7)
-    ages = {f"tea {'cup ' * random.randint(0, 20)}{number}": random.randint(0, 90) for number in range(700)}
+    ages = {
+        f"tea {'cup ' * random.randint(0, 20)}{number}": random.randint(0, 90)
+        for number in range(700)
+    }
     with store.transaction() as tx:
         for content, days in ages.items():
             write(tx, make_record(content, now_ms=NOW - days * DAY_MS))
     plain = scores(store, "tea", NO_BOOSTS)
 
     for recency in (0.3, 1.0):
-        expected = {content: score * (1 - recency + recency * 0.5 ** (ages[content] / 30)) for content, score in plain.items()}
+        expected = {
+            content: score * (1 - recency + recency * 0.5 ** (ages[content] / 30))
+            for content, score in plain.items()
+        }
         best = sorted(expected.values(), reverse=True)
         for limit in (1, 10, 300, 1000):
             found = scores(store, "tea", Boosts(recency, 30, 0, NOW), limit)
             assert list(found.values()) == pytest.approx(best[:limit], rel=1e-5)
-            assert all(score == pytest.approx(expected[content], rel=1e-5) for content, score in found.items())
+            assert all(
+                score == pytest.approx(expected[content], rel=1e-5)
+                for content, score in found.items()
+            )
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(-1000, 100_000), st.floats(0.001, 36_525))
-def test_a_score_stays_from_0_to_1_and_nothing_is_lost(recency: float, importance: float, days: int, half: float) -> None:
+def test_a_score_stays_from_0_to_1_and_nothing_is_lost(
+    recency: float, importance: float, days: int, half: float
+) -> None:
     with fresh_store() as store:
         write_all(store, "old tea", now_ms=max(NOW - days * DAY_MS, 0))
         write_all(store, "new tea", now_ms=NOW)
-        plain, found = (scores(store, "tea", boosts) for boosts in (NO_BOOSTS, Boosts(recency, half, importance, NOW)))
+        plain, found = (
+            scores(store, "tea", boosts)
+            for boosts in (NO_BOOSTS, Boosts(recency, half, importance, NOW))
+        )
 
     assert found.keys() == plain.keys()
     assert all(found[content] <= plain[content] for content in found)
 
 
-def test_importance_is_a_number_of_0_to_1_in_data_and_half_where_there_is_none(tmp_path: Path) -> None:
+def test_importance_is_a_number_of_0_to_1_in_data_and_half_where_there_is_none(
+    tmp_path: Path,
+) -> None:
     store, names = make_store(tmp_path), [f"tea {number:02}" for number in range(len(RATINGS))]
     write_all(store, *names)
     rate(store, dict(zip(names, RATINGS, strict=True)))
@@ -72,7 +110,8 @@ def test_importance_is_a_number_of_0_to_1_in_data_and_half_where_there_is_none(t
     found = scores(store, "tea", Boosts(importance=0.8, now_ms=NOW))
 
     assert {name: found[name] / plain[name] for name in names} == pytest.approx(
-        {name: 0.2 + 0.8 * worth for name, worth in zip(names, WORTH, strict=True)}, rel=1e-5)
+        {name: 0.2 + 0.8 * worth for name, worth in zip(names, WORTH, strict=True)}, rel=1e-5
+    )
 
 
 def test_what_is_new_comes_first_of_equals_by_the_operation_too(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The control plane: bundles and dead letters in system.db, which several processes open at once."""
+"""The control plane: bundles and dead letters in system.db, which several processes open at
+once."""
 
 import asyncio
 import os
@@ -53,19 +54,26 @@ def with_catalog(root: Path, work: Callable[[Catalog], Awaitable[Any]]) -> Any:
     return asyncio.run(run())
 
 
-def make_letter(ident: str = "1-0", error: str = "no JSON", buried_at: int = NOW, data: bytes = b"{}") -> DeadLetter:
+def make_letter(
+    ident: str = "1-0", error: str = "no JSON", buried_at: int = NOW, data: bytes = b"{}"
+) -> DeadLetter:
     return DeadLetter("a3d8f1b2", ident, "chat", data, error, "hash", buried_at)
 
 
-def deploy(root: Path, uid: str = "a3d8f1b2", name: str = "tea", bundle_hash: str = "h1", now_ms: int = NOW) -> Deployed:
+def deploy(
+    root: Path, uid: str = "a3d8f1b2", name: str = "tea", bundle_hash: str = "h1", now_ms: int = NOW
+) -> Deployed:
     source = f'{{"hash": "{bundle_hash}"}}'.encode()
-    answer = with_catalog(root, lambda catalog: catalog.deploy(uid, name, bundle_hash, source, now_ms))
+    answer = with_catalog(
+        root, lambda catalog: catalog.deploy(uid, name, bundle_hash, source, now_ms)
+    )
     assert isinstance(answer, Swapped)
     return answer.after
 
 
 def letters(root: Path) -> list[DeadLetter]:
     """In the order in which they came."""
+
     async def work(catalog: Catalog) -> list[DeadLetter | None]:
         listed = await catalog.letters.page(["a3d8f1b2"], limit=1000)
         return [await catalog.letters.find("a3d8f1b2", one.id) for one in listed]
@@ -75,7 +83,12 @@ def letters(root: Path) -> list[DeadLetter]:
 
 def test_an_empty_catalogue_has_nothing(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> list[Any]:
-        found = [await catalog.active(), await catalog.find("tea"), await catalog.source("h1"), await catalog.remove("tea")]
+        found = [
+            await catalog.active(),
+            await catalog.find("tea"),
+            await catalog.source("h1"),
+            await catalog.remove("tea"),
+        ]
         return [*found, await catalog.letters.page(["a3d8f1b2"], limit=10)]
 
     assert with_catalog(tmp_path / "new" / "root", work) == [[], None, None, False, []]
@@ -84,7 +97,10 @@ def test_an_empty_catalogue_has_nothing(tmp_path: Path) -> None:
 def test_a_deployed_bundle_is_found_by_uid_name_and_hash(tmp_path: Path) -> None:
     deployed = deploy(tmp_path)
 
-    found = [with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key)) for key in ("a3d8f1b2", "tea")]
+    found = [
+        with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key))
+        for key in ("a3d8f1b2", "tea")
+    ]
     source = with_catalog(tmp_path, lambda catalog: catalog.source("h1"))
 
     assert found == [deployed, deployed] == [Deployed("a3d8f1b2", "tea", "h1", 1, NOW)] * 2
@@ -99,7 +115,9 @@ def test_the_same_bundle_again_changes_nothing(tmp_path: Path) -> None:
     assert second == first
 
 
-def test_another_bundle_of_the_pipeline_is_its_next_version_and_the_old_one_is_kept(tmp_path: Path) -> None:
+def test_another_bundle_of_the_pipeline_is_its_next_version_and_the_old_one_is_kept(
+    tmp_path: Path,
+) -> None:
     deploy(tmp_path)
 
     second = deploy(tmp_path, bundle_hash="h2", name="renamed", now_ms=NOW + 1)
@@ -110,12 +128,25 @@ def test_another_bundle_of_the_pipeline_is_its_next_version_and_the_old_one_is_k
     assert with_catalog(tmp_path, lambda catalog: catalog.source("h2")) == b'{"hash": "h2"}'
 
 
-@pytest.mark.parametrize(("expected", "active", "holds"), [
-    (ANYTHING, None, True), (ANYTHING, "h1", True), (NOTHING, None, True), (NOTHING, "h1", False), (SOMETHING, None, False),
-    (SOMETHING, "h1", True), (over("h1"), "h1", True), (over("h0", "h1"), "h1", True), (over("h2"), "h1", False),
-    (over("h1"), None, False), (over(""), None, False)])
-def test_a_change_is_made_over_what_it_is_meant_for_alone(tmp_path: Path, expected: Expected, active: str | None,
-                                                          holds: bool) -> None:
+@pytest.mark.parametrize(
+    ("expected", "active", "holds"),
+    [
+        (ANYTHING, None, True),
+        (ANYTHING, "h1", True),
+        (NOTHING, None, True),
+        (NOTHING, "h1", False),
+        (SOMETHING, None, False),
+        (SOMETHING, "h1", True),
+        (over("h1"), "h1", True),
+        (over("h0", "h1"), "h1", True),
+        (over("h2"), "h1", False),
+        (over("h1"), None, False),
+        (over(""), None, False),
+    ],
+)
+def test_a_change_is_made_over_what_it_is_meant_for_alone(
+    tmp_path: Path, expected: Expected, active: str | None, holds: bool
+) -> None:
     before = deploy(tmp_path, bundle_hash=active) if active else None
 
     async def work(catalog: Catalog) -> Deployed | None:
@@ -125,7 +156,9 @@ def test_a_change_is_made_over_what_it_is_meant_for_alone(tmp_path: Path, expect
 
     serving = with_catalog(tmp_path, work)
     assert (serving.hash == "new") if holds else (serving == before)
-    assert with_catalog(tmp_path, lambda catalog: catalog.source("new")) == (b"{}" if holds else None)
+    assert with_catalog(tmp_path, lambda catalog: catalog.source("new")) == (
+        b"{}" if holds else None
+    )
 
 
 def test_a_pipeline_is_removed_only_where_it_is_what_is_meant(tmp_path: Path) -> None:
@@ -147,11 +180,18 @@ def test_every_version_is_kept_and_numbers_only_grow(tmp_path: Path) -> None:
     versions = with_catalog(tmp_path, lambda catalog: catalog.versions("a3d8f1b2"))
 
     assert versions == made[::-1]
-    assert [(one.version, one.hash) for one in versions] == [(4, "h1"), (3, "h2"), (2, "h2"), (1, "h1")]
+    assert [(one.version, one.hash) for one in versions] == [
+        (4, "h1"),
+        (3, "h2"),
+        (2, "h2"),
+        (1, "h1"),
+    ]
     assert with_catalog(tmp_path, lambda catalog: catalog.versions("nobody")) == []
 
 
-def test_a_file_of_the_first_schema_keeps_its_pipelines_with_the_version_that_is_known(tmp_path: Path) -> None:
+def test_a_file_of_the_first_schema_keeps_its_pipelines_with_the_version_that_is_known(
+    tmp_path: Path,
+) -> None:
     with closing(sqlite3.connect(tmp_path / "system.db", isolation_level=None)) as old:
         for statement in BUNDLES_AND_DEAD_LETTERS:
             old.execute(statement)
@@ -170,7 +210,10 @@ def test_a_name_that_two_have_finds_neither(tmp_path: Path) -> None:
     for uid in ("a3d8f1b2", "ffffffff"):
         deploy(tmp_path, uid)
 
-    found = [with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key)) for key in ("tea", "ffffffff")]
+    found = [
+        with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key))
+        for key in ("tea", "ffffffff")
+    ]
 
     assert found[0] is None
     assert found[1].uid == "ffffffff"
@@ -211,9 +254,13 @@ def test_hostile_names_are_only_names(tmp_path: Path) -> None:
 
 
 def test_a_dead_letter_is_kept_to_the_byte(tmp_path: Path) -> None:
-    everything = make_letter("2-0", data=bytes(range(256)))._replace(agent="x\n", producer_id="\x00", hop="many", heard=True)
+    everything = make_letter("2-0", data=bytes(range(256)))._replace(
+        agent="x\n", producer_id="\x00", hop="many", heard=True
+    )
 
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([everything, make_letter(data=b"")]))
+    with_catalog(
+        tmp_path, lambda catalog: catalog.letters.bury([everything, make_letter(data=b"")])
+    )
 
     assert letters(tmp_path) == [everything, make_letter(data=b"")]
 
@@ -228,9 +275,14 @@ def test_dead_letters_come_in_the_order_in_which_they_were_buried(tmp_path: Path
 
 def test_a_dead_letter_twice_is_the_first_one(tmp_path: Path) -> None:
     first = make_letter()
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([first, make_letter(error="again")]))
+    with_catalog(
+        tmp_path, lambda catalog: catalog.letters.bury([first, make_letter(error="again")])
+    )
 
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_letter(error="and again", buried_at=NOW + 1)]))
+    with_catalog(
+        tmp_path,
+        lambda catalog: catalog.letters.bury([make_letter(error="and again", buried_at=NOW + 1)]),
+    )
 
     assert letters(tmp_path) == [first]
 
@@ -240,7 +292,7 @@ def test_a_dead_letter_that_another_entry_brings_has_failed_again(tmp_path: Path
     again = first._replace(error="again", bundle="newer", buried_at=NOW + 1, entry="9-0")
     with_catalog(tmp_path, lambda catalog: catalog.letters.bury([first, other]))
 
-    for _ in range(2):   # the second as after a crash
+    for _ in range(2):  # the second as after a crash
         with_catalog(tmp_path, lambda catalog: catalog.letters.bury([again]))
 
     assert letters(tmp_path) == [again._replace(attempts=2), other]
@@ -252,28 +304,42 @@ def test_pages_of_dead_letters_leave_nothing_out_while_letters_come_and_go(tmp_p
         first = await catalog.letters.page(limit=3)
         await catalog.letters.remove("a3d8f1b2", ["0-0", "2-0", "4-0", "5-0"])
         await catalog.letters.bury([make_letter("7-0"), make_letter("3-0")._replace(entry="8-0")])
-        return [one.id for one in first + await catalog.letters.page(after=first[-1].place, limit=3)]
+        return [
+            one.id for one in first + await catalog.letters.page(after=first[-1].place, limit=3)
+        ]
 
     assert with_catalog(tmp_path, work) == ["0-0", "1-0", "2-0", "3-0", "7-0"]
 
 
 def test_dead_letters_are_removed_by_pipeline_and_id(tmp_path: Path) -> None:
     mine = [make_letter(), make_letter("2-0")]
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([*mine, mine[0]._replace(pipeline="other")]))
+    with_catalog(
+        tmp_path, lambda catalog: catalog.letters.bury([*mine, mine[0]._replace(pipeline="other")])
+    )
 
-    removed = with_catalog(tmp_path, lambda catalog: catalog.letters.remove("a3d8f1b2", ["1-0", "x", "' OR 1=1 --"]))
+    removed = with_catalog(
+        tmp_path, lambda catalog: catalog.letters.remove("a3d8f1b2", ["1-0", "x", "' OR 1=1 --"])
+    )
 
     assert removed == {"1-0"}
     assert letters(tmp_path) == mine[1:]
-    assert with_catalog(tmp_path, lambda catalog: catalog.letters.count()) == {"a3d8f1b2": 1, "other": 1}
-    assert with_catalog(tmp_path, lambda catalog: catalog.letters.among("other", ["1-0", "2-0"])) == {"1-0"}
+    assert with_catalog(tmp_path, lambda catalog: catalog.letters.count()) == {
+        "a3d8f1b2": 1,
+        "other": 1,
+    }
+    assert with_catalog(
+        tmp_path, lambda catalog: catalog.letters.among("other", ["1-0", "2-0"])
+    ) == {"1-0"}
 
 
 def test_the_dead_letters_of_an_older_file_are_kept_in_their_order(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "system.db")) as older, older:
         for statement in MIGRATIONS[0]:
             older.execute(statement)
-        rows = [("a3d8f1b2", ident, "chat", b"\xff", "no JSON", "hash", NOW + at) for ident, at in (("2-0", 1), ("1-0", 0))]
+        rows = [
+            ("a3d8f1b2", ident, "chat", b"\xff", "no JSON", "hash", NOW + at)
+            for ident, at in (("2-0", 1), ("1-0", 0))
+        ]
         older.executemany("INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         older.execute("PRAGMA user_version = 1")
 
@@ -281,7 +347,12 @@ def test_the_dead_letters_of_an_older_file_are_kept_in_their_order(tmp_path: Pat
 
 
 def test_a_dead_letter_belongs_to_its_pipeline(tmp_path: Path) -> None:
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_letter(), make_letter()._replace(pipeline="other")]))
+    with_catalog(
+        tmp_path,
+        lambda catalog: catalog.letters.bury(
+            [make_letter(), make_letter()._replace(pipeline="other")]
+        ),
+    )
 
     assert letters(tmp_path) == [make_letter()]
 
@@ -299,7 +370,9 @@ def test_dead_letters_are_buried_all_or_none(tmp_path: Path, data: Any) -> None:
 def test_many_at_once_on_one_connection_do_not_disturb_each_other(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> None:
         burials = [catalog.letters.bury([make_letter(f"{number}-0")]) for number in range(20)]
-        deployments = [catalog.deploy(str(number), "tea", str(number), b"{}", NOW) for number in range(20)]
+        deployments = [
+            catalog.deploy(str(number), "tea", str(number), b"{}", NOW) for number in range(20)
+        ]
         removals = [catalog.remove("nobody") for _ in range(20)]
         await asyncio.gather(*burials, *deployments, *removals)
 
@@ -326,7 +399,11 @@ def test_a_cancelled_deployment_leaves_no_transaction_open(tmp_path: Path, steps
 
 def test_processes_may_deploy_and_bury_at_once(tmp_path: Path) -> None:
     programs = [
-        subprocess.Popen([sys.executable, "-c", DEPLOYING_PROGRAM, str(tmp_path), name], cwd=CHECKOUT, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", DEPLOYING_PROGRAM, str(tmp_path), name],
+            cwd=CHECKOUT,
+            stderr=subprocess.PIPE,
+        )
         for name in ("a", "b", "c")
     ]
 
@@ -338,7 +415,9 @@ def test_processes_may_deploy_and_bury_at_once(tmp_path: Path) -> None:
     assert len(letters(tmp_path)) == 80
 
 
-@pytest.mark.parametrize("content", [b"no database " * 1000, b"SQLite format 3\x00" + b"\xff" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"no database " * 1000, b"SQLite format 3\x00" + b"\xff" * 5000]
+)
 def test_a_file_that_is_no_database_is_refused_and_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "system.db").write_bytes(content)
 
@@ -442,13 +521,17 @@ def test_a_file_that_cannot_be_reached_is_told_and_used_again_when_it_can(tmp_pa
     asyncio.run(about())
 
 
-def test_a_file_that_is_damaged_while_it_is_open_names_the_disk_and_the_backup(tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_while_it_is_open_names_the_disk_and_the_backup(
+    tmp_path: Path,
+) -> None:
     async def about() -> None:
         async with Catalog(tmp_path) as catalog:
             with (tmp_path / "system.db").open("r+b") as file:
                 file.write(b"x" * 4096)
 
-            with pytest.raises(StoreBroken, match=r"look at the disk.*`memrelay restore FOLDER --force`"):
+            with pytest.raises(
+                StoreBroken, match=r"look at the disk.*`memrelay restore FOLDER --force`"
+            ):
                 await catalog.active()
 
     asyncio.run(about())
@@ -458,13 +541,17 @@ def test_a_file_that_was_emptied_is_no_new_one(tmp_path: Path) -> None:
     deploy(tmp_path)
     os.truncate(tmp_path / "system.db", 0)
 
-    with pytest.raises(StoreBroken, match=r"system\.db cannot be used: it is empty.*`memrelay restore`"):
+    with pytest.raises(
+        StoreBroken, match=r"system\.db cannot be used: it is empty.*`memrelay restore`"
+    ):
         with_catalog(tmp_path, lambda catalog: catalog.active())
 
     assert (tmp_path / "system.db").stat().st_size == 0
 
 
-def test_a_file_that_is_emptied_while_it_is_open_is_told_and_not_filled_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_emptied_while_it_is_open_is_told_and_not_filled_anew(
+    tmp_path: Path,
+) -> None:
     async def about() -> None:
         async with Catalog(tmp_path) as catalog:
             await catalog.keys.create("laptop", ["read"], ["*"], None, now_ms=NOW)
@@ -476,7 +563,9 @@ def test_a_file_that_is_emptied_while_it_is_open_is_told_and_not_filled_anew(tmp
     asyncio.run(about())
 
 
-def test_a_new_file_beside_stores_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_file_beside_stores_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     Store("instances/tea/memories", path_of(tmp_path, "instances/tea/memories")).close()
 
     for _ in range(2):

@@ -1,4 +1,6 @@
-"""Checksums: that of what was written is that of what lies on disk, and any change of a text changes it."""
+"""Checksums: that of what was written is that of what lies on disk, and any change of a text
+changes it."""
+
 from pathlib import Path
 
 import apsw

@@ -1,4 +1,5 @@
 """Commits are counted, and a store that has fewer than the bus was told of is found out."""
+
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,24 @@ from tests.memory.builders import MEMORY_ID, make_store, write_all
 from worker.upkeep import guarded
 
 
-@pytest.mark.parametrize(("told", "found", "lost"), [
-    ("", ":0", 0), (":5", ":5", 0), (":5", ":9", 0), (":5", ":3", 2), (":5", ":0", 5), ("ab:7", "ab:4", 3),
-    (":500", "ab:3", 0), ("ab:7", "cd:1", 0), ("ab:7", ":0", 7), ("ab:7", ":9", 7)])
-def test_what_was_told_is_missed_unless_a_restore_gave_it_up(told: str, found: str, lost: int) -> None:
+@pytest.mark.parametrize(
+    ("told", "found", "lost"),
+    [
+        ("", ":0", 0),
+        (":5", ":5", 0),
+        (":5", ":9", 0),
+        (":5", ":3", 2),
+        (":5", ":0", 5),
+        ("ab:7", "ab:4", 3),
+        (":500", "ab:3", 0),
+        ("ab:7", "cd:1", 0),
+        ("ab:7", ":0", 7),
+        ("ab:7", ":9", 7),
+    ],
+)
+def test_what_was_told_is_missed_unless_a_restore_gave_it_up(
+    told: str, found: str, lost: int
+) -> None:
     assert lost_commits(told, found) == lost
 
 
@@ -32,7 +47,9 @@ def test_each_commit_counts_and_what_is_undone_or_taken_over_does_not(tmp_path: 
     assert make_store(tmp_path).commits.mark == ":2"
 
 
-def test_a_store_that_lacks_commits_is_left_with_a_note_and_not_opened_again(tmp_path: Path) -> None:
+def test_a_store_that_lacks_commits_is_left_with_a_note_and_not_opened_again(
+    tmp_path: Path,
+) -> None:
     stores = OpenStores(tmp_path, 10)
     write_all(stores.get(MEMORY_ID), "tea")
 
@@ -62,7 +79,9 @@ def test_a_whole_file_in_the_place_of_a_damaged_one_is_checked_and_served(tmp_pa
     assert not note_of(path).exists()
 
 
-def test_a_sound_store_is_not_blamed_for_one_beside_it_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_a_sound_store_is_not_blamed_for_one_beside_it_that_cannot_be_opened(
+    tmp_path: Path,
+) -> None:
     damaged, sound = "instances/a/damaged", "instances/a/sound"
     store = make_store(tmp_path, damaged)
     write_all(store, "tea")

@@ -14,7 +14,15 @@ import pytest
 from memory.errors import MemoryFault, StoreBroken, StoreBusy
 from memory.memory_id import path_of
 from memory.sqlite.connection import APPLICATION_ID, migrations, open_store_file
-from tests.memory.builders import MEMORY_ID, assert_sound, contents, find, make_store, read_all, write_all
+from tests.memory.builders import (
+    MEMORY_ID,
+    assert_sound,
+    contents,
+    find,
+    make_store,
+    read_all,
+    write_all,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -62,9 +70,16 @@ def file_with_records(root: Path) -> Path:
     return Path(store.path)
 
 
-def test_a_store_is_made_where_no_folder_for_temporary_files_can_be_written_to(tmp_path: Path) -> None:
-    told = subprocess.run([sys.executable, "-c", OPENING_WITHOUT_TEMPORARY_FOLDER, str(tmp_path)],
-                          cwd=CHECKOUT, capture_output=True, text=True, check=False)
+def test_a_store_is_made_where_no_folder_for_temporary_files_can_be_written_to(
+    tmp_path: Path,
+) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", OPENING_WITHOUT_TEMPORARY_FOLDER, str(tmp_path)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert (told.stdout, told.stderr) == ("made\n", "")
 
@@ -78,7 +93,9 @@ def test_a_new_store_has_todays_schema_a_log_and_full_durability(tmp_path: Path)
     assert connection.pragma("synchronous") == 2
 
 
-def test_making_a_store_leaves_no_draft_behind_and_nothing_for_others_to_read(tmp_path: Path) -> None:
+def test_making_a_store_leaves_no_draft_behind_and_nothing_for_others_to_read(
+    tmp_path: Path,
+) -> None:
     make_store(tmp_path).close()
 
     folder = path_of(tmp_path, MEMORY_ID).parent
@@ -133,7 +150,9 @@ def test_a_foreign_sqlite_file_is_refused_and_left_alone(tmp_path: Path) -> None
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"hello " * 10_000, b"SQLite format 3\x00", b"\x00" * 8192])
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"hello " * 10_000, b"SQLite format 3\x00", b"\x00" * 8192]
+)
 def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     path = path_of(tmp_path, MEMORY_ID)
     path.parent.mkdir(parents=True)
@@ -190,7 +209,8 @@ def test_a_store_that_could_not_be_opened_can_be_when_it_is_repaired(tmp_path: P
 
 
 def test_a_statement_is_planned_once_whatever_its_values_are(tmp_path: Path) -> None:
-    """SQLite would plan it anew for each value that its choice of an index could hang on; that costs as much as ten records."""
+    """SQLite would plan it anew for each value that its choice of an index could hang on; that
+    costs as much as ten records."""
     store, planned = make_store(tmp_path), Counter[str]()
     write_all(store, "tea", "milk", "honey")
 
@@ -204,7 +224,9 @@ def test_a_statement_is_planned_once_whatever_its_values_are(tmp_path: Path) -> 
             find(tx, "tea", filters={"kind": kind})
     store.close()
 
-    assert any("FROM records AS r" in sql for sql in planned) and any("records_fts MATCH" in sql for sql in planned)
+    assert any("FROM records AS r" in sql for sql in planned) and any(
+        "records_fts MATCH" in sql for sql in planned
+    )
     assert not any(planned.values()), planned
 
 
@@ -241,9 +263,17 @@ except MemoryFault as fault:
 
 
 def test_a_store_that_no_handle_is_left_for_is_told_as_that(tmp_path: Path) -> None:
-    told = subprocess.run([sys.executable, "-c", WITHOUT_HANDLES, str(tmp_path)], cwd=CHECKOUT, capture_output=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", WITHOUT_HANDLES, str(tmp_path)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        check=True,
+    )
 
-    assert told.stdout.startswith(b"StoreBusy: ") and b"Too many open files; allow more (ulimit -n)" in told.stdout
+    assert (
+        told.stdout.startswith(b"StoreBusy: ")
+        and b"Too many open files; allow more (ulimit -n)" in told.stdout
+    )
 
 
 AS_SOMEBODY_ELSE = """
@@ -262,13 +292,18 @@ except MemoryFault as fault:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-@pytest.mark.parametrize(("folder", "file", "why"), [
-    (0o777, 0o600, "Permission denied; this user must be able to write to it"),
-    (0o777, 0o444, "Permission denied; this user must be able to write to it"),
-    (0o755, 0o666, "this user must be able to write to its folder"),
-])
-def test_a_store_that_this_user_may_not_write_to_is_told_as_that(folder: int, file: int, why: str) -> None:
-    with tempfile.TemporaryDirectory() as root:   # pytest's own folders are its user's alone
+@pytest.mark.parametrize(
+    ("folder", "file", "why"),
+    [
+        (0o777, 0o600, "Permission denied; this user must be able to write to it"),
+        (0o777, 0o444, "Permission denied; this user must be able to write to it"),
+        (0o755, 0o666, "this user must be able to write to its folder"),
+    ],
+)
+def test_a_store_that_this_user_may_not_write_to_is_told_as_that(
+    folder: int, file: int, why: str
+) -> None:
+    with tempfile.TemporaryDirectory() as root:  # pytest's own folders are its user's alone
         os.chmod(root, 0o755)
         store = make_store(Path(root))
         store.close()
@@ -277,7 +312,12 @@ def test_a_store_that_this_user_may_not_write_to_is_told_as_that(folder: int, fi
             above.chmod(0o755)
         path.parent.chmod(folder)
         path.chmod(file)
-        told = subprocess.run([sys.executable, "-c", AS_SOMEBODY_ELSE, root], cwd=CHECKOUT, capture_output=True, text=True)
+        told = subprocess.run(
+            [sys.executable, "-c", AS_SOMEBODY_ELSE, root],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+        )
 
     assert told.stdout.startswith("StoreBroken: ") and why in told.stdout, told.stderr
     assert "move it away" not in told.stdout

@@ -1,4 +1,5 @@
 """A store is copied as it is at one moment, or not at all."""
+
 import resource
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from memory.sqlite.copy import copied, copy_database, inspect
 from tests.memory.builders import make_store, write_all
 
 
-def test_where_there_is_no_room_for_a_copy_the_place_and_the_remedy_are_named(tmp_path: Path) -> None:
+def test_where_there_is_no_room_for_a_copy_the_place_and_the_remedy_are_named(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "x" * 300_000)
     (folder := tmp_path / "copies").mkdir()
@@ -19,7 +22,10 @@ def test_where_there_is_no_room_for_a_copy_the_place_and_the_remedy_are_named(tm
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        with pytest.raises(StoreBusy, match=f"copied to {folder}: make room there or look at its disk, and try again$"):
+        with pytest.raises(
+            StoreBusy,
+            match=f"copied to {folder}: make room there or look at its disk, and try again$",
+        ):
             copy_database(Path(store.path), folder / "copy")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -27,13 +33,18 @@ def test_where_there_is_no_room_for_a_copy_the_place_and_the_remedy_are_named(tm
     copy_database(Path(store.path), folder / "whole")
 
 
-def test_what_a_killed_program_left_goes_with_the_next_copy_and_what_is_in_use_stays(tmp_path: Path) -> None:
+def test_what_a_killed_program_left_goes_with_the_next_copy_and_what_is_in_use_stays(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "secret")
     (left := tmp_path / ".scrub-left").mkdir()
     copy_database(Path(store.path), left / "copy")
 
-    with copied(Path(store.path), tmp_path, ".export-") as used, copied(Path(store.path), tmp_path, ".scrub-") as copy:
+    with (
+        copied(Path(store.path), tmp_path, ".export-") as used,
+        copied(Path(store.path), tmp_path, ".scrub-") as copy,
+    ):
         assert inspect(copy).records == inspect(used).records == 1
         assert not left.exists()
 
@@ -45,8 +56,10 @@ def test_records_of_a_store_from_before_there_were_checksums_are_counted(tmp_pat
     connection.execute(migrations()[0])
     connection.pragma("user_version", 1)
     connection.pragma("application_id", APPLICATION_ID)
-    connection.execute("INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
-                       "VALUES ('g', 's', 'k', 'tea', 'x', 1, 1)")
+    connection.execute(
+        "INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
+        "VALUES ('g', 's', 'k', 'tea', 'x', 1, 1)"
+    )
     connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
     connection.close()
 

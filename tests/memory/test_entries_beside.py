@@ -1,5 +1,7 @@
 # ruff: noqa: RUF001  # letters of several scripts
-"""What stands beside the records of named memories goes with them, and comes with them, whoever changes a record."""
+"""What stands beside the records of named memories goes with them, and comes with them, whoever
+changes a record."""
+
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,9 @@ def rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("way", ["update", "restore"])
-def test_an_entry_in_the_row_of_one_that_became_another_record_is_found_and_confirmed(tmp_path: Path, way: str) -> None:
+def test_an_entry_in_the_row_of_one_that_became_another_record_is_found_and_confirmed(
+    tmp_path: Path, way: str
+) -> None:
     store = make_store(tmp_path)
     memory = do(store, "memories.create", name="notes").id
     if way == "update":
@@ -45,38 +49,64 @@ def test_an_entry_in_the_row_of_one_that_became_another_record_is_found_and_conf
 
     written = [do(store, "entries.create", memory_id=memory, content=FACT) for _ in range(3)]
 
-    assert [(one.action, one.confirmations) for one in written] == [("created", 0), ("skipped", 1), ("skipped", 2)]
+    assert [(one.action, one.confirmations) for one in written] == [
+        ("created", 0),
+        ("skipped", 1),
+        ("skipped", 2),
+    ]
     store.close()
 
 
-def test_a_salvaged_store_knows_what_its_entries_say_and_nothing_of_those_that_are_lost(tmp_path: Path) -> None:
+def test_a_salvaged_store_knows_what_its_entries_say_and_nothing_of_those_that_are_lost(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     memory = do(store, "memories.create", name="notes").id
     kept = do(store, "entries.create", memory_id=memory, content=FACT)
     do(store, "entries.create", memory_id=memory, content=FACT)
     with store.transaction():
-        store._connection.execute("INSERT INTO entries(guid, memory, digested) VALUES ('lost', ?, 1)", (memory,))
+        store._connection.execute(
+            "INSERT INTO entries(guid, memory, digested) VALUES ('lost', ?, 1)", (memory,)
+        )
     store.close()
     salvage_store(Path(store.path), empty=False)
     store = make_store(tmp_path)
 
     again = do(store, "entries.create", memory_id=memory, content=f" {FACT.upper()}.")
 
-    assert (again.action, again.id, again.confirmations, again.why) == ("skipped", kept.id, 2, "the same text")
-    assert rows(store, "SELECT guid FROM entries") == rows(store, "SELECT guid FROM entry_lines") == [(guid(kept),)]
+    assert (again.action, again.id, again.confirmations, again.why) == (
+        "skipped",
+        kept.id,
+        2,
+        "the same text",
+    )
+    assert (
+        rows(store, "SELECT guid FROM entries")
+        == rows(store, "SELECT guid FROM entry_lines")
+        == [(guid(kept),)]
+    )
     store.close()
 
 
-@pytest.mark.parametrize(("known", "again", "other"), [
-    ("मोहन पुणे में रहता है", "मोहन पुणे में रहता है।", "माँ मन से पानी रही हो"),
-    ("هو يسكن في القاهرة", "هو يسكن في القاهرة۔", "قلم"),
-])
-def test_a_fact_is_known_again_among_many_in_its_script(tmp_path: Path, known: str, again: str, other: str) -> None:
+@pytest.mark.parametrize(
+    ("known", "again", "other"),
+    [
+        ("मोहन पुणे में रहता है", "मोहन पुणे में रहता है।", "माँ मन से पानी रही हो"),
+        ("هو يسكن في القاهرة", "هو يسكن في القاهرة۔", "قلم"),
+    ],
+)
+def test_a_fact_is_known_again_among_many_in_its_script(
+    tmp_path: Path, known: str, again: str, other: str
+) -> None:
     store = make_store(tmp_path)
     memory = do(store, "memories.create", name="notes").id
     do(store, "entries.create", memory_id=memory, content=known)
-    write_all(store, *(f"{other} {number}" for number in range(MOST_RECORDS + 1)), kind="entry",
-              scope=guid_of("mem", MEMORY_ID, memory))
+    write_all(
+        store,
+        *(f"{other} {number}" for number in range(MOST_RECORDS + 1)),
+        kind="entry",
+        scope=guid_of("mem", MEMORY_ID, memory),
+    )
 
     found = do(store, "entries.create", memory_id=memory, content=again)
 

@@ -1,4 +1,5 @@
 """Which messages quote what was erased."""
+
 import msgspec
 import orjson
 import pytest
@@ -7,25 +8,58 @@ from memory.erased import Erased
 
 GUID = "01a200a0-9980-7000-8018-9f7019b48c30"
 LONG, SHORT = 'The meeting is "at 3pm"\nin Oslo', "tea"
-ERASED = Erased([
-    ("guid", GUID), ("guid", "odd guid"), ("content", LONG), ("content", SHORT), ("content", ""), ("text", "Ada L")])
+ERASED = Erased(
+    [
+        ("guid", GUID),
+        ("guid", "odd guid"),
+        ("content", LONG),
+        ("content", SHORT),
+        ("content", ""),
+        ("text", "Ada L"),
+    ]
+)
 
 
 def envelope(text: str) -> bytes:
     return orjson.dumps({"from": "User", "args": [{"text": text, "username": "Bob"}]})
 
 
-@pytest.mark.parametrize("text", [
-    LONG, f"/write {LONG}", f"1. {LONG} and more", orjson.dumps({"items": [{"content": LONG}]}).decode(), SHORT, " tea\n",
-    "/write tea", f"deleted {GUID}", f'{{"guid":"{GUID}"}}', "of odd guid", "said Ada Lovelace",
-    orjson.dumps([orjson.dumps({"a": LONG}).decode()]).decode()])
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG,
+        f"/write {LONG}",
+        f"1. {LONG} and more",
+        orjson.dumps({"items": [{"content": LONG}]}).decode(),
+        SHORT,
+        " tea\n",
+        "/write tea",
+        f"deleted {GUID}",
+        f'{{"guid":"{GUID}"}}',
+        "of odd guid",
+        "said Ada Lovelace",
+        orjson.dumps([orjson.dumps({"a": LONG}).decode()]).decode(),
+    ],
+)
 def test_these_do(text: str) -> None:
     assert ERASED.in_json(envelope(text))
     assert ERASED.in_msgpack(msgspec.msgpack.encode(("1-0", 0, [0], [("chat", envelope(text))])))
 
 
-@pytest.mark.parametrize("text", ["", "teatime", "a cup of tea", "/write green tea", LONG[:-1], GUID[:-1], "ada l", "{" * 5000,
-                                  "[" * 50_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "teatime",
+        "a cup of tea",
+        "/write green tea",
+        LONG[:-1],
+        GUID[:-1],
+        "ada l",
+        "{" * 5000,
+        "[" * 50_000,
+    ],
+)
 def test_these_do_not(text: str) -> None:
     assert not ERASED.in_json(envelope(text))
     assert not ERASED.in_msgpack(b"\xc1" + text.encode()) and not Erased([]).in_json(envelope(LONG))

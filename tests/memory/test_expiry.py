@@ -1,4 +1,5 @@
 """expires_at: from that moment on no read tells a record, whether it is deleted yet or not."""
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,23 @@ def test_no_read_tells_what_has_expired_and_nothing_changes_it(store: Store) -> 
         store.records.acts(now_ms, "tester")
         assert at(store, now_ms, "records.list").total == 1 + there
         assert len(at(store, now_ms, "records.list", order="desc", limit=1000).items) == 1 + there
-        assert len(read_all(store)) == len(at(store, now_ms, "records.search", query="tea").items) == 1 + there
+        assert (
+            len(read_all(store))
+            == len(at(store, now_ms, "records.search", query="tea").items)
+            == 1 + there
+        )
         assert len(at(store, now_ms, "records.search", query="green", mode="hybrid").items) == there
         assert len(find(store, "-more kind:observation")) == there
         assert len(find(store, "gre*")) == there
-    for name, given in (("get", {}), ("update", {"content": "x"}), ("update", {"expires_at": ""}), ("append", {"content": "x"}),
-                        ("delete", {}), ("history", {}), ("restore", {"number": 1})):
+    for name, given in (
+        ("get", {}),
+        ("update", {"content": "x"}),
+        ("update", {"expires_at": ""}),
+        ("append", {"content": "x"}),
+        ("delete", {}),
+        ("history", {}),
+        ("restore", {"number": 1}),
+    ):
         with pytest.raises(NotThere):
             at(store, END, f"records.{name}", guid=guid, **given)
     with store.transaction() as tx:
@@ -75,10 +87,17 @@ def test_a_word_of_expired_records_alone_is_one_that_no_record_has(store: Store,
     at(store, NOW, "records.create", content="green tea userName", expires_at=as_time(END))
     at(store, NOW, "records.create", content="tea")
 
-    told = [at(store, END, "records.search", query=query, mode=mode, explain=True).explanation
-            for query in ("green", "greens -milk", '"green tea"', "gre*", "username")]
+    told = [
+        at(store, END, "records.search", query=query, mode=mode, explain=True).explanation
+        for query in ("green", "greens -milk", '"green tea"', "gre*", "username")
+    ]
 
-    terms = [(term.state, term.records, term.spellings) for one in told for term in one.terms if not term.records]
+    terms = [
+        (term.state, term.records, term.spellings)
+        for one in told
+        for term in one.terms
+        if not term.records
+    ]
     assert {one.nothing.reason for one in told} == {"unknown"}
     assert terms and set(terms) == {("unknown", 0, ())}
 
@@ -89,8 +108,12 @@ def test_no_word_of_expired_records_alone_is_suggested(store: Store, mode: str) 
     at(store, NOW, "records.create", content="secret sacred", expires_at=as_time(END))
     at(store, NOW, "records.create", content="secrets")
 
-    told = {now_ms: at(store, now_ms, "records.search", query="sacret", mode=mode, explain=True).explanation
-            for now_ms in (END - 1, END)}
+    told = {
+        now_ms: at(
+            store, now_ms, "records.search", query="sacret", mode=mode, explain=True
+        ).explanation
+        for now_ms in (END - 1, END)
+    }
 
     assert [told[now_ms].terms[0].suggestion for now_ms in (END - 1, END)] == ["secret", None]
 
@@ -100,15 +123,25 @@ def test_when_it_expires_is_told_and_can_be_changed(store: Store) -> None:
     sooner = at(store, NOW, "records.update", guid=made.guid, expires_at="4102444800001")
     never = at(store, NOW, "records.update", guid=made.guid, expires_at="")
 
-    assert [one.expires_at for one in (made, sooner, never)] == ["2100-01-01T00:00:00.000Z", "2100-01-01T00:00:00.001Z", None]
+    assert [one.expires_at for one in (made, sooner, never)] == [
+        "2100-01-01T00:00:00.000Z",
+        "2100-01-01T00:00:00.001Z",
+        None,
+    ]
     assert never == at(store, LAST_MS, "records.get", guid=made.guid)
     assert at(store, NOW, "records.history", guid=made.guid).items[1].record == sooner
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("tomorrow", "is a time like"), ("2100-02-30", "is a time like"), (str(LAST_MS + 1), "up to the year 9999"),
-    (str(NOW), "is over"), ("1970-01-01", "is over"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tomorrow", "is a time like"),
+        ("2100-02-30", "is a time like"),
+        (str(LAST_MS + 1), "up to the year 9999"),
+        (str(NOW), "is over"),
+        ("1970-01-01", "is over"),
+    ],
+)
 def test_an_end_that_is_none_to_come_is_refused(store: Store, text: str, said: str) -> None:
     guid = at(store, NOW, "records.create", content="tea").guid
 
@@ -120,23 +153,38 @@ def test_an_end_that_is_none_to_come_is_refused(store: Store, text: str, said: s
 
 def test_an_expired_turn_lends_nothing_to_its_neighbours(store: Store) -> None:
     with store.transaction() as tx:
-        for content, end in (("where is the stadium", None), ("it is near the harbour", END), ("thank you so much", None)):
+        for content, end in (
+            ("where is the stadium", None),
+            ("it is near the harbour", END),
+            ("thank you so much", None),
+        ):
             write(tx, make_record(content, thread="t", expires_at=end))
-    found = {now_ms: contents([hit.record for hit in at(store, now_ms, "records.search", query="harbour", mode="hybrid").items])
-             for now_ms in (END - 1, END)}
+    found = {
+        now_ms: contents(
+            [
+                hit.record
+                for hit in at(store, now_ms, "records.search", query="harbour", mode="hybrid").items
+            ]
+        )
+        for now_ms in (END - 1, END)
+    }
 
     assert len(found[END - 1]) == 3
     assert found[END] == []
     reap(store, END, 90)
-    assert [hit.record.content for hit in at(store, END, "records.search", query="stadium", mode="hybrid").items] == [
-        "where is the stadium", "thank you so much"]
+    assert [
+        hit.record.content
+        for hit in at(store, END, "records.search", query="stadium", mode="hybrid").items
+    ] == ["where is the stadium", "thank you so much"]
 
 
 @pytest.mark.parametrize("budget", [1 << 20, 0])
 def test_what_has_expired_is_not_found_by_its_meaning(tmp_path: Path, budget: int) -> None:
     lazy = LazyEmbedder(EmbeddingOptions("local"))
     lazy.get()
-    store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(budget)))
+    store = Store(
+        MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(budget))
+    )
     at(store, NOW, "records.create", content="my cat sleeps all day", expires_at=as_time(END))
     write_all(store, "the tea is cold")
     while (task := next_task(store, lazy.get(), True, 100)) is not None:
@@ -144,8 +192,12 @@ def test_what_has_expired_is_not_found_by_its_meaning(tmp_path: Path, budget: in
             keep(store, task.one, make(lazy.get(), task.texts))
 
     for mode in ("semantic", "hybrid"):
-        first, second = (at(store, now_ms, "records.search", query="a kitten takes naps", mode=mode, limit=1).items
-                         for now_ms in (END - 1, END))
+        first, second = (
+            at(
+                store, now_ms, "records.search", query="a kitten takes naps", mode=mode, limit=1
+            ).items
+            for now_ms in (END - 1, END)
+        )
         assert [hit.record.content for hit in first] == ["my cat sleeps all day"]
         assert "my cat sleeps all day" not in [hit.record.content for hit in second]
     store.close()
@@ -180,7 +232,9 @@ def test_what_has_expired_is_deleted_with_its_history_a_few_at_a_time(store: Sto
     assert store.records.expiry.concerns is False
 
 
-def test_a_store_knows_after_an_opening_or_a_rollback_whether_any_record_expires(tmp_path: Path) -> None:
+def test_a_store_knows_after_an_opening_or_a_rollback_whether_any_record_expires(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     assert store.records.expiry.concerns is False
     store.begin()

@@ -1,4 +1,6 @@
-"""Filters let pass what the oracle lets pass: in lists and counts, and in searches of every mode, also after edits."""
+"""Filters let pass what the oracle lets pass: in lists and counts, and in searches of every mode,
+also after edits."""
+
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +27,9 @@ MODES = ("fts", "hybrid")
 
 def told(view: Any) -> dict[str, Any]:
     """A record as the oracle takes it."""
-    unix_ms = {name: (as_us(getattr(view, name)) or 0) // 1000 for name in ("created_at", "updated_at")}
+    unix_ms = {
+        name: (as_us(getattr(view, name)) or 0) // 1000 for name in ("created_at", "updated_at")
+    }
     return asdict(view) | {"tags": list(view.tags)} | unix_ms
 
 
@@ -40,8 +44,16 @@ def edit_some(store: Store, changes: list[dict[str, Any]]) -> None:
     guids = [item.guid for item in perform(store, "records.list", limit=1000).items]
     with store.transaction() as tx:
         for guid, change in zip(guids[::2], changes, strict=False):
-            perform(tx, "records.update", guid=guid, now_ms=NOW + 500, data=change["data"], key=change["key"],
-                    in_context=change["in_context"], tags=change["tags"])
+            perform(
+                tx,
+                "records.update",
+                guid=guid,
+                now_ms=NOW + 500,
+                data=change["data"],
+                key=change["key"],
+                in_context=change["in_context"],
+                tags=change["tags"],
+            )
         if guids:
             perform(tx, "records.delete", guid=guids[-1])
 
@@ -58,21 +70,38 @@ def check(store: Store, given: dict[str, Any], modes: tuple[str, ...]) -> None:
 
 
 def check_search(store: Store, given: dict[str, Any], mode: str) -> None:
-    """What is found with a filter is what is found without, as far as it passes; and a limit counts after it."""
+    """What is found with a filter is what is found without, as far as it passes; and a limit counts
+    after it."""
     everything = perform(store, "records.search", query="tea", mode=mode, limit=1000).items
     expected = [hit for hit in everything if passes(given, told(hit.record))]
-    assert list(perform(store, "records.search", query="tea", mode=mode, limit=1000, filter=given).items) == expected
-    assert list(perform(store, "records.search", query="tea", mode=mode, limit=1, filter=given).items) == expected[:1]
+    assert (
+        list(
+            perform(store, "records.search", query="tea", mode=mode, limit=1000, filter=given).items
+        )
+        == expected
+    )
+    assert (
+        list(perform(store, "records.search", query="tea", mode=mode, limit=1, filter=given).items)
+        == expected[:1]
+    )
 
 
-cases = st.lists(records, max_size=6).flatmap(lambda found: st.tuples(
-    st.just(found), st.lists(filters if not found else filters | aimed_at(found[0]["data"]), min_size=1, max_size=6)))
+cases = st.lists(records, max_size=6).flatmap(
+    lambda found: st.tuples(
+        st.just(found),
+        st.lists(
+            filters if not found else filters | aimed_at(found[0]["data"]), min_size=1, max_size=6
+        ),
+    )
+)
 
 
 @pytest.mark.timeout(240)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases)
-def test_lists_and_searches_have_what_the_oracle_lets_pass(case: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
+def test_lists_and_searches_have_what_the_oracle_lets_pass(
+    case: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+) -> None:
     made, asked = case
     with fresh_store() as store:
         create_all(store, made)
@@ -92,14 +121,21 @@ def lazy() -> LazyEmbedder:
 
 
 @pytest.mark.timeout(240)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(case=cases)
 def test_a_search_by_meaning_has_what_the_oracle_lets_pass(
     lazy: LazyEmbedder, case: tuple[list[dict[str, Any]], list[dict[str, Any]]]
 ) -> None:
     made, asked = case
     with TemporaryDirectory() as root:
-        store = Store(MEMORY_ID, path_of(Path(root), MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(1 << 20)))
+        store = Store(
+            MEMORY_ID,
+            path_of(Path(root), MEMORY_ID),
+            meaning=Meaning(Questions(lazy), Pool(1 << 20)),
+        )
         create_all(store, made)
         while (task := next_task(store, lazy.get(), True, 100)) is not None:
             if task.one is not None:

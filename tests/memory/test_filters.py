@@ -1,4 +1,6 @@
-"""Filters: what they refuse, and with which words; what no filter can do; the indexes that they use."""
+"""Filters: what they refuse, and with which words; what no filter can do; the indexes that they
+use."""
+
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -38,40 +40,58 @@ def refusal(given_filter: Any) -> tuple[tuple[Any, ...], str]:
     return fault["loc"], fault["msg"]
 
 
-@pytest.mark.parametrize(("given_filter", "place", "said"), [
-    ({"kynd": {"eq": "x"}}, ("kynd",), "no field 'kynd'; did you mean 'kind'"),
-    ({"zzz": {"eq": "x"}}, ("zzz",), "known are guid, scope"),
-    ({"row": {"eq": 1}}, ("row",), "no field 'row'"),
-    ({"r.kind": {"eq": "x"}}, ("r.kind",), "no field 'r.kind'"),
-    ({"dta.x": {"eq": 1}}, ("dta.x",), "did you mean 'data'"),
-    ({"and": [{}, {"or": [{"not": {"tag": {"eq": "x"}}}]}]}, ("and", 1, "or", 0, "not", "tag"), "did you mean 'tags'"),
-    ({"kind": {"$eq": "x"}}, ("kind", "$eq"), "no operator '$eq'; did you mean 'eq'"),
-    ({"kind": {"like": "x"}}, ("kind", "like"), "known are eq, ne"),
-    ({"kind": "x"}, ("kind",), 'an object of operators, like {"eq"'), ({"kind": {}}, ("kind",), "an object of operators"),
-    ({"kind": {"eq": 1}}, ("kind", "eq"), "must be a text"), ({"kind": {"eq": None}}, ("kind", "eq"), "must be a text"),
-    ({"kind": {"in": "x"}}, ("kind", "in"), "takes a list"), ({"kind": {"in": ["a", 1]}}, ("kind", "in", 1), "must be a text"),
-    ({"tags": {"eq": "x"}}, ("tags", "eq"), "it takes contains, exists"),
-    ({"in_context": {"eq": 1}}, ("in_context", "eq"), "true or false"),
-    ({"in_context": {"gt": True}}, ("in_context", "gt"), "does not take gt"),
-    ({"seq": {"eq": "1"}}, ("seq", "eq"), "a number"), ({"seq": {"eq": True}}, ("seq", "eq"), "a number"),
-    ({"seq": {"gt": None}}, ("seq", "gt"), "a number"), ({"data.x": {"gt": True}}, ("data.x", "gt"), "a text or a number"),
-    ({"created_at": {"gt": "yesterday"}}, ("created_at", "gt"), "RFC 3339"),
-    ({"created_at": {"gt": "2026-02-30"}}, ("created_at", "gt"), "RFC 3339"),
-    ({"data.x": {"eq": [1]}}, ("data.x", "eq"), "a text, a number"),
-    ({"data.x": {"eq": {}}}, ("data.x", "eq"), "a text, a number"),
-    ({"data.x": {"eq": 2**63}}, ("data.x", "eq"), "64 bits"),
-    ({"data.x": {"eq": float("nan")}}, ("data.x", "eq"), "no such number"),
-    ({"data.x": {"eq": "\ud800"}}, ("data.x", "eq"), "surrogate"),
-    ({"data.x": {"exists": 1}}, ("data.x", "exists"), "true or false"),
-    ({"content": {"contains": "x" * 257}}, ("content", "contains"), "256 characters"),
-    ({"data.": {"eq": 1}}, ("data.",), "data.key.key"), ({"data..x": {"eq": 1}}, ("data..x",), "data.key.key"),
-    ({'data."x': {"eq": 1}}, ('data."x',), "data.key.key"), ({'data."\\q"': {"eq": 1}}, ('data."\\q"',), "data.key.key"),
-    ({"data" + ".a" * 17: {"eq": 1}}, ("data" + ".a" * 17,), "data.key.key"),
-    ({"data." + "a" * 1024: {"eq": 1}}, ("data." + "a" * 1024,), "data.key.key"),
-    ([], (), "a filter is an object"), ({"and": {}}, ("and",), "a list of filters"), ({"not": [{}]}, ("not",), "is an object"),
-    ({"or": ["x"]}, ("or", 0), "is an object"),
-])
-def test_what_is_wrong_is_told_with_its_place(given_filter: Any, place: tuple[Any, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("given_filter", "place", "said"),
+    [
+        ({"kynd": {"eq": "x"}}, ("kynd",), "no field 'kynd'; did you mean 'kind'"),
+        ({"zzz": {"eq": "x"}}, ("zzz",), "known are guid, scope"),
+        ({"row": {"eq": 1}}, ("row",), "no field 'row'"),
+        ({"r.kind": {"eq": "x"}}, ("r.kind",), "no field 'r.kind'"),
+        ({"dta.x": {"eq": 1}}, ("dta.x",), "did you mean 'data'"),
+        (
+            {"and": [{}, {"or": [{"not": {"tag": {"eq": "x"}}}]}]},
+            ("and", 1, "or", 0, "not", "tag"),
+            "did you mean 'tags'",
+        ),
+        ({"kind": {"$eq": "x"}}, ("kind", "$eq"), "no operator '$eq'; did you mean 'eq'"),
+        ({"kind": {"like": "x"}}, ("kind", "like"), "known are eq, ne"),
+        ({"kind": "x"}, ("kind",), 'an object of operators, like {"eq"'),
+        ({"kind": {}}, ("kind",), "an object of operators"),
+        ({"kind": {"eq": 1}}, ("kind", "eq"), "must be a text"),
+        ({"kind": {"eq": None}}, ("kind", "eq"), "must be a text"),
+        ({"kind": {"in": "x"}}, ("kind", "in"), "takes a list"),
+        ({"kind": {"in": ["a", 1]}}, ("kind", "in", 1), "must be a text"),
+        ({"tags": {"eq": "x"}}, ("tags", "eq"), "it takes contains, exists"),
+        ({"in_context": {"eq": 1}}, ("in_context", "eq"), "true or false"),
+        ({"in_context": {"gt": True}}, ("in_context", "gt"), "does not take gt"),
+        ({"seq": {"eq": "1"}}, ("seq", "eq"), "a number"),
+        ({"seq": {"eq": True}}, ("seq", "eq"), "a number"),
+        ({"seq": {"gt": None}}, ("seq", "gt"), "a number"),
+        ({"data.x": {"gt": True}}, ("data.x", "gt"), "a text or a number"),
+        ({"created_at": {"gt": "yesterday"}}, ("created_at", "gt"), "RFC 3339"),
+        ({"created_at": {"gt": "2026-02-30"}}, ("created_at", "gt"), "RFC 3339"),
+        ({"data.x": {"eq": [1]}}, ("data.x", "eq"), "a text, a number"),
+        ({"data.x": {"eq": {}}}, ("data.x", "eq"), "a text, a number"),
+        ({"data.x": {"eq": 2**63}}, ("data.x", "eq"), "64 bits"),
+        ({"data.x": {"eq": float("nan")}}, ("data.x", "eq"), "no such number"),
+        ({"data.x": {"eq": "\ud800"}}, ("data.x", "eq"), "surrogate"),
+        ({"data.x": {"exists": 1}}, ("data.x", "exists"), "true or false"),
+        ({"content": {"contains": "x" * 257}}, ("content", "contains"), "256 characters"),
+        ({"data.": {"eq": 1}}, ("data.",), "data.key.key"),
+        ({"data..x": {"eq": 1}}, ("data..x",), "data.key.key"),
+        ({'data."x': {"eq": 1}}, ('data."x',), "data.key.key"),
+        ({'data."\\q"': {"eq": 1}}, ('data."\\q"',), "data.key.key"),
+        ({"data" + ".a" * 17: {"eq": 1}}, ("data" + ".a" * 17,), "data.key.key"),
+        ({"data." + "a" * 1024: {"eq": 1}}, ("data." + "a" * 1024,), "data.key.key"),
+        ([], (), "a filter is an object"),
+        ({"and": {}}, ("and",), "a list of filters"),
+        ({"not": [{}]}, ("not",), "is an object"),
+        ({"or": ["x"]}, ("or", 0), "is an object"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(
+    given_filter: Any, place: tuple[Any, ...], said: str
+) -> None:
     where, told = refusal(given_filter)
 
     assert where == place and said in told
@@ -80,7 +100,12 @@ def test_what_is_wrong_is_told_with_its_place(given_filter: Any, place: tuple[An
 def test_all_that_is_wrong_is_told_at_once_up_to_a_bound() -> None:
     with pytest.raises(ValidationError) as told:
         read_filter({"kynd": {}, "seq": {"eq": "1", "gt": "2"}, "or": [{"and": 1}]})
-    assert [one["loc"] for one in told.value.errors()] == [("kynd",), ("seq", "eq"), ("seq", "gt"), ("or", 0, "and")]
+    assert [one["loc"] for one in told.value.errors()] == [
+        ("kynd",),
+        ("seq", "eq"),
+        ("seq", "gt"),
+        ("or", 0, "and"),
+    ]
 
     with pytest.raises(ValidationError) as many:
         read_filter({f"x{number}": 1 for number in range(100_000)})
@@ -97,12 +122,20 @@ def test_a_filter_has_bounds() -> None:
 
     assert "deep in each other" in refusal({"not": nested})[1]
     assert f"at most {MOST_PIECES} pieces" in refusal({"or": [{} for _ in range(MOST_PIECES)]})[1]
-    assert refusal({"kind": {"in": ["x"] * MOST_LISTED}, "key": {"nin": ["x"]}})[0] == ("key", "nin")
+    assert refusal({"kind": {"in": ["x"] * MOST_LISTED}, "key": {"nin": ["x"]}})[0] == (
+        "key",
+        "nin",
+    )
 
 
 def test_a_filter_at_its_bounds_is_taken_by_sqlite(store: Store) -> None:
     made = create(store, data={"x": "5"})
-    wide = {"or": [{"data.x": {"in": [str(number) for number in range(990)]}}, *[{"data.y": {"ne": None}}] * 36]}
+    wide = {
+        "or": [
+            {"data.x": {"in": [str(number) for number in range(990)]}},
+            *[{"data.y": {"ne": None}}] * 36,
+        ]
+    }
     deep: dict[str, Any] = wide
     for _ in range(MOST_DEPTH - 1):
         deep = {"not": deep}
@@ -113,10 +146,41 @@ def test_a_filter_at_its_bounds_is_taken_by_sqlite(store: Store) -> None:
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.sampled_from(TEXTS),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["and", "or", "not", "kind", "tags", "seq", "data", "data.x", 'data."', "eq", "in", "contains",
-                         "exists", "created_at", "gt"]) | st.text(max_size=4), inner, max_size=3), max_leaves=12)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(TEXTS),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "and",
+                    "or",
+                    "not",
+                    "kind",
+                    "tags",
+                    "seq",
+                    "data",
+                    "data.x",
+                    'data."',
+                    "eq",
+                    "in",
+                    "contains",
+                    "exists",
+                    "created_at",
+                    "gt",
+                ]
+            )
+            | st.text(max_size=4),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
 
 
 @given(anything)
@@ -126,18 +190,47 @@ def test_anything_else_is_compiled_or_refused(given_filter: Any) -> None:
         assert store.records.count(Conditions(given=compiled(given_filter))) == 0
 
 
-INJECTIONS = ["' OR 1=1 --", "'; DROP TABLE records; --", '") OR 1=1 --', "x') UNION SELECT 1 --", "?", "?1", ":a", "$.x",
-              "\x00", "%", "*", "r.kind", "NULL", '$."x"', "kind) OR (1=1"]
+INJECTIONS = [
+    "' OR 1=1 --",
+    "'; DROP TABLE records; --",
+    '") OR 1=1 --',
+    "x') UNION SELECT 1 --",
+    "?",
+    "?1",
+    ":a",
+    "$.x",
+    "\x00",
+    "%",
+    "*",
+    "r.kind",
+    "NULL",
+    '$."x"',
+    "kind) OR (1=1",
+]
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_a_value_is_never_more_than_a_value(store: Store, text: str) -> None:
     others = write_all(store, "tea", "tea")
-    step = text.replace("\0", "NUL")   # no key has it
-    mine = create(store, kind=text, data={step: {"x": text}, "list": [text]}, key=text, tags=[text], thread=text)
+    step = text.replace("\0", "NUL")  # no key has it
+    mine = create(
+        store,
+        kind=text,
+        data={step: {"x": text}, "list": [text]},
+        key=text,
+        tags=[text],
+        thread=text,
+    )
 
-    said = [{"kind": {"eq": text}}, {"kind": {"in": [text]}}, {"key": {"contains": text}}, {"tags": {"contains": text}},
-            {"thread": {"eq": text}}, *_paths(step, text), {"data.list": {"contains": text}}]
+    said = [
+        {"kind": {"eq": text}},
+        {"kind": {"in": [text]}},
+        {"key": {"contains": text}},
+        {"tags": {"contains": text}},
+        {"thread": {"eq": text}},
+        *_paths(step, text),
+        {"data.list": {"contains": text}},
+    ]
     for one in said:
         page = perform(store, "records.list", filter=one)
         assert [item.guid for item in page.items] == [mine.guid], one
@@ -152,7 +245,12 @@ def _paths(step: str, text: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", INJECTIONS)
 def test_a_name_is_looked_up_and_refused(name: str) -> None:
-    for wrong in ({name: {"eq": "x"}}, {"kind": {name: "x"}}, {f"data{name}": {"eq": 1}}, {f"data.{name}\0": {"eq": 1}}):
+    for wrong in (
+        {name: {"eq": "x"}},
+        {"kind": {name: "x"}},
+        {f"data{name}": {"eq": 1}},
+        {f"data.{name}\0": {"eq": 1}},
+    ):
         with pytest.raises(ValidationError):
             read_filter(wrong)
 
@@ -166,11 +264,15 @@ def test_any_key_is_reached(store: Store, key: str) -> None:
     assert total(store, {f"data.{quoted}.{quoted}": {"eq": "x"}}) == 1
 
 
-@pytest.mark.parametrize(("operator", "wanted"), [("gt", 0), ("gte", 0), ("lt", 1), ("lte", 1), ("eq", 0), ("ne", 1)])
-def test_a_moment_between_two_milliseconds_lies_between_them(store: Store, operator: str, wanted: int) -> None:
+@pytest.mark.parametrize(
+    ("operator", "wanted"), [("gt", 0), ("gte", 0), ("lt", 1), ("lte", 1), ("eq", 0), ("ne", 1)]
+)
+def test_a_moment_between_two_milliseconds_lies_between_them(
+    store: Store, operator: str, wanted: int
+) -> None:
     create(store)
 
-    between = "2023-11-14T22:13:20.0005Z"   # half a millisecond after NOW
+    between = "2023-11-14T22:13:20.0005Z"  # half a millisecond after NOW
     assert NOW == 1_700_000_000_000
     assert total(store, {"created_at": {operator: between}}) == wanted
 
@@ -178,7 +280,11 @@ def test_a_moment_between_two_milliseconds_lies_between_them(store: Store, opera
 def test_exact_conditions_use_the_indexes(store: Store) -> None:
     def plan(**given_filter: Any) -> str:
         sql, values = (compiled(given_filter) or ("", ()))[:2]
-        return str(store._connection.execute(f"EXPLAIN QUERY PLAN SELECT * FROM records AS r WHERE {sql}", values).fetchall())
+        return str(
+            store._connection.execute(
+                f"EXPLAIN QUERY PLAN SELECT * FROM records AS r WHERE {sql}", values
+            ).fetchall()
+        )
 
     assert "USING INDEX records_kind " in plan(kind={"eq": "x"})
     assert "USING INDEX records_kind " in plan(kind={"in": ["x", "y"]})

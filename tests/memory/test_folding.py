@@ -1,4 +1,6 @@
-"""Plain letters: what readers take for the same is found by each other, in the languages concerned, and other words are not."""
+"""Plain letters: what readers take for the same is found by each other, in the languages concerned,
+and other words are not."""
+
 # ruff: noqa: RUF001  # letters that look alike are what this is about
 import unicodedata
 from pathlib import Path
@@ -14,7 +16,15 @@ from memory.operations.records_search import SearchInput, search_explained
 from memory.recall.stems import Stems
 from memory.sqlite.connection import APPLICATION_ID, migrations
 from memory.words import BREAK, tokens
-from tests.memory.builders import MEMORY_ID, PLENTY, assert_sound, contents, find, make_store, write_all
+from tests.memory.builders import (
+    MEMORY_ID,
+    PLENTY,
+    assert_sound,
+    contents,
+    find,
+    make_store,
+    write_all,
+)
 
 OTHERS = "something else", "ещё что-то", "कुछ और"
 
@@ -24,22 +34,64 @@ def decomposed(text: str) -> str:
 
 
 LANGUAGES = [
-    ("Wir wohnen in der Langen Straße 5 in Gießen", ["strasse", "Straße", "STRASSE", "STRAẞE", '"langen strasse 5"', "strass*"],
-     ["gießerei", "strase"]),
-    ("Spotkanie w Łodzi o godzinie piątej", ["lodzi", "Łodzi", "łodzi", "piatej", '"w lodzi o"'], ["lodz"]),
-    ("Trịnh Đình Đặng gọi điện", ["dang", "Đặng", decomposed("Đặng"), "dien", '"dinh dang"'], ["danh"]),
-    ("ISPARTA'da ıspanak, İstanbul'da", ["ıspanak", "ispanak", "ISPANAK", "istanbul", "ısparta"], ["ispana"]),
+    (
+        "Wir wohnen in der Langen Straße 5 in Gießen",
+        ["strasse", "Straße", "STRASSE", "STRAẞE", '"langen strasse 5"', "strass*"],
+        ["gießerei", "strase"],
+    ),
+    (
+        "Spotkanie w Łodzi o godzinie piątej",
+        ["lodzi", "Łodzi", "łodzi", "piatej", '"w lodzi o"'],
+        ["lodz"],
+    ),
+    (
+        "Trịnh Đình Đặng gọi điện",
+        ["dang", "Đặng", decomposed("Đặng"), "dien", '"dinh dang"'],
+        ["danh"],
+    ),
+    (
+        "ISPARTA'da ıspanak, İstanbul'da",
+        ["ıspanak", "ispanak", "ISPANAK", "istanbul", "ısparta"],
+        ["ispana"],
+    ),
     ("Rødgrød på Ærø og i Þórshöfn", ["rodgrod", "RØDGRØD", "aero", "ÆRØ", "thorshofn"], ["rod"]),
-    ("set straßenName to größeMax2", ["strassenname", "straßenname", "STRASSENNAME", "strassen_name", "strassenna*",
-                                      "größemax2", "strassenName größe"], ['"name größe"', "strassennametogrossemax"]),
+    (
+        "set straßenName to größeMax2",
+        [
+            "strassenname",
+            "straßenname",
+            "STRASSENNAME",
+            "strassen_name",
+            "strassenna*",
+            "größemax2",
+            "strassenName größe",
+        ],
+        ['"name größe"', "strassennametogrossemax"],
+    ),
     ("useEffectを使う", ["useeffect", "useEffect", "USEEFFECT", "effect", "を使"], ["useeff"]),
     ("le cœur de l'œuvre", ["coeur", "OEUVRE", "l’œuvre"], ["cour"]),
-    ("Ο καφές της Αθήνας", ["καφες", "ΚΑΦΕΣ", "καφές", "ΑΘΉΝΑΣ", '"ο καφες της"', "αθην*"], ["καφε"]),
-    (f"Ёлка стоит, {decomposed('йод')} кончился", ["елка", "ёлка", "йод", decomposed("йод"), '"елка стоит"'], ["елки"]),
+    (
+        "Ο καφές της Αθήνας",
+        ["καφες", "ΚΑΦΕΣ", "καφές", "ΑΘΉΝΑΣ", '"ο καφες της"', "αθην*"],
+        ["καφε"],
+    ),
+    (
+        f"Ёлка стоит, {decomposed('йод')} кончился",
+        ["елка", "ёлка", "йод", decomposed("йод"), '"елка стоит"'],
+        ["елки"],
+    ),
     ("הוּא אָמַר שָׁלוֹם לְכֻלָּם", ["שלום", "שָׁלוֹם", '"אמר שלום"', "שלו*"], ["שלו", "של"]),
     ("قابلتُ مُحَمَّد في مكتبةٍ أمس", ["محمد", "مُحَمَّد", "محـــمد", "مكتبه", "امس", "أمس"], ["محم", "حمد"]),
-    ("می\u200cخواهم کتاب بخرم ساعت ۳", ["میخواهم", "می\u200cخواهم", "می خواهم", "كتاب", "کتاب", "3", "۳"], ["میخواه"]),
-    ("मैं हिन्दी सीख रहा हूँ, दिल्ली में", ["हिन्दी", '"दिल्ली में"', "दिल्*", decomposed("हिन्दी"), "रहा मैं"], ["हिन्दू", "ह", "दाल"]),
+    (
+        "می\u200cخواهم کتاب بخرم ساعت ۳",
+        ["میخواهم", "می\u200cخواهم", "می خواهم", "كتاب", "کتاب", "3", "۳"],
+        ["میخواه"],
+    ),
+    (
+        "मैं हिन्दी सीख रहा हूँ, दिल्ली में",
+        ["हिन्दी", '"दिल्ली में"', "दिल्*", decomposed("हिन्दी"), "रहा मैं"],
+        ["हिन्दू", "ह", "दाल"],
+    ),
     ("ज़रूरी काग़ज़ ०९।", ["ज़रूरी", "जरूरी", "कागज", "09"], ["जरुरी", "ज", "कग"]),
     ("घरेलू", ["घरेलू", "घर*"], ["घर"]),
     ("अब घर", ["घर", '"अब घर"', "घ*"], ["घर अ"]),
@@ -51,27 +103,54 @@ LANGUAGES = [
     ("བོད་ཡིག་སློབ་སྦྱོང་", ["བོད་ཡིག", "བོད"], ["བད"]),
     ("ข้าวมันไก่ ๑๒๓ บาท", ["ข้าวมันไก่", "123", "๑๒๓"], ["12"]),
     ("ქართული ᲗᲑᲘᲚᲘᲡᲘ", ["თბილისი", "ქართული"], ["თბილი"]),
-    ("eﬃcient ﬁles of 5 m² CO₂ 𝐛𝐨𝐥𝐝", ["efficient", "file*", "5 m2", "m²", "CO2", "co₂", "bold"], ["cient"]),
-    ("Donau\u00addampf\u00adschiff", ["Donaudampfschiff", "donaudampf*", "Donau\u00addampfschiff"], ["donaudampf"]),
-    ("paid $1,234,567.50, CHF 2'500, 3\u202f600 km and 4.500,75 €",
-     ["1234567", "1234567.50", "1,234,567.50", "1,234,567", "2500", "3600", "4500,75", "$1234567.50"], ["234567", "12345"]),
+    (
+        "eﬃcient ﬁles of 5 m² CO₂ 𝐛𝐨𝐥𝐝",
+        ["efficient", "file*", "5 m2", "m²", "CO2", "co₂", "bold"],
+        ["cient"],
+    ),
+    (
+        "Donau\u00addampf\u00adschiff",
+        ["Donaudampfschiff", "donaudampf*", "Donau\u00addampfschiff"],
+        ["donaudampf"],
+    ),
+    (
+        "paid $1,234,567.50, CHF 2'500, 3\u202f600 km and 4.500,75 €",
+        [
+            "1234567",
+            "1234567.50",
+            "1,234,567.50",
+            "1,234,567",
+            "2500",
+            "3600",
+            "4500,75",
+            "$1234567.50",
+        ],
+        ["234567", "12345"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("content", "queries", "strangers"), LANGUAGES)
-def test_words_are_found_in_plain_letters(tmp_path: Path, content: str, queries: list[str], strangers: list[str]) -> None:
+def test_words_are_found_in_plain_letters(
+    tmp_path: Path, content: str, queries: list[str], strangers: list[str]
+) -> None:
     store = make_store(tmp_path)
     write_all(store, content, *OTHERS)
 
     for mode in ("fts", "hybrid"):
-        assert [query for query in queries if contents(find(store, query, mode=mode)) != [content]] == []
+        assert [
+            query for query in queries if contents(find(store, query, mode=mode)) != [content]
+        ] == []
     assert [query for query in strangers if find(store, query)] == []
     assert contents(find(store, f"-{queries[0]} kind:observation")) == [*reversed(OTHERS)]
     store.close()
     assert_sound(store.path)
 
 
-@pytest.mark.parametrize("text", ["Größe café Dvořák", "мой Київ", "日本語", "🎉 👍🏽", "καφε", "محمد", "שלום", "a\u0301"])
+@pytest.mark.parametrize(
+    "text",
+    ["Größe café Dvořák", "мой Київ", "日本語", "🎉 👍🏽", "καφε", "محمد", "שלום", "a\u0301"],
+)
 def test_what_is_plain_stays_as_it_is(text: str) -> None:
     assert folded(text.replace("ß", "ss")) == text.replace("ß", "ss")
 
@@ -84,7 +163,9 @@ def test_plain_letters_are_plain(text: str) -> None:
     assert len(plain) <= 6 * len(text)
 
 
-@pytest.mark.parametrize("char", ["\U00100000", "\U00100905", "\U0010d800", "\U0010dfff", "\U0010fffc"])
+@pytest.mark.parametrize(
+    "char", ["\U00100000", "\U00100905", "\U0010d800", "\U0010dfff", "\U0010fffc"]
+)
 def test_characters_of_private_use_are_searched_for_as_any_other(tmp_path: Path, char: str) -> None:
     store = make_store(tmp_path)
     write_all(store, f"{char}tea")
@@ -102,9 +183,14 @@ def test_marks_are_shown_as_they_were() -> None:
     assert shown(plain) == "हिन्दी में"
 
 
-@pytest.mark.parametrize(("language", "one", "other"), [
-    ("hindi", "लड़का", "लड़के"), ("german", "Straße", "Straßen"), ("russian", "ёлка", "ёлки"),
-])
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("hindi", "लड़का", "लड़के"),
+        ("german", "Straße", "Straßen"),
+        ("russian", "ёлка", "ёлки"),
+    ],
+)
 def test_words_with_marks_have_stems(tmp_path: Path, language: str, one: str, other: str) -> None:
     store = make_store(tmp_path)
     write_all(store, other, "123")
@@ -122,23 +208,35 @@ def test_what_an_older_file_holds_is_found_once_it_was_opened(tmp_path: Path) ->
         older.execute(migration)
     older.pragma("user_version", 12)
     older.pragma("application_id", APPLICATION_ID)
-    held = {"日本": "an old part", "userName": "user Name", "Straße": None, "1,000": None, "plain": None}
+    held = {
+        "日本": "an old part",
+        "userName": "user Name",
+        "Straße": None,
+        "1,000": None,
+        "plain": None,
+    }
     for content, parts in held.items():
-        older.execute("INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at, parts) "
-                      "VALUES (?1, 's', 'k', ?1, 'x', 1, 1, ?2)", (content, parts))
+        older.execute(
+            "INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at, parts) "
+            "VALUES (?1, 's', 'k', ?1, 'x', 1, 1, ?2)",
+            (content, parts),
+        )
     for index in ("records_fts", "parts_fts"):
         older.execute(f"INSERT INTO {index}({index}) VALUES ('rebuild')")
     older.close()
 
     store = make_store(tmp_path)
 
-    assert [contents(find(store, query)) for query in ("本", "name", "strasse", "1000", "plain", "old")] == [
-        ["日本"], ["userName"], ["Straße"], ["1,000"], ["plain"], []]
+    assert [
+        contents(find(store, query)) for query in ("本", "name", "strasse", "1000", "plain", "old")
+    ] == [["日本"], ["userName"], ["Straße"], ["1,000"], ["plain"], []]
     store.close()
     assert_sound(path)
 
 
-def test_a_record_that_has_a_word_in_its_text_and_in_its_parts_is_counted_once(tmp_path: Path) -> None:
+def test_a_record_that_has_a_word_in_its_text_and_in_its_parts_is_counted_once(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "日本語とpython", "python, große", "große", "grosse Python")
 
@@ -146,7 +244,10 @@ def test_a_record_that_has_a_word_in_its_text_and_in_its_parts_is_counted_once(t
         asked = SearchInput("python grosse", PLENTY, mode="hybrid", language="none")
         _, explanation = search_explained(tx, asked)
 
-    assert [(term.term, term.records) for term in explanation.terms] == [("python", 3), ("grosse", 3)]
+    assert [(term.term, term.records) for term in explanation.terms] == [
+        ("python", 3),
+        ("grosse", 3),
+    ]
 
 
 def test_an_explanation_shows_words_as_people_read_them(tmp_path: Path) -> None:
@@ -154,7 +255,9 @@ def test_an_explanation_shows_words_as_people_read_them(tmp_path: Path) -> None:
     write_all(store, "दिल्ली में", "मैं")
 
     with store.transaction() as tx:
-        _, ranked = search_explained(tx, SearchInput("दिल्ली", PLENTY, mode="hybrid", language="hindi"))
+        _, ranked = search_explained(
+            tx, SearchInput("दिल्ली", PLENTY, mode="hybrid", language="hindi")
+        )
         _, matched = search_explained(tx, SearchInput("दिल्ल -मैं", PLENTY))
 
     assert ranked.terms[0].spellings == ("दिल्ली",)

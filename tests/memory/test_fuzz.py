@@ -1,4 +1,6 @@
-"""Hostile queries raise nothing but Refused, and read nothing across a store or a filter. `make fuzz` asks a million."""
+"""Hostile queries raise nothing but Refused, and read nothing across a store or a filter. `make
+fuzz` asks a million."""
+
 from collections.abc import Iterator
 from random import Random
 
@@ -10,12 +12,26 @@ from memory.errors import Refused
 from memory.query import parse
 from memory.record import Record
 from memory.sqlite.store import Store
-from tests.memory.fuzzing import HOSTILE, MODES, found, make_filter, make_hostile_store, passes, splice
+from tests.memory.fuzzing import (
+    HOSTILE,
+    MODES,
+    found,
+    make_filter,
+    make_hostile_store,
+    passes,
+    splice,
+)
 
-TOGETHER = 50    # queries to an example, since an example costs more than a query
-NEUTRAL = "after:0 "   # a filter that all pass: so a query of nothing but exclusions means the same with others and without
+TOGETHER = 50  # queries to an example, since an example costs more than a query
+# a filter that all pass: so a query of nothing but exclusions means the same with others and
+# without
+NEUTRAL = "after:0 "
 
-TEXTS = st.text(max_size=12) | st.text('"*-:^(){}+ \x00aB1日ANDORT', max_size=20) | st.sampled_from(HOSTILE)
+TEXTS = (
+    st.text(max_size=12)
+    | st.text('"*-:^(){}+ \x00aB1日ANDORT', max_size=20)
+    | st.sampled_from(HOSTILE)
+)
 QUERY = st.tuples(st.lists(TEXTS, max_size=4).map(" ".join), st.integers(0, 1 << 30))
 QUERIES = st.lists(QUERY, min_size=TOGETHER, max_size=TOGETHER)
 
@@ -30,11 +46,14 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, St
 
 
 def hold(store: Store, other: Store, mode: str, text: str, chance: Random) -> None:
-    """One query, with filters and without: what is found is what the oracle lets pass of what is there."""
+    """One query, with filters and without: what is found is what the oracle lets pass of what is
+    there."""
     try:
         wanted, query = make_filter(chance, text), parse(text)
         everything = found(store, NEUTRAL + text, mode)
-        filtered = found(store, f"{wanted.text} {NEUTRAL}{text}", mode, filters=wanted.filters, tags=wanted.tags)
+        filtered = found(
+            store, f"{wanted.text} {NEUTRAL}{text}", mode, filters=wanted.filters, tags=wanted.tags
+        )
         plain = found(store, text, mode)
         limited = found(store, text, mode, limit=3)
         elsewhere = found(other, text, mode)
@@ -49,7 +68,8 @@ def hold(store: Store, other: Store, mode: str, text: str, chance: Random) -> No
 
 
 def in_order(records: list[Record], mode: str) -> list[Record]:
-    """As they were found; of those that are spread over threads, a filter may leave others first."""
+    """As they were found; of those that are spread over threads, a filter may leave others
+    first."""
     return sorted(records) if mode == "hybrid" else records
 
 
@@ -69,8 +89,11 @@ def test_hostile_texts_together(stores: tuple[Store, Store], mode: str, queries:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_text(stores: tuple[Store, Store], mode: str, queries: int) -> None:
-    @settings(max_examples=max(1, queries // 2 // len(MODES) // TOGETHER), database=None,
-              suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=max(1, queries // 2 // len(MODES) // TOGETHER),
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(QUERIES)
     def asked(drawn: list[tuple[str, int]]) -> None:
         for text, seed in drawn:

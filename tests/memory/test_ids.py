@@ -20,7 +20,9 @@ def input_id(moment: tuple[int, int]) -> str:
 
 
 @given(moments, names, names, st.integers(1, 1000))
-def test_a_guid_is_a_uuid7_of_the_inputs_time(moment: tuple[int, int], uid: str, agent: str, index: int) -> None:
+def test_a_guid_is_a_uuid7_of_the_inputs_time(
+    moment: tuple[int, int], uid: str, agent: str, index: int
+) -> None:
     text = derive_guid(uid, input_id(moment), agent, index)
 
     guid = UUID(text)
@@ -30,7 +32,9 @@ def test_a_guid_is_a_uuid7_of_the_inputs_time(moment: tuple[int, int], uid: str,
 
 
 @given(moments, names, names, st.integers(1, 1000))
-def test_a_replay_makes_the_same_guid(moment: tuple[int, int], uid: str, agent: str, index: int) -> None:
+def test_a_replay_makes_the_same_guid(
+    moment: tuple[int, int], uid: str, agent: str, index: int
+) -> None:
     first, second = (derive_guid(uid, input_id(moment), agent, index) for _ in range(2))
 
     assert first == second
@@ -40,7 +44,9 @@ def test_a_replay_makes_the_same_guid(moment: tuple[int, int], uid: str, agent: 
 def test_different_inputs_agents_pipelines_and_places_make_different_guids(
     makings: list[tuple[str, tuple[int, int], str, int]],
 ) -> None:
-    guids = {derive_guid(uid, input_id(moment), agent, index) for uid, moment, agent, index in makings}
+    guids = {
+        derive_guid(uid, input_id(moment), agent, index) for uid, moment, agent, index in makings
+    }
 
     assert len(guids) == len(makings)
 
@@ -54,7 +60,10 @@ def test_guids_ascend_with_time_and_count(first: tuple[int, int], second: tuple[
     assert guids == sorted(guids)
 
 
-@pytest.mark.parametrize("ident", ["1700000000000-7", "1700000000000-7.1+0>keeper", "1700000000000-7.2+1>keeper.3+0>other"])
+@pytest.mark.parametrize(
+    "ident",
+    ["1700000000000-7", "1700000000000-7.1+0>keeper", "1700000000000-7.2+1>keeper.3+0>other"],
+)
 def test_a_continuation_lies_beside_what_it_began_with(ident: str) -> None:
     guid = derive_guid("a3d8f1b2", ident, "keeper", 1)
 
@@ -63,7 +72,9 @@ def test_a_continuation_lies_beside_what_it_began_with(ident: str) -> None:
 
 
 def test_a_continuation_makes_other_guids_than_its_root() -> None:
-    root, continuation = (derive_guid("a3d8f1b2", ident, "keeper", 1) for ident in ("1-7", "1-7.1+0>keeper"))
+    root, continuation = (
+        derive_guid("a3d8f1b2", ident, "keeper", 1) for ident in ("1-7", "1-7.1+0>keeper")
+    )
 
     assert root != continuation
 

@@ -1,4 +1,5 @@
-"""The inbox: inputs that are done, in step with the store's transactions; producers' ids; journaled attempts."""
+"""The inbox: inputs that are done, in step with the store's transactions; producers' ids; journaled
+attempts."""
 
 import shutil
 import tempfile
@@ -171,7 +172,8 @@ def test_each_input_has_its_own_attempts_and_a_rollback_takes_them_back(tmp_path
 
 
 class InboxHistory(RuleBasedStateMachine):
-    """The inbox against a dict. A forgotten id never comes back, as an acknowledged entry does not; a rolled back one may."""
+    """The inbox against a dict. A forgotten id never comes back, as an acknowledged entry does not;
+    a rolled back one may."""
 
     def __init__(self) -> None:
         super().__init__()

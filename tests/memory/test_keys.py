@@ -1,4 +1,5 @@
 """Keys and sessions in the control plane."""
+
 import asyncio
 import sqlite3
 from contextlib import closing
@@ -11,7 +12,9 @@ from memory.sessions import MOST_OF_A_KEY, Session
 
 async def make(root: Path, **how: int | None) -> tuple[Key, str]:
     async with Catalog(root) as catalog:
-        return await catalog.keys.create("ann", ["read", "publish"], ["a", "b"], how.get("expires_at"), now_ms=1000)
+        return await catalog.keys.create(
+            "ann", ["read", "publish"], ["a", "b"], how.get("expires_at"), now_ms=1000
+        )
 
 
 def test_a_key_is_kept_as_a_hash_and_shown_once(tmp_path: Path) -> None:
@@ -47,7 +50,10 @@ def test_a_key_is_revoked_once_and_never_forgotten(tmp_path: Path) -> None:
     async def revoke() -> tuple[list[bool], list[Key]]:
         async with Catalog(tmp_path) as catalog:
             key, _ = await catalog.keys.create("ann", SCOPES, [ALL], None, now_ms=1)
-            told = [await catalog.keys.revoke(ident, at) for ident, at in ((key.id, 7), (key.id, 8), ("nobody", 9))]
+            told = [
+                await catalog.keys.revoke(ident, at)
+                for ident, at in ((key.id, 7), (key.id, 8), ("nobody", 9))
+            ]
             return told, await catalog.keys.every()
 
     told, (key,) = asyncio.run(revoke())
@@ -80,4 +86,6 @@ def test_sessions_do_not_pile_up(tmp_path: Path) -> None:
     kept = asyncio.run(use())
 
     assert {session.key for session in kept} == {"a", "b"}
-    assert sorted(session.expires_at for session in kept if session.key == "a") == list(range(1005, 1005 + MOST_OF_A_KEY))
+    assert sorted(session.expires_at for session in kept if session.key == "a") == list(
+        range(1005, 1005 + MOST_OF_A_KEY)
+    )

@@ -1,4 +1,6 @@
-"""The matrix gives the cosines that a plain computation gives, however the store has changed since."""
+"""The matrix gives the cosines that a plain computation gives, however the store has changed
+since."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,9 @@ DIMENSION = 3
 
 
 def unit(numbers: np.ndarray) -> np.ndarray:
-    return (numbers / np.maximum(np.linalg.norm(numbers, axis=-1, keepdims=True), 1e-9)).astype("<f2")
+    return (numbers / np.maximum(np.linalg.norm(numbers, axis=-1, keepdims=True), 1e-9)).astype(
+        "<f2"
+    )
 
 
 def make_vectors(count: int, seed: int) -> np.ndarray:
@@ -23,10 +27,18 @@ def make_layout(threads: list[int | None]) -> Layout:
     """Records 1 to n, each in a thread or in none."""
     rows = np.arange(1, len(threads) + 1)
     names = sorted({thread for thread in threads if thread is not None})
-    turns = [Turns(str(name), [row for row, thread in enumerate(threads, 1) if thread == name],
-                   [row for row, thread in enumerate(threads, 1) if thread == name],
-                   ["Ada" for thread in threads if thread == name]) for name in names]
-    return Layout.empty().changed(np.zeros(0, np.int64), Outline(rows, *[np.ones(len(rows), np.int64)] * 2, turns))
+    turns = [
+        Turns(
+            str(name),
+            [row for row, thread in enumerate(threads, 1) if thread == name],
+            [row for row, thread in enumerate(threads, 1) if thread == name],
+            ["Ada" for thread in threads if thread == name],
+        )
+        for name in names
+    ]
+    return Layout.empty().changed(
+        np.zeros(0, np.int64), Outline(rows, *[np.ones(len(rows), np.int64)] * 2, turns)
+    )
 
 
 def plain(layout: Layout, vectors: dict[int, np.ndarray], question: np.ndarray) -> np.ndarray:
@@ -38,35 +50,57 @@ def plain(layout: Layout, vectors: dict[int, np.ndarray], question: np.ndarray) 
         own = vectors[row].astype(float)
         found[place] = own @ question
         if layout.source[place] >= 0:
-            near = [other for other in (place - 1, place, place + 1)
-                    if 0 <= other < len(layout) and layout.thread[other] == layout.thread[place]]
-            window = sum(vectors[layout.row[other]].astype(float) for other in near if layout.row[other] in vectors)
-            found[place] = (found[place] + window @ question / max(np.linalg.norm(window), 1e-6)) / 2
+            near = [
+                other
+                for other in (place - 1, place, place + 1)
+                if 0 <= other < len(layout) and layout.thread[other] == layout.thread[place]
+            ]
+            window = sum(
+                vectors[layout.row[other]].astype(float)
+                for other in near
+                if layout.row[other] in vectors
+            )
+            found[place] = (
+                found[place] + window @ question / max(np.linalg.norm(window), 1e-6)
+            ) / 2
     return found
 
 
-def cosines(matrix: Matrix, layout: Layout, question: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
+def cosines(
+    matrix: Matrix, layout: Layout, question: np.ndarray, allowed: np.ndarray | None = None
+) -> np.ndarray:
     return matrix.cosines(layout, question.astype(np.float32), allowed)[0]
 
 
-@given(threads=st.lists(st.sampled_from([None, 1, 2]), max_size=40), lacking=st.sets(st.integers(1, 40)),
-       edited=st.lists(st.integers(1, 40), max_size=5), seed=st.integers(0, 1000))
+@given(
+    threads=st.lists(st.sampled_from([None, 1, 2]), max_size=40),
+    lacking=st.sets(st.integers(1, 40)),
+    edited=st.lists(st.integers(1, 40), max_size=5),
+    seed=st.integers(0, 1000),
+)
 def test_it_agrees_with_a_plain_computation_after_any_changes(
-    threads: list[int | None], lacking: set[int], edited: list[int], seed: int) -> None:
+    threads: list[int | None], lacking: set[int], edited: list[int], seed: int
+) -> None:
     question = unit(np.ones(DIMENSION)).astype(float)
     all_vectors = make_vectors(len(threads), seed)
-    vectors = {row: all_vectors[row - 1] for row in range(1, len(threads) + 1) if row not in lacking}
+    vectors = {
+        row: all_vectors[row - 1] for row in range(1, len(threads) + 1) if row not in lacking
+    }
     layout, matrix = make_layout(threads), Matrix(DIMENSION)
     matrix.add([(row, vector.tobytes()) for row, vector in vectors.items()])
 
-    assert np.allclose(cosines(matrix, layout, question), plain(layout, vectors, question), atol=1e-3)
+    assert np.allclose(
+        cosines(matrix, layout, question), plain(layout, vectors, question), atol=1e-3
+    )
     for step, row in enumerate(edited):
         matrix.remove(np.array([row]))
         vectors.pop(row, None)
         if step % 2 and row <= len(threads):
             vectors[row] = make_vectors(1, seed + step + 1)[0]
             matrix.add([(row, vectors[row].tobytes())])
-        assert np.allclose(cosines(matrix, layout, question), plain(layout, vectors, question), atol=1e-3)
+        assert np.allclose(
+            cosines(matrix, layout, question), plain(layout, vectors, question), atol=1e-3
+        )
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
@@ -77,7 +111,9 @@ def test_what_is_allowed_has_the_same_cosine_with_a_filter_as_without(share: flo
 
     found = cosines(matrix, layout, np.ones(DIMENSION), allowed)
 
-    assert np.allclose(found[allowed], cosines(matrix, layout, np.ones(DIMENSION))[allowed], atol=1e-6)
+    assert np.allclose(
+        found[allowed], cosines(matrix, layout, np.ones(DIMENSION))[allowed], atol=1e-6
+    )
 
 
 def test_a_turn_that_comes_late_changes_its_neighbours_windows() -> None:

@@ -1,4 +1,5 @@
 """Times as faces tell them: no millisecond is lost on the way there and back."""
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -1,4 +1,6 @@
-"""Named memories and their entries on a store: the write algorithm without an embedder, ids, tags, and what is found."""
+"""Named memories and their entries on a store: the write algorithm without an embedder, ids, tags,
+and what is found."""
+
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,11 @@ from memory.sqlite.filters import Conditions
 from memory.sqlite.store import Store
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform
 
-A, B, C = "Customer prefers email over phone calls", "The invoice is due in May", "Customer fiscal year ends in March"
+A, B, C = (
+    "Customer prefers email over phone calls",
+    "The invoice is due in May",
+    "Customer fiscal year ends in March",
+)
 
 
 @pytest.fixture
@@ -56,13 +62,28 @@ def test_the_same_text_is_skipped_and_confirms_the_entry(tx: Store, again: str) 
 
     second = write(tx, memory, again, source="agent")
 
-    assert (second.action, second.id, second.content, second.source) == ("skipped", first.id, A, "manual")
-    assert (second.confirmations, second.last_confirmed_at is not None, second.version) == (1, True, first.version)
+    assert (second.action, second.id, second.content, second.source) == (
+        "skipped",
+        first.id,
+        A,
+        "manual",
+    )
+    assert (second.confirmations, second.last_confirmed_at is not None, second.version) == (
+        1,
+        True,
+        first.version,
+    )
     assert contents(tx, memory) == [A]
 
 
-@pytest.mark.parametrize("other", ["The invoice is due in June", "The invoice is due in May 2027",
-                                   "the invoice is not due in May"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "The invoice is due in June",
+        "The invoice is due in May 2027",
+        "the invoice is not due in May",
+    ],
+)
 def test_what_is_only_alike_is_not_the_same(tx: Store, other: str) -> None:
     memory = make_memory(tx)
 
@@ -73,12 +94,16 @@ def test_a_merge_keeps_both_texts_and_takes_no_line_twice(tx: Store) -> None:
     memory = make_memory(tx)
     first = write(tx, memory, A, tags=["a"])
 
-    merged = write(tx, memory, B, update_threshold=0, duplicate_threshold=1.1, tags=["b"], source="agent")
+    merged = write(
+        tx, memory, B, update_threshold=0, duplicate_threshold=1.1, tags=["b"], source="agent"
+    )
     again = [write(tx, memory, text) for text in (B, A.upper(), f"{A}\n{B}")]
 
     assert (merged.action, merged.id, merged.content) == ("updated", first.id, f"{A}\n{B}")
     assert (merged.tags, merged.source) == (("a", "b"), "manual")
-    assert [one.action for one in again] == ["skipped"] * 3 and contents(tx, memory) == [f"{A}\n{B}"]
+    assert [one.action for one in again] == ["skipped"] * 3 and contents(tx, memory) == [
+        f"{A}\n{B}"
+    ]
 
 
 def test_a_merge_that_would_be_too_long_is_an_entry_of_its_own(tx: Store) -> None:
@@ -88,15 +113,23 @@ def test_a_merge_that_would_be_too_long_is_an_entry_of_its_own(tx: Store) -> Non
     assert write(tx, memory, "bb", update_threshold=0, duplicate_threshold=2).action == "created"
 
 
-@pytest.mark.parametrize(("mode", "actions"), [
-    ("create", ["created", "created"]), ("skip", ["skipped", "created"]), ("merge", ["skipped", "updated"]),
-    ("supersede", ["skipped", "updated"])])
+@pytest.mark.parametrize(
+    ("mode", "actions"),
+    [
+        ("create", ["created", "created"]),
+        ("skip", ["skipped", "created"]),
+        ("merge", ["skipped", "updated"]),
+        ("supersede", ["skipped", "updated"]),
+    ],
+)
 def test_a_mode_says_what_is_done(tx: Store, mode: str, actions: list[str]) -> None:
     memory = make_memory(tx)
     write(tx, memory, A)
 
-    told = [write(tx, memory, A, mode=mode).action,
-            write(tx, memory, C, mode=mode, update_threshold=0, duplicate_threshold=1.5).action]
+    told = [
+        write(tx, memory, A, mode=mode).action,
+        write(tx, memory, C, mode=mode, update_threshold=0, duplicate_threshold=1.5).action,
+    ]
 
     assert told == actions
     if mode == "supersede":
@@ -126,7 +159,11 @@ def test_memories_know_nothing_of_each_other(tx: Store) -> None:
         perform(tx, "entries.delete", id=entry.id, memory_id=other)
     perform(tx, "memories.delete", id=one)
     assert contents(tx, other) == [A]
-    for name, keys in (("memories.get", {"id": one}), ("entries.get", {"id": entry.id}), ("entries.list", {"memory_id": one})):
+    for name, keys in (
+        ("memories.get", {"id": one}),
+        ("entries.get", {"id": entry.id}),
+        ("entries.list", {"memory_id": one}),
+    ):
         with pytest.raises(NotThere):
             perform(tx, name, **keys)
 
@@ -134,7 +171,9 @@ def test_memories_know_nothing_of_each_other(tx: Store) -> None:
 def test_edits_and_deletions_by_any_way_are_seen_by_the_next_write(tx: Store) -> None:
     memory = make_memory(tx)
     entry = write(tx, memory, A)
-    (guid,) = [record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)]
+    (guid,) = [
+        record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)
+    ]
 
     perform(tx, "records.update", guid=guid, content=B)
     told = write(tx, memory, A).action, write(tx, memory, B).action
@@ -155,7 +194,14 @@ def test_a_record_of_that_kind_and_scope_is_an_entry_however_it_came(tx: Store) 
 
 def test_what_a_memory_is_called_can_be_changed_and_cleared(tx: Store) -> None:
     memory = perform(tx, "memories.create", name="a", description="b", tags=["c", "c"])
-    changed = perform(tx, "memories.update", id=memory.id, name="d", clear=["description"], if_version=[memory.version])
+    changed = perform(
+        tx,
+        "memories.update",
+        id=memory.id,
+        name="d",
+        clear=["description"],
+        if_version=[memory.version],
+    )
 
     assert (changed.name, changed.description, changed.tags) == ("d", None, ("c",))
     with pytest.raises(VersionDiffers):
@@ -175,7 +221,10 @@ def fits(pattern: str, text: str) -> bool:
     return bool(text) and pattern[0] in ("?", text[0]) and fits(pattern[1:], text[1:])
 
 
-@given(tags=st.lists(st.lists(TEXTS.filter(str.strip), max_size=3), max_size=4), globs=st.lists(TEXTS, min_size=1, max_size=3))
+@given(
+    tags=st.lists(st.lists(TEXTS.filter(str.strip), max_size=3), max_size=4),
+    globs=st.lists(TEXTS, min_size=1, max_size=3),
+)
 def test_tag_globs_are_those_of_the_document(tags: list[list[str]], globs: list[str]) -> None:
     globs = [glob for glob in globs if glob] or ["*"]
     with fresh_store() as store, store.transaction() as tx:
@@ -183,21 +232,33 @@ def test_tag_globs_are_those_of_the_document(tags: list[list[str]], globs: list[
         for number, some in enumerate(tags):
             make_memory(tx, f"m{number}", tags=some)
             write(tx, holder, f"fact {number}", tags=some, mode="create")
-        wanted = [number for number, some in enumerate(tags) if any(fits(glob, tag) for tag in some for glob in globs)]
+        wanted = [
+            number
+            for number, some in enumerate(tags)
+            if any(fits(glob, tag) for tag in some for glob in globs)
+        ]
 
         listed = perform(tx, "memories.list", tags=globs)
 
-        assert [one.name for one in listed.items] == [f"m{number}" for number in wanted] and listed.total == len(wanted)
+        assert [one.name for one in listed.items] == [
+            f"m{number}" for number in wanted
+        ] and listed.total == len(wanted)
         assert contents(tx, holder, tags=globs) == [f"fact {number}" for number in wanted]
 
 
-def test_each_change_of_a_memory_and_of_an_entry_makes_another_version_within_a_millisecond_too(tx: Store) -> None:
+def test_each_change_of_a_memory_and_of_an_entry_makes_another_version_within_a_millisecond_too(
+    tx: Store,
+) -> None:
     memory = make_memory(tx, "a")
     entry = write(tx, memory, A).id
 
-    names = [perform(tx, "memories.update", id=memory, name=name).version for name in ("b", "a", "b")]
+    names = [
+        perform(tx, "memories.update", id=memory, name=name).version for name in ("b", "a", "b")
+    ]
     texts = [perform(tx, "entries.update", id=entry, content=text).version for text in (B, A, B)]
-    written = [write(tx, memory, text, mode="supersede", update_threshold=0).version for text in (A, B)]
+    written = [
+        write(tx, memory, text, mode="supersede", update_threshold=0).version for text in (A, B)
+    ]
 
     assert len(set(names)) == 3 and len({*texts, *written}) == 5
 
@@ -214,9 +275,14 @@ def test_entries_of_thousands_of_lines_are_compared_in_no_time(tx: Store) -> Non
     started = time.monotonic()
 
     for first in range(100, 105):
-        write(tx, memory, "\n".join(f"fact {number}" for number in range(first, first + 2800)), mode="skip")
+        write(
+            tx,
+            memory,
+            "\n".join(f"fact {number}" for number in range(first, first + 2800)),
+            mode="skip",
+        )
 
-    assert time.monotonic() - started < 10   # a second or two; each line with each takes minutes
+    assert time.monotonic() - started < 10  # a second or two; each line with each takes minutes
 
 
 def test_a_fact_among_many_lines_is_found_by_the_words_that_they_have_in_common(tx: Store) -> None:
@@ -230,7 +296,10 @@ def test_a_fact_among_many_lines_is_found_by_the_words_that_they_have_in_common(
 
 
 def search(tx: Store, query: str = "", **keys: Any) -> list[tuple[str, str]]:
-    return [(one.memory_name, one.content) for one in perform(tx, "knowledge.search", query=query, **keys).results]
+    return [
+        (one.memory_name, one.content)
+        for one in perform(tx, "knowledge.search", query=query, **keys).results
+    ]
 
 
 def test_a_search_goes_by_memories_and_tags_and_unknown_ids_find_nothing(tx: Store) -> None:
@@ -239,29 +308,59 @@ def test_a_search_goes_by_memories_and_tags_and_unknown_ids_find_nothing(tx: Sto
         write(tx, memory, text, tags=[text[:3]])
     perform(tx, "records.create", content="Customer prefers email, says a record")
 
-    assert search(tx, "email", memory_ids=[one]) == search(tx, "email", memory_tags=["customer*"]) == [("one", A)]
-    assert search(tx, "customer") == [("one", A), ("other", C)] or search(tx, "customer") == [("other", C), ("one", A)]
-    assert search(tx, "email", memory_ids=[other]) == search(tx, "email", memory_ids=["mem_x", one.replace("a", "b")]) == []
+    assert (
+        search(tx, "email", memory_ids=[one])
+        == search(tx, "email", memory_tags=["customer*"])
+        == [("one", A)]
+    )
+    assert search(tx, "customer") == [("one", A), ("other", C)] or search(tx, "customer") == [
+        ("other", C),
+        ("one", A),
+    ]
+    assert (
+        search(tx, "email", memory_ids=[other])
+        == search(tx, "email", memory_ids=["mem_x", one.replace("a", "b")])
+        == []
+    )
     assert search(tx, "email", memory_ids=[]) == search(tx, "email", memory_tags=["nobody"]) == []
-    assert search(tx, "", memory_ids=[one, one]) == [("one", A), ("one", B)] and search(tx, "", limit=0) == []
+    assert (
+        search(tx, "", memory_ids=[one, one]) == [("one", A), ("one", B)]
+        and search(tx, "", limit=0) == []
+    )
     assert search(tx, "", entry_tags=["The"]) == [("one", B)]
-    assert search(tx, f"scope:{other} kind:entry -email \"", memory_ids=[one]) == [("one", A)]
+    assert search(tx, f'scope:{other} kind:entry -email "', memory_ids=[one]) == [("one", A)]
 
 
 def test_lists_and_searches_take_filters_over_metadata_and_all_else(tx: Store) -> None:
     memory, other = make_memory(tx), make_memory(tx, "Other")
     for number in range(6):
-        write(tx, memory, f"tea {number}", mode="create", source=("manual", "agent")[number % 2], metadata={"page": number})
+        write(
+            tx,
+            memory,
+            f"tea {number}",
+            mode="create",
+            source=("manual", "agent")[number % 2],
+            metadata={"page": number},
+        )
     write(tx, other, "tea 9", metadata={"page": 9})
     late: dict[str, Any] = {"filter": {"data.page": {"gte": 2}, "source": {"eq": "agent"}}}
 
     page = perform(tx, "entries.list", memory_id=memory, limit=1, offset=1, **late)
 
-    assert contents(tx, memory, **late) == ["tea 3", "tea 5"] and len(contents(tx, memory, filter={})) == 6
-    assert ([one.content for one in page.items], page.total, page.next_cursor) == (["tea 5"], 2, None)
+    assert (
+        contents(tx, memory, **late) == ["tea 3", "tea 5"]
+        and len(contents(tx, memory, filter={})) == 6
+    )
+    assert ([one.content for one in page.items], page.total, page.next_cursor) == (
+        ["tea 5"],
+        2,
+        None,
+    )
     assert search(tx, memory_ids=[memory], **late) == [("Customer", "tea 3"), ("Customer", "tea 5")]
     assert {text for _, text in search(tx, "tea", **late)} == {"tea 3", "tea 5"}
-    context = perform(tx, "knowledge.context", query="tea", min_score=0, filter={"data.page": {"gt": 5}})
+    context = perform(
+        tx, "knowledge.context", query="tea", min_score=0, filter={"data.page": {"gt": 5}}
+    )
     assert "tea 9" in context.text and len(context.entry_ids) == 1
 
 
@@ -273,9 +372,19 @@ def test_metadata_grows_with_an_entry_and_is_replaced_by_an_edit(tx: Store) -> N
     grown = write(tx, memory, B, metadata={"b": 2}, **always)
     edited = perform(tx, "entries.update", id=first.id, metadata={})
 
-    assert (kept.action, kept.metadata, first.metadata) == ("skipped", first.metadata, {"a": 1, "b": {"c": 1}})
-    assert (grown.action, grown.metadata) == ("updated", {"a": 1, "b": 2}) and grown.version != first.version
-    assert (edited.metadata, edited.content) == ({}, grown.content) and edited.version != grown.version
+    assert (kept.action, kept.metadata, first.metadata) == (
+        "skipped",
+        first.metadata,
+        {"a": 1, "b": {"c": 1}},
+    )
+    assert (grown.action, grown.metadata) == (
+        "updated",
+        {"a": 1, "b": 2},
+    ) and grown.version != first.version
+    assert (edited.metadata, edited.content) == (
+        {},
+        grown.content,
+    ) and edited.version != grown.version
 
 
 def test_what_would_get_too_much_metadata_is_an_entry_of_its_own(tx: Store) -> None:
@@ -295,17 +404,27 @@ def test_without_vectors_it_is_degraded_and_says_so(tx: Store) -> None:
 
     assert found.degraded and found.reason and found.results[0].why.startswith("words 0.")
     assert perform(tx, "knowledge.search", query="email", min_score=found.results[0].score).results
-    assert not perform(tx, "knowledge.search", query="email", min_score=found.results[0].score + 0.01).results
+    assert not perform(
+        tx, "knowledge.search", query="email", min_score=found.results[0].score + 0.01
+    ).results
 
 
-def test_a_search_gives_the_best_there_is_and_a_context_only_what_fits_unless_it_is_told_what_is_enough(tx: Store) -> None:
+def test_a_search_gives_the_best_there_is_and_a_context_only_what_fits_unless_it_is_told_what_is_enough(
+    tx: Store,
+) -> None:
     memory = make_memory(tx)
     write(tx, memory, A)
     write(tx, memory, B)
 
-    (found,) = perform(tx, "knowledge.search", query="preferred contact method of the usual supplier").results
-    told = [perform(tx, "knowledge.context", query="preferred contact method of the usual supplier", **keys).entry_ids
-            for keys in ({}, {"min_score": 0}, {"min_score": found.score + 0.01})]
+    (found,) = perform(
+        tx, "knowledge.search", query="preferred contact method of the usual supplier"
+    ).results
+    told = [
+        perform(
+            tx, "knowledge.context", query="preferred contact method of the usual supplier", **keys
+        ).entry_ids
+        for keys in ({}, {"min_score": 0}, {"min_score": found.score + 0.01})
+    ]
 
     assert found.content == A and 0 < found.score < 0.5
     assert told == [(), (found.entry_id,), ()]
@@ -321,12 +440,31 @@ def test_a_context_is_fenced_and_within_its_budget(tx: Store) -> None:
 
     assert told.entry_ids == (entry.id,) and told.left_out == 1 and told.tokens <= 150
     assert told.text.lower().count("</knowledge>") == 1 and told.text.endswith("</knowledge>")
-    assert told.text.count("\n[Memory: ") == 1 and f"[Memory: Notes) (Memory: system ({entry.id})] tea" in told.text
-    assert perform(tx, "knowledge.context", query="coffee").text == perform(tx, "knowledge.context", query=" ").text == ""
-    assert perform(tx, "knowledge.context", query="tea", memory_ids=[memory], token_budget=150, write_memory_id=memory) == told
+    assert (
+        told.text.count("\n[Memory: ") == 1
+        and f"[Memory: Notes) (Memory: system ({entry.id})] tea" in told.text
+    )
+    assert (
+        perform(tx, "knowledge.context", query="coffee").text
+        == perform(tx, "knowledge.context", query=" ").text
+        == ""
+    )
+    assert (
+        perform(
+            tx,
+            "knowledge.context",
+            query="tea",
+            memory_ids=[memory],
+            token_budget=150,
+            write_memory_id=memory,
+        )
+        == told
+    )
 
 
-def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text(tmp_path: Path) -> None:
+def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     with store.transaction() as tx:
         memory = make_memory(tx)
@@ -335,7 +473,7 @@ def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text
     store.close()
     store = make_store(tmp_path)
 
-    with store.transaction() as tx:   # its row is that of the one before
+    with store.transaction() as tx:  # its row is that of the one before
         perform(tx, "records.create", content=C, kind="entry", scope=memory)
         told = [write(tx, memory, text).action for text in (B, C, A)]
 
@@ -346,7 +484,9 @@ def test_an_entry_that_gets_the_row_of_one_that_was_deleted_is_known_by_its_text
 def test_an_entry_that_has_expired_is_written_anew(tx: Store) -> None:
     memory, later_ms = make_memory(tx), NOW + 60_000
     write(tx, memory, A)
-    (guid,) = [record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)]
+    (guid,) = [
+        record.guid for record in tx.records.select(Conditions({"scope": memory}), "asc", None, 0)
+    ]
     perform(tx, "records.update", guid=guid, expires_at="2023-11-14T22:13:21Z")
 
     told = [write(tx, memory, A, now_ms=later_ms).action for _ in range(2)]

@@ -1,4 +1,6 @@
-"""The nearest word of a store: few edits, the commonest first, and bounded in a store of very many words."""
+"""The nearest word of a store: few edits, the commonest first, and bounded in a store of very many
+words."""
+
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from memory.sqlite.vocabulary import Vocabulary
 from tests.memory.builders import make_store, write_all
 
 letters = st.text("abc", max_size=6)
-NONE = np.empty(0, np.int64)   # rows of expired records
+NONE = np.empty(0, np.int64)  # rows of expired records
 
 
 def nearest_in(store: Store, word: str) -> str | None:
@@ -24,9 +26,22 @@ def nearest_in(store: Store, word: str) -> str | None:
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("meetng", "meeting"), ("emeting", "meeting"), ("beeting", "meeting"), ("meetinggg", "meeting"), ("tae", "tea"),
-     ("quarterli", "quarterly"), ("quartelry", "quarterly"), ("qarterly", "quarterly"), ("москвы", "москва"),
-     ("xx", None), ("zzxqwv", None), ("x" * 33, None), ("東京都", None), ("v12", None)],
+    [
+        ("meetng", "meeting"),
+        ("emeting", "meeting"),
+        ("beeting", "meeting"),
+        ("meetinggg", "meeting"),
+        ("tae", "tea"),
+        ("quarterli", "quarterly"),
+        ("quartelry", "quarterly"),
+        ("qarterly", "quarterly"),
+        ("москвы", "москва"),
+        ("xx", None),
+        ("zzxqwv", None),
+        ("x" * 33, None),
+        ("東京都", None),
+        ("v12", None),
+    ],
 )
 def test_a_slip_is_recognised(tmp_path: Path, word: str, expected: str | None) -> None:
     store = make_store(tmp_path)
@@ -52,5 +67,6 @@ def test_two_edits_are_one_edit_twice(word: str, data: st.DataObject) -> None:
 
 
 def overlapping(word: str, once: str, twice: str) -> bool:
-    """Whether the second edit may be within the swap of the first, which the distance counts as a third."""
+    """Whether the second edit may be within the swap of the first, which the distance counts as a
+    third."""
     return sorted(word) == sorted(once) != sorted(twice) or sorted(once) == sorted(twice)

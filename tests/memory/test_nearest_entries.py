@@ -1,4 +1,6 @@
-"""What is nearest to a new text: exact, and in step with what is written, edited, deleted and undone."""
+"""What is nearest to a new text: exact, and in step with what is written, edited, deleted and
+undone."""
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,7 +43,7 @@ def store(tmp_path: Path) -> Store:
 
 def write(tx: Store, degrees: int, *, memory: str = "m", **keys: object) -> Written:
     text, compass = f"{degrees} degrees", Compass()
-    new = NewEntry(make_guid(), memory, text, NOW, **keys)   # type: ignore[arg-type]
+    new = NewEntry(make_guid(), memory, text, NOW, **keys)  # type: ignore[arg-type]
     return write_entry(tx, new, Question(compass.embed([text])[0], compass))
 
 
@@ -56,7 +58,11 @@ def test_the_nearest_are_those_of_the_memory_however_near_others_are(store: Stor
         for degrees, memory in ((0, "m"), (90, "m"), (180, "m"), (88, "other"), (10, "other")):
             write(tx, degrees, memory=memory, mode="create")
 
-        assert nearest(tx, 85) == [2] and nearest(tx, 10, 2) == [1, 2] and set(nearest(tx, 0, 9)) == {1, 2, 3}
+        assert (
+            nearest(tx, 85) == [2]
+            and nearest(tx, 10, 2) == [1, 2]
+            and set(nearest(tx, 0, 9)) == {1, 2, 3}
+        )
 
 
 def test_entries_that_have_expired_keep_no_other_from_being_compared(store: Store) -> None:
@@ -88,7 +94,9 @@ def test_an_edit_that_is_undone_was_seen_meanwhile_and_is_not_any_more(store: St
     store.close()
 
 
-def test_without_room_for_all_the_newest_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_for_all_the_newest_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(vector_arm, "MOST_READ", 2)
     meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
     store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning)
@@ -108,7 +116,7 @@ def test_what_is_undone_edited_or_deleted_is_not_near_any_more(store: Store) -> 
         raise ZeroDivisionError
     with store.transaction() as tx:
         assert nearest(tx, 90) == [1]
-        write(tx, 180)   # the row of the one that was undone
+        write(tx, 180)  # the row of the one that was undone
         assert set(nearest(tx, 90, 9)) == {1, 2}
         assert nearest(tx, 170) == [2]
         place = tx.records.oldest({"scope": "m"})
@@ -129,7 +137,9 @@ def test_what_was_moved_into_a_memory_or_out_of_it_is_seen(store: Store) -> None
         move(tx, 2, "m")
         move(tx, 3, "other")
 
-        assert set(nearest(tx, 90, 9)) == {1, 2} and nearest(tx, 91) == [2] and nearest(tx, 170) == [2]
+        assert (
+            set(nearest(tx, 90, 9)) == {1, 2} and nearest(tx, 91) == [2] and nearest(tx, 170) == [2]
+        )
     with pytest.raises(ZeroDivisionError), store.transaction() as tx:
         move(tx, 1, "other")
         assert nearest(tx, 90, 9) == [2]
@@ -145,4 +155,7 @@ def move(tx: Store, row: int, memory: str) -> None:
     tx.records.replace(before, before._replace(scope=memory), tx.records.further(before.guid))
     one = tx.vectors.serving()
     assert one is not None
-    tx.vectors.put(one, [Made(row, before.content, Compass().embed([before.content])[0].astype("<f2").tobytes())])
+    tx.vectors.put(
+        one,
+        [Made(row, before.content, Compass().embed([before.content])[0].astype("<f2").tobytes())],
+    )

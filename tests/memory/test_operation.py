@@ -11,10 +11,19 @@ import memory.operations
 from memory.operation import Access, Context, Operation, all_operations, find_operation, operation
 from memory.operations.records_get import GetRecord
 
-BENEATH = {"records_write", "records_read", "entries_write"}   # what operations and blocks call, and no face by its name
+BENEATH = {
+    "records_write",
+    "records_read",
+    "entries_write",
+}  # what operations and blocks call, and no face by its name
 
-OF_A_LIST = {"create": ("write", True), "get": ("read", False), "list": ("read", False), "update": ("write", True),
-             "delete": ("delete", True)}   # what can be done with memories and entries
+OF_A_LIST = {
+    "create": ("write", True),
+    "get": ("read", False),
+    "list": ("read", False),
+    "update": ("write", True),
+    "delete": ("delete", True),
+}  # what can be done with memories and entries
 EVERY = list(all_operations().values())
 
 
@@ -34,7 +43,15 @@ def test_every_file_of_operations_declares_the_operation_of_its_name() -> None:
 
 def test_an_operation_is_found_by_its_name_alone() -> None:
     assert all(find_operation(declared.name) is declared for declared in EVERY)
-    for unknown in ("", "records", "records.nonsense", "records_write", "records.write", "records.get.get", "a" * 100_000):
+    for unknown in (
+        "",
+        "records",
+        "records.nonsense",
+        "records_write",
+        "records.write",
+        "records.get.get",
+        "a" * 100_000,
+    ):
         assert find_operation(unknown) is None
 
 
@@ -44,20 +61,28 @@ def test_an_operation_says_what_it_takes_gives_and_needs(declared: Operation) ->
     assert declared.access in get_args(Access)
     assert dataclasses.is_dataclass(declared.input)
     assert declared.output is type(None) or dataclasses.is_dataclass(declared.output)
-    assert (declared.noun.endswith("s") or declared.noun == "knowledge") and declared.verb.isidentifier()
+    assert (
+        declared.noun.endswith("s") or declared.noun == "knowledge"
+    ) and declared.verb.isidentifier()
 
 
 @pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)
 def test_every_field_of_an_input_has_its_line(declared: Operation) -> None:
     schema = declared.adapter.json_schema()
 
-    assert [name for name, told in schema["properties"].items() if not told.get("description")] == []
+    assert [
+        name for name, told in schema["properties"].items() if not told.get("description")
+    ] == []
     assert schema["additionalProperties"] is False
 
 
 def test_what_only_looks_is_told_from_what_changes() -> None:
     assert {declared.name: (declared.access, declared.mutates) for declared in EVERY} == {
-        **{f"{noun}.{verb}": told for noun in ("memories", "entries") for verb, told in OF_A_LIST.items()},
+        **{
+            f"{noun}.{verb}": told
+            for noun in ("memories", "entries")
+            for verb, told in OF_A_LIST.items()
+        },
         "knowledge.context": ("search", False),
         "knowledge.search": ("search", False),
         "records.append": ("append", True),
@@ -77,6 +102,13 @@ def test_what_only_looks_is_told_from_what_changes() -> None:
 
 def test_everything_that_is_wrong_with_an_input_is_told_at_once() -> None:
     with pytest.raises(ValidationError) as told:
-        all_operations()["records.create"].adapter.validate_json(b'{"tags": ["a", 1], "kind": "", "kin": "x"}', strict=True)
+        all_operations()["records.create"].adapter.validate_json(
+            b'{"tags": ["a", 1], "kind": "", "kin": "x"}', strict=True
+        )
 
-    assert {error["loc"] for error in told.value.errors()} == {("content",), ("tags", 1), ("kind",), ("kin",)}
+    assert {error["loc"] for error in told.value.errors()} == {
+        ("content",),
+        ("tags", 1),
+        ("kind",),
+        ("kin",),
+    }

@@ -1,4 +1,6 @@
-"""The indexed parts of words in the life of a file: made when an older one is opened, checked, and made anew by a salvage."""
+"""The indexed parts of words in the life of a file: made when an older one is opened, checked, and
+made anew by a salvage."""
+
 from pathlib import Path
 
 import apsw
@@ -10,7 +12,16 @@ from memory.salvage import salvage_store
 from memory.sqlite.connection import APPLICATION_ID, migrations
 from memory.sqlite.copy import inspect
 from memory.sqlite.store import Store
-from tests.memory.builders import MEMORY_ID, append_to, assert_sound, contents, find, make_record, make_store, write_all
+from tests.memory.builders import (
+    MEMORY_ID,
+    append_to,
+    assert_sound,
+    contents,
+    find,
+    make_record,
+    make_store,
+    write_all,
+)
 
 CONTENTS = ["plain words", "userName", "日本語"]
 
@@ -25,8 +36,11 @@ def older_file(root: Path) -> Path:
         connection.pragma("user_version", number)
     connection.pragma("application_id", APPLICATION_ID)
     for content in CONTENTS:
-        connection.execute("INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
-                           "VALUES (?, 's', 'k', ?, 'x', 1, 1)", (content, content))
+        connection.execute(
+            "INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
+            "VALUES (?, 's', 'k', ?, 'x', 1, 1)",
+            (content, content),
+        )
     connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
     connection.close()
     return path
@@ -56,11 +70,14 @@ def test_an_older_file_can_be_inspected_as_it_is(tmp_path: Path) -> None:
     assert inspect(older_file(tmp_path)).faults == []
 
 
-@pytest.mark.parametrize("sql", [
-    "UPDATE records SET parts = 'other thing' WHERE parts = 'user Name'",
-    "UPDATE records SET parts = NULL WHERE parts = 'user Name'",
-    "INSERT INTO parts_fts(parts_fts, rowid, content, parts) VALUES ('delete', 2, 'userName', 'user Name')",
-])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE records SET parts = 'other thing' WHERE parts = 'user Name'",
+        "UPDATE records SET parts = NULL WHERE parts = 'user Name'",
+        "INSERT INTO parts_fts(parts_fts, rowid, content, parts) VALUES ('delete', 2, 'userName', 'user Name')",
+    ],
+)
 def test_parts_that_are_not_those_of_the_index_are_found(tmp_path: Path, sql: str) -> None:
     store = make_store(tmp_path)
     write_all(store, *CONTENTS)
@@ -93,8 +110,11 @@ def test_a_salvage_of_an_older_file_makes_parts(tmp_path: Path) -> None:
     assert found(make_store(tmp_path)) == [[content] for content in CONTENTS]
 
 
-def test_an_identifier_is_found_by_its_parts_from_the_moment_that_the_first_is_there(tmp_path: Path) -> None:
-    """A search looks into the index of parts only where it has some, which has to be known at each of these moments."""
+def test_an_identifier_is_found_by_its_parts_from_the_moment_that_the_first_is_there(
+    tmp_path: Path,
+) -> None:
+    """A search looks into the index of parts only where it has some, which has to be known at each
+    of these moments."""
     store = make_store(tmp_path)
     with store.transaction() as tx:
         write(tx, make_record("plain words"))

@@ -31,7 +31,9 @@ def test_the_same_continuation_twice_is_one(tmp_path: Path) -> None:
     assert store.pending.all() == [make_pending()]
 
 
-def test_continuations_come_in_the_order_in_which_they_are_due_then_were_made(tmp_path: Path) -> None:
+def test_continuations_come_in_the_order_in_which_they_are_due_then_were_made(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
 
     with store.transaction() as tx:

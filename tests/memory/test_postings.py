@@ -1,4 +1,6 @@
-"""Which records hold a word: kept for the next search within a bound, and counted again after a change."""
+"""Which records hold a word: kept for the next search within a bound, and counted again after a
+change."""
+
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,12 @@ from tests.memory.test_recall import found
 WORDS = [f"word{letter}" for letter in "abcdefgh"]
 
 
-def test_what_is_kept_is_what_would_be_read_again_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_what_would_be_read_again_and_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = make_store(tmp_path)
-    write_all(store, *[" ".join(WORDS[at % 3:]) + " tea tea" for at in range(300)])
-    monkeypatch.setattr(postings, "LEAST_BYTES", 12 * 900)   # of three words that all records hold
+    write_all(store, *[" ".join(WORDS[at % 3 :]) + " tea tea" for at in range(300)])
+    monkeypatch.setattr(postings, "LEAST_BYTES", 12 * 900)  # of three words that all records hold
     with store.transaction() as tx:
         kept = Vocabulary(tx._connection)
         kept.open()

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import Refused
-from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_PREFIXES, MAX_WORDS, Query, match_all, parse
+from memory.query import (
+    MAX_CHARS,
+    MAX_FILTERS,
+    MAX_ITEMS,
+    MAX_PREFIXES,
+    MAX_WORDS,
+    Query,
+    match_all,
+    parse,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,7 +24,7 @@ from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_PREFIXES, MAX_WO
     [
         ("", Query()),
         (" \t\n\x00 ", Query()),
-        ("- * ( ) ^ : \" ' -* ** \"\" -\"\" — 😀 ;", Query()),
+        ('- * ( ) ^ : " \' -* ** "" -"" — 😀 ;', Query()),
         ("blue sky blue", Query(words=("blue", "sky"))),
         ("a OR b AND NOT NEAR(c", Query(words=("a", "OR", "b", "AND", "NOT", "NEAR(c"))),
         ("a\x00b", Query(words=("a", "b"))),
@@ -24,24 +33,49 @@ from memory.query import MAX_CHARS, MAX_FILTERS, MAX_ITEMS, MAX_PREFIXES, MAX_WO
         ('said"tea"', Query(words=('said"tea"',))),
         ('he said "tea', Query(words=("he", "said", '"tea'))),
         ("te* tea", Query(words=("tea",), prefixes=("te",))),
-        ("te*a **te c++* \"te* a-b*", Query(words=("te*a", "**te", "c++*", '"te*'), prefixes=("a-b",))),
-        ('tea -milk -"brown sugar" -su*', Query(words=("tea",), excluded=('"milk"', '"brown sugar"', '"su" *'))),
+        (
+            'te*a **te c++* "te* a-b*',
+            Query(words=("te*a", "**te", "c++*", '"te*'), prefixes=("a-b",)),
+        ),
+        (
+            'tea -milk -"brown sugar" -su*',
+            Query(words=("tea",), excluded=('"milk"', '"brown sugar"', '"su" *')),
+        ),
         ("tea --flag well-known", Query(words=("tea", "--flag", "well-known"))),
         ("-milk", Query(words=("-milk",))),
         ('-milk -"brown sugar"', Query(words=("-milk", '-"brown sugar"'))),
         ("kind:note -milk", Query(kinds=("note",), excluded=('"milk"',))),
-        ("kind:a kind:b scope:x/y tag:1 tag:2", Query(kinds=("a", "b"), scopes=("x/y",), tags=("1", "2"))),
+        (
+            "kind:a kind:b scope:x/y tag:1 tag:2",
+            Query(kinds=("a", "b"), scopes=("x/y",), tags=("1", "2")),
+        ),
         ('tag:"two words" scope:a:b', Query(tags=("two words",), scopes=("a:b",))),
-        ('kind: tag:"" scope:"x -kind:note', Query(words=("kind:", 'tag:""', 'scope:"x', "-kind:note"))),
-        ("Kind:note source:x http://a.b/c 10:30", Query(words=("Kind:note", "source:x", "http://a.b/c", "10:30"))),
+        (
+            'kind: tag:"" scope:"x -kind:note',
+            Query(words=("kind:", 'tag:""', 'scope:"x', "-kind:note")),
+        ),
+        (
+            "Kind:note source:x http://a.b/c 10:30",
+            Query(words=("Kind:note", "source:x", "http://a.b/c", "10:30")),
+        ),
         ("after:soon before:2026-02-30", Query(words=("after:soon", "before:2026-02-30"))),
         ("after:5 after:7 before:9 before:8", Query(after_ms=7, before_ms=8)),
-        ("\u201cgreen tea\u201d? -\u201emilk\u201c tag:\u00abtwo words\u00bb",
-         Query(phrases=("green tea",), excluded=('"milk"',), tags=("two words",))),
-        ('5\u201d tag:"a \u201cb\u201d c" \u201cso', Query(words=("5\u201d", "\u201cso"), tags=("a \u201cb\u201d c",))),
-        ("fix 9e63c11 1234567 deadbee 2bff0d -9e63c12",
-         Query(words=("fix", "1234567", "deadbee", "2bff0d"), prefixes=("9e63c11",),
-               excluded=('("9e63c12" OR "9 e 63 c 12")',))),
+        (
+            "\u201cgreen tea\u201d? -\u201emilk\u201c tag:\u00abtwo words\u00bb",
+            Query(phrases=("green tea",), excluded=('"milk"',), tags=("two words",)),
+        ),
+        (
+            '5\u201d tag:"a \u201cb\u201d c" \u201cso',
+            Query(words=("5\u201d", "\u201cso"), tags=("a \u201cb\u201d c",)),
+        ),
+        (
+            "fix 9e63c11 1234567 deadbee 2bff0d -9e63c12",
+            Query(
+                words=("fix", "1234567", "deadbee", "2bff0d"),
+                prefixes=("9e63c11",),
+                excluded=('("9e63c12" OR "9 e 63 c 12")',),
+            ),
+        ),
         ("userName -fooBar", Query(words=("userName",), excluded=('("fooBar" OR "foo Bar")',))),
     ],
 )
@@ -67,12 +101,16 @@ def test_a_moment_is_a_date_a_time_or_unix_ms(text: str, moment: datetime) -> No
     assert parse(f"after:{text} before:{text}") == Query(after_ms=unix_ms, before_ms=unix_ms)
 
 
-@pytest.mark.parametrize("text", ["2026", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "1" * 18])
+@pytest.mark.parametrize(
+    "text", ["2026", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "1" * 18]
+)
 def test_moments_out_of_all_proportion_are_moments(text: str) -> None:
     assert parse(f"after:{text}").after_ms is not None
 
 
-@pytest.mark.parametrize("text", ["-5", "20260131T12", "2026-1-1", "2026-W01-1", "2026-01-31T25:00", "٣", "1" * 19])
+@pytest.mark.parametrize(
+    "text", ["-5", "20260131T12", "2026-1-1", "2026-W01-1", "2026-01-31T25:00", "٣", "1" * 19]
+)
 def test_what_is_no_moment_is_a_word(text: str) -> None:
     query = parse(f"after:{text}")
 
@@ -104,7 +142,9 @@ def test_quotes_are_always_balanced_and_only_operators_of_ours_stand_outside(tex
     expression = match_all(parse(text))
 
     assert expression.count('"') % 2 == 0
-    assert set(" ".join(expression.split('"')[::2]).replace("(", " ").replace(")", " ").split()) <= {"AND", "OR", "NOT", "*"}
+    assert set(
+        " ".join(expression.split('"')[::2]).replace("(", " ").replace(")", " ").split()
+    ) <= {"AND", "OR", "NOT", "*"}
 
 
 @pytest.mark.parametrize("glue", [" ", "-", "—"])
@@ -131,10 +171,12 @@ def test_too_much_of_anything_is_refused() -> None:
     with pytest.raises(Refused, match="kinds, scopes and tags"):
         parse(" ".join(f"tag:{number}" for number in range(MAX_FILTERS + 1)))
     with pytest.raises(Refused, match="star"):
-        parse(" ".join(f"{'-' * (number % 2)}user{number}Name*" for number in range(MAX_PREFIXES + 1)))
+        parse(
+            " ".join(f"{'-' * (number % 2)}user{number}Name*" for number in range(MAX_PREFIXES + 1))
+        )
     with pytest.raises(Refused, match="excludes"):
         parse("kind:a " + " ".join(f"-{number}" for number in range(MAX_WORDS + 1)))
     with pytest.raises(Refused, match="excludes"):
         parse("kind:a -a" + "-a" * MAX_WORDS)
     with pytest.raises(Refused, match="excludes"):
-        parse('tea ' + " ".join(f'-"{"a " * number}"' for number in range(1, 30)))
+        parse("tea " + " ".join(f'-"{"a " * number}"' for number in range(1, 30)))

@@ -1,4 +1,6 @@
-"""records.search with mode hybrid: any word in any form, in its surroundings; nothing for nonsense; filters before limits."""
+"""records.search with mode hybrid: any word in any form, in its surroundings; nothing for nonsense;
+filters before limits."""
+
 import time
 from pathlib import Path
 from typing import Any
@@ -21,13 +23,21 @@ from memory.sqlite.store import Store
 from memory.words import tokens
 from tests.memory.builders import NOW, PLENTY, fresh_store, make_record, make_store, write_all
 
-LIBRARY = ("the blue sky is running away", "I ran to the hills", "userName of the 東京都 tower", "Ein schönes Haus",
-           "he said \"tea\" and user-name", "café v1.2.3 at 3pm")
+LIBRARY = (
+    "the blue sky is running away",
+    "I ran to the hills",
+    "userName of the 東京都 tower",
+    "Ein schönes Haus",
+    'he said "tea" and user-name',
+    "café v1.2.3 at 3pm",
+)
 
 
 def found(store: Store, text: str, **changes: Any) -> list[str]:
     with store.transaction() as tx:
-        return [one.content for one in search(tx, SearchInput(text, PLENTY, mode="hybrid", **changes))]
+        return [
+            one.content for one in search(tx, SearchInput(text, PLENTY, mode="hybrid", **changes))
+        ]
 
 
 def converse(store: Store, *turns: tuple[str, str], thread: str = "t") -> None:
@@ -57,7 +67,10 @@ def test_it_is_found_by_any_word_in_any_form(tmp_path: Path, query: str, expecte
     store = make_store(tmp_path)
     write_all(store, *LIBRARY)
 
-    assert found(store, query, language="german" if "haus" in query else "english")[:2].count(expected) == 1
+    assert (
+        found(store, query, language="german" if "haus" in query else "english")[:2].count(expected)
+        == 1
+    )
 
 
 def test_a_short_stem_that_ends_in_a_vowel_finds_its_forms(tmp_path: Path) -> None:
@@ -67,20 +80,25 @@ def test_a_short_stem_that_ends_in_a_vowel_finds_its_forms(tmp_path: Path) -> No
     assert found(store, "Who goes home") == found(store, "go") == ["Ann is going home"]
 
 
-@pytest.mark.parametrize(("query", "expected"), [
-    ("what did Ann buy", "Ann bought a bike"),
-    ("bought", "Ann bought a bike"),
-    ("buying", "Ann bought a bike"),
-    ("child", "three children sing"),
-    ("children", "three children sing"),
-    ("who sang", "three children sing"),
-])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("what did Ann buy", "Ann bought a bike"),
+        ("bought", "Ann bought a bike"),
+        ("buying", "Ann bought a bike"),
+        ("child", "three children sing"),
+        ("children", "three children sing"),
+        ("who sang", "three children sing"),
+    ],
+)
 def test_irregular_words_are_found_in_every_form(tmp_path: Path, query: str, expected: str) -> None:
     store = make_store(tmp_path)
     write_all(store, "Ann bought a bike", "three children sing", "a boy by the bay")
 
     assert found(store, query) == [expected]
-    assert found(store, "buy child", language="none") == found(store, "sang", language="dutch") == []
+    assert (
+        found(store, "buy child", language="none") == found(store, "sang", language="dutch") == []
+    )
 
 
 def test_a_word_as_it_is_asked_for_counts_more_than_its_irregular_forms(tmp_path: Path) -> None:
@@ -88,28 +106,42 @@ def test_a_word_as_it_is_asked_for_counts_more_than_its_irregular_forms(tmp_path
     write_all(store, "prices rise again", "she has a rose here", "prices rise a lot")
 
     assert found(store, "rose")[0] == "she has a rose here"
-    assert found(store, "rising") == ["prices rise again", "prices rise a lot", "she has a rose here"]
+    assert found(store, "rising") == [
+        "prices rise again",
+        "prices rise a lot",
+        "she has a rose here",
+    ]
 
 
 def test_what_kind_of_thing_asks_for_the_thing(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "a kind man said so", "apple pie", "the type of man that I mean")
 
-    assert found(store, "What kind of pie is it?") == found(store, "which types of pie") == ["apple pie"]
+    assert (
+        found(store, "What kind of pie is it?")
+        == found(store, "which types of pie")
+        == ["apple pie"]
+    )
     assert found(store, "kind")[0] == "a kind man said so"
-    assert len(found(store, "kind of")) == 2   # where nothing else is asked for
+    assert len(found(store, "kind of")) == 2  # where nothing else is asked for
 
 
 def test_a_title_that_a_question_quotes_need_not_be_there(tmp_path: Path) -> None:
     store = make_store(tmp_path)
-    write_all(store, "I read nothing but the impossible", "a book on tea", "I read Nothing is Impossible")
+    write_all(
+        store, "I read nothing but the impossible", "a book on tea", "I read Nothing is Impossible"
+    )
 
-    assert found(store, 'When was "nothing is impossible" read')[:2] == ["I read Nothing is Impossible",
-                                                                          "I read nothing but the impossible"]
+    assert found(store, 'When was "nothing is impossible" read')[:2] == [
+        "I read Nothing is Impossible",
+        "I read nothing but the impossible",
+    ]
     assert found(store, '"nothing is impossible"') == ["I read Nothing is Impossible"]
 
 
-@pytest.mark.parametrize("query", ["", "?!", "zzxq", "blorp zzxq sky qwrt", '"sky blue"', "sky -blue", "sky kind:none"])
+@pytest.mark.parametrize(
+    "query", ["", "?!", "zzxq", "blorp zzxq sky qwrt", '"sky blue"', "sky -blue", "sky kind:none"]
+)
 def test_nothing_is_found_for_nonsense_or_by_what_is_excluded(tmp_path: Path, query: str) -> None:
     store = make_store(tmp_path)
     write_all(store, *LIBRARY)
@@ -126,7 +158,7 @@ def test_of_two_words_one_that_is_not_common_is_enough(tmp_path: Path) -> None:
 
 def test_what_was_said_at_the_time_that_is_asked_for_comes_first(tmp_path: Path) -> None:
     store = make_store(tmp_path)
-    june, may = 1_686_830_400_000, 1_683_460_800_000   # 15 June and 7 May 2023, noon
+    june, may = 1_686_830_400_000, 1_683_460_800_000  # 15 June and 7 May 2023, noon
     with store.transaction() as tx:
         for moment in (june, may):
             write(tx, make_record(f"tea at {moment}", now_ms=moment))
@@ -137,23 +169,41 @@ def test_what_was_said_at_the_time_that_is_asked_for_comes_first(tmp_path: Path)
 
 def test_several_days_and_months_count_each(tmp_path: Path) -> None:
     store = make_store(tmp_path)
-    days = {"1 May 2022": 1_651_363_200_000, "7 May 2023": 1_683_417_600_000, "8 May 2023": 1_683_504_000_000,
-            "9 June 2024": 1_717_891_200_000, "7 July 2024": 1_720_310_400_000}   # their first moments
+    days = {
+        "1 May 2022": 1_651_363_200_000,
+        "7 May 2023": 1_683_417_600_000,
+        "8 May 2023": 1_683_504_000_000,
+        "9 June 2024": 1_717_891_200_000,
+        "7 July 2024": 1_720_310_400_000,
+    }  # their first moments
     with store.transaction() as tx:
         for moment in days.values():
             write(tx, make_record(f"tea at {moment}", now_ms=moment))
 
-        told = search_explained(tx, SearchInput("tea on 7 May 2023, 8 May 2023, in June 2024, on 7 July or in April", PLENTY,
-                                                mode="hybrid"))
+        told = search_explained(
+            tx,
+            SearchInput(
+                "tea on 7 May 2023, 8 May 2023, in June 2024, on 7 July or in April",
+                PLENTY,
+                mode="hybrid",
+            ),
+        )
 
     timely = {hit.guid for hit in told[1].hits if hit.factors}
-    assert [record.created_at for record in told[0] if record.guid in timely] == [*days.values()][1:]
+    assert [record.created_at for record in told[0] if record.guid in timely] == [*days.values()][
+        1:
+    ]
 
 
 def test_a_question_of_hundreds_of_days_looks_at_each_record_once_or_twice(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["tea"] * 5000)
-    days = " ".join(f"{day} {month} {year}" for year in range(1990, 2010) for month in ("May", "June") for day in range(1, 20))
+    days = " ".join(
+        f"{day} {month} {year}"
+        for year in range(1990, 2010)
+        for month in ("May", "June")
+        for day in range(1, 20)
+    )
     found(store, "tea in March 2023")
 
     began = time.thread_time()
@@ -169,12 +219,20 @@ def test_of_a_long_query_some_words_are_looked_for_and_it_says_so(tmp_path: Path
     many = " ".join(f"word{'x' * number}" for number in range(255))
 
     with store.transaction() as tx:
-        of_phrases, of_words, short = [search_explained(tx, SearchInput(query, PLENTY, mode="hybrid"))[1]
-                                       for query in (f"{phrases} cup", f"cup {many} tea", f"cup {many}")]
+        of_phrases, of_words, short = [
+            search_explained(tx, SearchInput(query, PLENTY, mode="hybrid"))[1]
+            for query in (f"{phrases} cup", f"cup {many} tea", f"cup {many}")
+        ]
 
     assert sum(term.term.count("tea") - 1 for term in of_phrases.terms if '"' in term.term) <= 256
     assert [term.term for term in of_words.terms if term.records] == ["cup"]
-    assert ["256" in note for told in (of_phrases, of_words, short) for note in told.notes] == [False, True, False, True, False]
+    assert ["256" in note for told in (of_phrases, of_words, short) for note in told.notes] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_phrases_that_must_all_be_there_are_bounded(tmp_path: Path) -> None:
@@ -202,7 +260,7 @@ def test_who_has_said_nothing_that_is_left_is_no_speaker(tmp_path: Path) -> None
         delete(tx, DeleteInput(tx.records.oldest({"source": "Ann"}).guid))
 
     assert "Rain again" in before
-    assert found(store, "did Ann zzxq the blorp rain") == []   # as in a store that is opened now
+    assert found(store, "did Ann zzxq the blorp rain") == []  # as in a store that is opened now
 
 
 def test_a_turn_is_found_by_what_was_said_before_and_after(tmp_path: Path) -> None:
@@ -240,7 +298,12 @@ def test_the_best_ten_are_found_unless_a_limit_says_otherwise(tmp_path: Path) ->
     store = make_store(tmp_path)
     write_all(store, *["tea"] * 30)
 
-    assert [len(found(store, "tea", limit=limit)) for limit in (None, 0, 12, 1000)] == [10, 0, 12, 30]
+    assert [len(found(store, "tea", limit=limit)) for limit in (None, 0, 12, 1000)] == [
+        10,
+        0,
+        12,
+        30,
+    ]
 
 
 def test_scores_are_between_0_and_1_and_fall(tmp_path: Path) -> None:
@@ -266,35 +329,74 @@ def test_of_many_tags_each_must_be_there(tmp_path: Path) -> None:
 
 @settings(max_examples=40)
 @given(
-    records=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.sets(st.sampled_from("pq")),
-                               st.integers(0, 3)), max_size=25),
-    wanted=st.tuples(st.sampled_from(("", "a")), st.sampled_from(("", "x")), st.sets(st.sampled_from("pq")),
-                     st.integers(0, 4), st.integers(0, 4)),
+    records=st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.sampled_from("xy"),
+            st.sets(st.sampled_from("pq")),
+            st.integers(0, 3),
+        ),
+        max_size=25,
+    ),
+    wanted=st.tuples(
+        st.sampled_from(("", "a")),
+        st.sampled_from(("", "x")),
+        st.sets(st.sampled_from("pq")),
+        st.integers(0, 4),
+        st.integers(0, 4),
+    ),
     limit=st.integers(1, 30),
 )
 def test_filters_are_those_of_an_oracle_and_lose_nothing_to_the_limit(
-    records: list[tuple[str, str, set[str], int]], wanted: tuple[str, str, set[str], int, int], limit: int
+    records: list[tuple[str, str, set[str], int]],
+    wanted: tuple[str, str, set[str], int, int],
+    limit: int,
 ) -> None:
     kind, scope, tags, after, before = wanted
     with fresh_store() as store:
         expected = []
         for number, (its_kind, its_scope, its_tags, moment) in enumerate(records):
-            write_all(store, f"tea n{number}", kind=its_kind, scope=its_scope, tags=tuple(its_tags), now_ms=NOW + moment)
-            if kind in ("", its_kind) and scope in ("", its_scope) and tags <= its_tags and after <= moment < before:
+            write_all(
+                store,
+                f"tea n{number}",
+                kind=its_kind,
+                scope=its_scope,
+                tags=tuple(its_tags),
+                now_ms=NOW + moment,
+            )
+            if (
+                kind in ("", its_kind)
+                and scope in ("", its_scope)
+                and tags <= its_tags
+                and after <= moment < before
+            ):
                 expected.append(f"tea n{number}")
             if number % 5 == 0:
                 found(store, "tea", filters={"kind": "a"}, tags=("p",))
         equal = {name: value for name, value in (("kind", kind), ("scope", scope)) if value}
 
-        result = found(store, f"tea after:{NOW + after} before:{NOW + before}", filters=equal, tags=tuple(tags), limit=limit)
+        result = found(
+            store,
+            f"tea after:{NOW + after} before:{NOW + before}",
+            filters=equal,
+            tags=tuple(tags),
+            limit=limit,
+        )
 
         assert set(result) <= set(expected)
         assert len(result) == min(limit, len(expected))
 
 
 @settings(max_examples=80)
-@given(st.text(max_size=60) | st.lists(st.sampled_from(
-    [*'"*-:() ', "the", "kind:", "東京", "e\u0301", "\x00", "'", "a1B2", "NOT"]), max_size=12).map("".join))
+@given(
+    st.text(max_size=60)
+    | st.lists(
+        st.sampled_from(
+            [*'"*-:() ', "the", "kind:", "東京", "e\u0301", "\x00", "'", "a1B2", "NOT"]
+        ),
+        max_size=12,
+    ).map("".join)
+)
 def test_no_text_is_an_error(text: str) -> None:
     with fresh_store() as store:
         write_all(store, *LIBRARY)
@@ -325,7 +427,9 @@ def test_most_rows_gone_is_no_matter(tmp_path: Path) -> None:
     assert found(store, "tea rain") == ["tea again"]
 
 
-def test_what_is_kept_in_memory_is_bounded_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_in_memory_is_bounded_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stores = [make_store(tmp_path, f"instances/{name}/m") for name in ("one", "two")]
     for store in stores:
         write_all(store, "tea")
@@ -364,6 +468,16 @@ def test_a_turn_comes_after_those_that_are_there(tmp_path: Path) -> None:
         write(tx, make_record("other", thread="u"))
     converse(store, ("Ann", "eleven"))
 
-    places = apsw.Connection(store.path).execute("SELECT content, thread, seq FROM records ORDER BY row").fetchall()
+    places = (
+        apsw.Connection(store.path)
+        .execute("SELECT content, thread, seq FROM records ORDER BY row")
+        .fetchall()
+    )
     assert places == [
-        ("one", "t", 0), ("two", "t", 1), ("nine", "t", 9), ("ten", "t", 10), ("other", "u", 0), ("eleven", "t", 11)]
+        ("one", "t", 0),
+        ("two", "t", 1),
+        ("nine", "t", 9),
+        ("ten", "t", 10),
+        ("other", "u", 0),
+        ("eleven", "t", 11),
+    ]

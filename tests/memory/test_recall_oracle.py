@@ -1,4 +1,6 @@
-"""mode hybrid against an oracle: BM25 of turn, window and segment, after late arrivals, edits, deletions and rollbacks."""
+"""mode hybrid against an oracle: BM25 of turn, window and segment, after late arrivals, edits,
+deletions and rollbacks."""
+
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -34,7 +36,11 @@ def score(query: list[str], of: Known, records: list[Known]) -> float:
     """The formula of docs/search.md, word by word."""
     if not of.thread:
         return bm25(query, [one.content for one in records], of.content, records)
-    texts = [(turn(one, records), window(one, records), segment(one, records)) for one in records if one.thread]
+    texts = [
+        (turn(one, records), window(one, records), segment(one, records))
+        for one in records
+        if one.thread
+    ]
     segments = sorted(dict(segment(one, records) for one in records if one.thread).items())
     mine = (turn(of, records), window(of, records), segment(of, records))
     raw = bm25(query, [one.content for one in records], mine[0], records)
@@ -50,18 +56,25 @@ def bm25(query: list[str], population: list[str], text: str, records: list[Known
         holding = sum(word in one.content.split() for one in records)
         worth = math.log(1 + (len(records) - holding + 0.5) / (holding + 0.5))
         count = text.split().count(word)
-        total += worth * count * 3 / (count + 2 * (0.3 + 0.7 * len(text.split()) / mean)) if count else 0
+        total += (
+            worth * count * 3 / (count + 2 * (0.3 + 0.7 * len(text.split()) / mean)) if count else 0
+        )
     return total
 
 
 def coverage(query: list[str], records: list[Known]) -> float:
     holding = [sum(word in one.content.split() for one in records) for word in query]
     weights = [math.log(1 + 1 / (count / max(len(records), 1000) + 0.0005)) for count in holding]
-    return sum(weight for weight, count in zip(weights, holding, strict=True) if count) / sum(weights)
+    return sum(weight for weight, count in zip(weights, holding, strict=True) if count) / sum(
+        weights
+    )
 
 
 def thread_of(one: Known, records: list[Known]) -> list[Known]:
-    return sorted((other for other in records if other.thread == one.thread), key=lambda other: (other.seq, other.row))
+    return sorted(
+        (other for other in records if other.thread == one.thread),
+        key=lambda other: (other.seq, other.row),
+    )
 
 
 def turn(one: Known, records: list[Known]) -> str:
@@ -71,7 +84,7 @@ def turn(one: Known, records: list[Known]) -> str:
 def window(one: Known, records: list[Known]) -> str:
     turns = thread_of(one, records)
     at = turns.index(one)
-    return " ".join(other.content for other in turns[max(at - 2, 0):at + 3])
+    return " ".join(other.content for other in turns[max(at - 2, 0) : at + 3])
 
 
 def segment(one: Known, records: list[Known]) -> tuple[tuple[str, int], str]:
@@ -79,11 +92,14 @@ def segment(one: Known, records: list[Known]) -> tuple[tuple[str, int], str]:
     pieces = -(-len(turns) // 15)
     numbers = [at * pieces // len(turns) for at in range(len(turns))]
     mine = numbers[turns.index(one)]
-    return (one.thread, mine), " ".join(other.content for other, number in zip(turns, numbers, strict=True) if number == mine)
+    return (one.thread, mine), " ".join(
+        other.content for other, number in zip(turns, numbers, strict=True) if number == mine
+    )
 
 
 def spread(by_score: list[Known]) -> list[Known]:
-    """From the tenth place on, threads that are not there yet come first, each with its best, until ten are there."""
+    """From the tenth place on, threads that are not there yet come first, each with its best, until
+    ten are there."""
     kept = 9 + (len(by_score) > 9 and not by_score[9].thread)
     first, raised = by_score[:kept], []
     there = {one.thread or one.guid for one in first}
@@ -130,32 +146,50 @@ class World:
         self.records.append(Known(self.rows, guid, content, thread, place, kind))
 
     def check(self, tx: Store, words: list[str], kind: str) -> None:
-        """Scores are those of the oracle, and so is the order. Without words nothing is searched."""
+        """Scores are those of the oracle, and so is the order. Without words nothing is
+        searched."""
         if not words:
             return
         filters = {"kind": kind} if kind else {}
-        found = search(tx, SearchInput(" ".join(words), PLENTY, filters, mode="hybrid", language="none", limit=1000))
+        found = search(
+            tx,
+            SearchInput(
+                " ".join(words), PLENTY, filters, mode="hybrid", language="none", limit=1000
+            ),
+        )
         expected = defaultdict(float)
-        least = 0.3 if len(words) == 2 else 0.4   # of what is asked for, what has to be known
+        least = 0.3 if len(words) == 2 else 0.4  # of what is asked for, what has to be known
         for one in self.records if coverage(words, self.records) >= least else ():
             raw = score(words, one, self.records)
             if raw > 0 and kind in ("", one.kind):
                 expected[one.guid] = raw / (raw + 8)
         assert {one.guid: one.score for one in found} == pytest.approx(expected, abs=1e-4)
         scores = {one.guid: one.score for one in found}
-        by_score = sorted((one for one in self.records if one.guid in scores), key=lambda one: (-scores[one.guid], one.row))
+        by_score = sorted(
+            (one for one in self.records if one.guid in scores),
+            key=lambda one: (-scores[one.guid], one.row),
+        )
         assert [one.guid for one in found] == [one.guid for one in spread(by_score)]
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
-steps = st.tuples(st.sampled_from(("write", "write", "write", "append", "delete", "delete kind")), st.integers(0, 99), texts,
-                  st.sampled_from(("", "t", "t", "u")), st.none() | st.integers(-3, 30))
+steps = st.tuples(
+    st.sampled_from(("write", "write", "write", "append", "delete", "delete kind")),
+    st.integers(0, 99),
+    texts,
+    st.sampled_from(("", "t", "t", "u")),
+    st.none() | st.integers(-3, 30),
+)
 batches = st.lists(st.tuples(st.lists(steps, max_size=12), st.booleans()), min_size=1, max_size=6)
 
 
 @settings(max_examples=25)
-@given(batches=batches, words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True),
-       kind=st.sampled_from(("", "a")), turns=st.integers(0, 40))
+@given(
+    batches=batches,
+    words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True),
+    kind=st.sampled_from(("", "a")),
+    turns=st.integers(0, 40),
+)
 def test_every_state_is_ranked_as_the_formula_says(
     batches: list[tuple[list[tuple[Any, ...]], bool]], words: list[str], kind: str, turns: int
 ) -> None:
@@ -177,7 +211,11 @@ class GaveUp(Exception):
 
 
 @settings(max_examples=20)
-@given(lost=st.lists(steps, min_size=1, max_size=8), kept=st.lists(steps, max_size=8), searched_inside=st.booleans())
+@given(
+    lost=st.lists(steps, min_size=1, max_size=8),
+    kept=st.lists(steps, max_size=8),
+    searched_inside=st.booleans(),
+)
 def test_what_was_rolled_back_is_not_found(
     lost: list[tuple[Any, ...]], kept: list[tuple[Any, ...]], searched_inside: bool
 ) -> None:

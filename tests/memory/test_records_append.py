@@ -41,7 +41,16 @@ def test_an_append_touches_updated_at_and_nothing_else(tmp_path: Path) -> None:
     (before,) = read_all(store)
 
     with store.transaction() as tx:
-        append_to(tx, "milk", guid=guid, now_ms=NOW + 5, kind="other", tags=("b",), scope="other", source="other")
+        append_to(
+            tx,
+            "milk",
+            guid=guid,
+            now_ms=NOW + 5,
+            kind="other",
+            tags=("b",),
+            scope="other",
+            source="other",
+        )
 
     (after,) = read_all(store)
     assert after == before._replace(content="tea\nmilk", updated_at=NOW + 5)
@@ -58,13 +67,17 @@ def test_the_separator_stands_between(tmp_path: Path) -> None:
     assert contents(read_all(store)) == ["tea, milk!"]
 
 
-def test_what_would_make_a_record_longer_than_an_answer_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_what_would_make_a_record_longer_than_an_answer_is_refused_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "é" * 300)
 
     with store.transaction() as tx:
         append(tx, AppendInput(make_record("é" * 90), guid, {}, most_bytes=1000))
-        with pytest.raises(ResultTooLarge, match=f"record {guid} would have 1002 bytes.*append to another record"):
+        with pytest.raises(
+            ResultTooLarge, match=f"record {guid} would have 1002 bytes.*append to another record"
+        ):
             append(tx, AppendInput(make_record("é" * 10), guid, {}, most_bytes=1000))
 
     assert contents(read_all(store)) == ["é" * 300 + "\n" + "é" * 90]
@@ -98,11 +111,19 @@ def test_all_keys_must_match(tmp_path: Path) -> None:
     write_all(store, "scope", kind="other", scope="s")
 
     with store.transaction() as tx:
-        guid, found = append_to(tx, "new", filters={"kind": "log", "scope": "s"}, kind="log", scope="s", tags=("t",))
+        guid, found = append_to(
+            tx, "new", filters={"kind": "log", "scope": "s"}, kind="log", scope="s", tags=("t",)
+        )
 
     assert not found
     new = read_all(store)[-1]
-    assert (new.guid, new.content, new.kind, new.scope, new.tags) == (guid, "new", "log", "s", '["t"]')
+    assert (new.guid, new.content, new.kind, new.scope, new.tags) == (
+        guid,
+        "new",
+        "log",
+        "s",
+        '["t"]',
+    )
 
 
 def test_without_guid_and_keys_a_record_is_made_each_time(tmp_path: Path) -> None:
@@ -127,7 +148,9 @@ def test_a_record_that_still_waits_grows(tmp_path: Path) -> None:
     assert_sound(store.path)
 
 
-def test_an_appended_record_is_found_by_old_and_new_words_across_transactions(tmp_path: Path) -> None:
+def test_an_appended_record_is_found_by_old_and_new_words_across_transactions(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "tea")
 
@@ -157,7 +180,9 @@ def test_appends_are_a_join(texts: list[str], separator: str) -> None:
     with fresh_store() as store:
         for text in texts:
             with store.transaction() as tx:
-                append(tx, AppendInput(make_record(text, kind="log"), "", {"kind": "log"}, separator))
+                append(
+                    tx, AppendInput(make_record(text, kind="log"), "", {"kind": "log"}, separator)
+                )
 
         assert contents(read_all(store)) == [separator.join(texts)]
         assert_sound(store.path)

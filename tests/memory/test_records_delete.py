@@ -44,7 +44,9 @@ def test_all_of_a_kind_are_deleted(tmp_path: Path) -> None:
     assert_sound(store.path)
 
 
-@pytest.mark.parametrize("unwanted", [DeleteInput(), DeleteInput(guid="nobody"), DeleteInput(kind="nothing")])
+@pytest.mark.parametrize(
+    "unwanted", [DeleteInput(), DeleteInput(guid="nobody"), DeleteInput(kind="nothing")]
+)
 def test_what_is_not_there_is_not_deleted(tmp_path: Path, unwanted: DeleteInput) -> None:
     store = make_store(tmp_path)
     write_all(store, "tea")

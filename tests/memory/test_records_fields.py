@@ -1,4 +1,5 @@
 """The further fields of a record: key, owner, data, in_context, and its place in a thread."""
+
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,25 +43,35 @@ def test_a_record_has_none_of_them_unless_they_are_given(store: Store) -> None:
     assert (plain.thread, plain.seq, full.thread, full.seq) == (None, None, "t", 7)
     assert (full.key, full.owner, full.data, full.in_context) == ("k", "ada", {"a": 1}, True)
     assert list(perform(store, "records.list").items) == [plain, full]
-    assert {hit.record.guid: hit.record for hit in perform(store, "records.search", query="tea").items} == {
-        plain.guid: plain, full.guid: full}
+    assert {
+        hit.record.guid: hit.record for hit in perform(store, "records.search", query="tea").items
+    } == {plain.guid: plain, full.guid: full}
 
 
 def test_each_can_be_changed_and_taken_away_and_then_the_version_is_another(store: Store) -> None:
     made = create(store, thread="t")
     versions = {made.version}
     changes: list[dict[str, Any]] = [
-        {"key": "k"}, {"owner": "ada"}, {"data": {"a": 1}}, {"data": {"a": True}}, {"in_context": True}, {"key": "K"},
-        {"owner": "", "key": "ada"}]
-    for count, change in enumerate(changes, 2):   # all within one millisecond
+        {"key": "k"},
+        {"owner": "ada"},
+        {"data": {"a": 1}},
+        {"data": {"a": True}},
+        {"in_context": True},
+        {"key": "K"},
+        {"owner": "", "key": "ada"},
+    ]
+    for count, change in enumerate(changes, 2):  # all within one millisecond
         changed = update(store, made.guid, **change)
         versions.add(changed.version)
         assert len(versions) == count, change
         assert perform(store, "records.get", guid=made.guid) == changed
-        assert update(store, made.guid, now_ms=NOW + 9, **change) == changed   # nothing is changed
+        assert update(store, made.guid, now_ms=NOW + 9, **change) == changed  # nothing is changed
 
     emptied = update(store, made.guid, key="", owner="", data={}, in_context=False)
-    assert replace(emptied, updated_at=made.updated_at, version=made.version) == made and emptied.version not in versions
+    assert (
+        replace(emptied, updated_at=made.updated_at, version=made.version) == made
+        and emptied.version not in versions
+    )
     assert (emptied.thread, emptied.seq) == ("t", 0)
     with store.transaction() as tx, pytest.raises(VersionDiffers):
         perform(tx, "records.delete", guid=made.guid, if_version=["x"])
@@ -68,15 +79,24 @@ def test_each_can_be_changed_and_taken_away_and_then_the_version_is_another(stor
 
 def test_turns_with_and_without_further_fields_follow_each_other(store: Store) -> None:
     with store.transaction() as tx:
-        places = [perform(tx, "records.create", content="tea", thread="t", **more).seq for more in ({}, ALL, {}, ALL)]
-    again = [create(store, thread="t").seq, create(store, thread="t", seq=2**63 - 1).seq, create(store, thread="t", **ALL).seq]
+        places = [
+            perform(tx, "records.create", content="tea", thread="t", **more).seq
+            for more in ({}, ALL, {}, ALL)
+        ]
+    again = [
+        create(store, thread="t").seq,
+        create(store, thread="t", seq=2**63 - 1).seq,
+        create(store, thread="t", **ALL).seq,
+    ]
 
     assert (places, again) == ([0, 1, 2, 3], [4, 2**63 - 1, 2**63 - 1])
     with store.transaction() as tx, pytest.raises(Refused, match="name the `thread` too"):
         perform(tx, "records.create", content="tea", seq=1)
 
 
-def test_the_text_of_a_record_with_further_fields_can_be_changed_and_appended_to(store: Store) -> None:
+def test_the_text_of_a_record_with_further_fields_can_be_changed_and_appended_to(
+    store: Store,
+) -> None:
     made = create(store, **ALL)
     with store.transaction() as tx:
         perform(tx, "records.append", guid=made.guid, content="milk")
@@ -89,7 +109,15 @@ def test_the_text_of_a_record_with_further_fields_can_be_changed_and_appended_to
 
 
 @pytest.mark.parametrize(
-    "change", ["key = key || 'x'", "owner = NULL", "data = '{}'", "in_context = 0", "key = owner, owner = key"])
+    "change",
+    [
+        "key = key || 'x'",
+        "owner = NULL",
+        "data = '{}'",
+        "in_context = 0",
+        "key = owner, owner = key",
+    ],
+)
 def test_a_change_by_a_disk_is_found(tmp_path: Path, change: str) -> None:
     store = make_store(tmp_path)
     write_all(store, "tea")
@@ -108,18 +136,32 @@ def test_data_comes_back_as_it_was_given(data: dict[str, Any]) -> None:
     with fresh_store() as store:
         made = create(store, data=data)
 
-        assert repr(made.data) == repr(perform(store, "records.get", guid=made.guid).data) == repr(data)
+        assert (
+            repr(made.data)
+            == repr(perform(store, "records.get", guid=made.guid).data)
+            == repr(data)
+        )
 
 
-@pytest.mark.parametrize(("data", "place", "said"), [
-    ({"a": {"b": [1, 2**63]}}, ("data", "a", "b", 1), "64 bits"), ({"a": -(2**63) - 1}, ("data", "a"), "64 bits"),
-    ({"a": float("inf")}, ("data", "a"), "no such number"), ({"a": {"x": float("nan")}}, ("data", "a", "x"), "no such number"),
-    ({"a": "\ud800"}, ("data", "a"), "surrogate"), ({"a": {"\ud800": 1}}, ("data", "a"), "texts of Unicode"),
-    ({"a\0b": 1}, ("data",), "without the character NUL"),
-    ({"a": {1: 2}}, ("data", "a"), "texts of Unicode"), ({"a": {1, 2}}, ("data", "a"), "what JSON knows"),
-    ({"a": "x" * MOST_BYTES}, ("data",), f"more than {MOST_BYTES} bytes"), ([1], ("data",), "dictionary"),
-])
-def test_data_that_would_not_come_back_is_refused(data: Any, place: tuple[Any, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "place", "said"),
+    [
+        ({"a": {"b": [1, 2**63]}}, ("data", "a", "b", 1), "64 bits"),
+        ({"a": -(2**63) - 1}, ("data", "a"), "64 bits"),
+        ({"a": float("inf")}, ("data", "a"), "no such number"),
+        ({"a": {"x": float("nan")}}, ("data", "a", "x"), "no such number"),
+        ({"a": "\ud800"}, ("data", "a"), "surrogate"),
+        ({"a": {"\ud800": 1}}, ("data", "a"), "texts of Unicode"),
+        ({"a\0b": 1}, ("data",), "without the character NUL"),
+        ({"a": {1: 2}}, ("data", "a"), "texts of Unicode"),
+        ({"a": {1, 2}}, ("data", "a"), "what JSON knows"),
+        ({"a": "x" * MOST_BYTES}, ("data",), f"more than {MOST_BYTES} bytes"),
+        ([1], ("data",), "dictionary"),
+    ],
+)
+def test_data_that_would_not_come_back_is_refused(
+    data: Any, place: tuple[Any, ...], said: str
+) -> None:
     with pytest.raises(ValidationError) as told:
         all_operations()["records.create"].adapter.validate_python({"content": "tea", "data": data})
 
@@ -139,7 +181,10 @@ def test_data_counts_in_the_size_of_an_answer(store: Store) -> None:
     made = [create(store, data={"a": "x" * 1000}) for _ in range(3)]
 
     assert len(perform(store, "records.list", result_bytes=2600).items) == 2
-    for name, given_fields in (("records.search", {"query": "tea"}), ("records.get", {"guid": made[0].guid})):
+    for name, given_fields in (
+        ("records.search", {"query": "tea"}),
+        ("records.get", {"guid": made[0].guid}),
+    ):
         with pytest.raises(ResultTooLarge):
             perform(store, name, result_bytes=900, **given_fields)
 
@@ -150,9 +195,16 @@ def test_the_history_keeps_further_fields_and_gives_them_back(store: Store) -> N
     with store.transaction() as tx:
         perform(tx, "records.delete", guid=made.guid)
 
-    gone = perform(store, "records.list", deleted=True, filter={"data.b": {"eq": 2}, "expires_at": {"gt": "2099-12-31"}})
+    gone = perform(
+        store,
+        "records.list",
+        deleted=True,
+        filter={"data.b": {"eq": 2}, "expires_at": {"gt": "2099-12-31"}},
+    )
     assert [(one.data, one.key, one.thread) for one in gone.items] == [({"b": 2}, None, "t")]
-    assert perform(store, "records.list", deleted=True, filter={"data.a": {"exists": True}}).total == 0
+    assert (
+        perform(store, "records.list", deleted=True, filter={"data.a": {"exists": True}}).total == 0
+    )
     states = perform(store, "records.history", guid=made.guid).items
     assert [state.record and state.record.data for state in states] == [None, {"b": 2}, {"a": 1}]
 
@@ -163,7 +215,9 @@ def test_the_history_keeps_further_fields_and_gives_them_back(store: Store) -> N
     assert inspect(Path(store.path)).guids == []
 
 
-def test_the_next_turn_follows_those_that_are_there_also_within_one_transaction(store: Store) -> None:
+def test_the_next_turn_follows_those_that_are_there_also_within_one_transaction(
+    store: Store,
+) -> None:
     with store.transaction() as tx:
         gone = perform(tx, "records.create", content="tea", thread="t", seq=27)
         perform(tx, "records.delete", guid=gone.guid)

@@ -1,4 +1,5 @@
-"""The records of a store against a plain list: any history of writes, appends, deletes, commits, rollbacks and restarts."""
+"""The records of a store against a plain list: any history of writes, appends, deletes, commits,
+rollbacks and restarts."""
 
 import re
 import shutil
@@ -17,13 +18,28 @@ from memory.operations.records_delete import DeleteInput, delete
 from memory.operations.records_write import WriteInput, write
 from tests.memory.builders import NOW, assert_sound, find, make_record, make_store, read_all
 
-WORDS = ("tea", "Tea", "green", "café", "cafe", "user-name", "user", "name", "x", "—", '"quoted"', "AND")
+WORDS = (
+    "tea",
+    "Tea",
+    "green",
+    "café",
+    "cafe",
+    "user-name",
+    "user",
+    "name",
+    "x",
+    "—",
+    '"quoted"',
+    "AND",
+)
 KEYS = {"kind": ("observation", "log"), "scope": ("s", "t"), "source": ("keeper", "user")}
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 tag_sets = st.lists(st.sampled_from("ab"), unique=True).map(tuple)
 all_keys = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in KEYS.items()})
-some_keys = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in KEYS.items()})
+some_keys = st.fixed_dictionaries(
+    {}, optional={name: st.sampled_from(values) for name, values in KEYS.items()}
+)
 places = st.integers(0, 20)
 
 
@@ -77,7 +93,10 @@ class Plain:
         return {
             one.guid
             for one in self.records
-            if wanted and has(one, keys) and set(tags) <= set(one.tags) and all(says(one.content, word) for word in wanted)
+            if wanted
+            and has(one, keys)
+            and set(tags) <= set(one.tags)
+            and all(says(one.content, word) for word in wanted)
         }
 
 
@@ -87,7 +106,9 @@ def has(record: Kept, keys: dict[str, str]) -> bool:
 
 def tokens(text: str) -> list[str]:
     """As unicode61 with remove_diacritics sees the texts of this file."""
-    bare = "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+    bare = "".join(
+        char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char)
+    )
     return re.findall(r"[a-z0-9]+", bare.lower())
 
 
@@ -122,7 +143,9 @@ class History(RuleBasedStateMachine):
         assert write(tx, new) == new.guid
 
     @rule(text=texts, keys=some_keys, place=places | st.none(), new_keys=all_keys)
-    def append(self, text: str, keys: dict[str, str], place: int | None, new_keys: dict[str, str]) -> None:
+    def append(
+        self, text: str, keys: dict[str, str], place: int | None, new_keys: dict[str, str]
+    ) -> None:
         tx = self.tx()
         guid = "" if place is None else self.plain.at(place)
         new = make_record(text, now_ms=self.now_ms, **new_keys)
@@ -139,7 +162,12 @@ class History(RuleBasedStateMachine):
     def delete_kind(self, kind: str) -> None:
         assert delete(self.tx(), DeleteInput(kind=kind)) == self.plain.delete({"kind": kind})
 
-    @rule(keys=some_keys, order=st.sampled_from(("asc", "desc")), limit=places | st.none(), offset=st.integers(0, 5))
+    @rule(
+        keys=some_keys,
+        order=st.sampled_from(("asc", "desc")),
+        limit=places | st.none(),
+        offset=st.integers(0, 5),
+    )
     def read(self, keys: dict[str, str], order: str, limit: int | None, offset: int) -> None:
         expected = [one.guid for one in self.plain.records if has(one, keys)]
         expected = expected[:: 1 if order == "asc" else -1][offset:][:limit]
@@ -149,14 +177,18 @@ class History(RuleBasedStateMachine):
         assert [record.guid for record in found] == expected
 
     @rule(query=texts, keys=some_keys, tags=tag_sets, limit=places | st.none())
-    def search(self, query: str, keys: dict[str, str], tags: tuple[str, ...], limit: int | None) -> None:
+    def search(
+        self, query: str, keys: dict[str, str], tags: tuple[str, ...], limit: int | None
+    ) -> None:
         expected = self.plain.matching(keys, query, tags)
 
         found = find(self.store, query, filters=keys, tags=tags, limit=limit)
 
         assert len(found) == min(len(expected), len(expected) if limit is None else limit)
         assert {record.guid for record in found} <= expected
-        assert [record.score for record in found] == sorted((record.score for record in found), reverse=True)
+        assert [record.score for record in found] == sorted(
+            (record.score for record in found), reverse=True
+        )
 
     @precondition(lambda self: self.store.in_transaction)
     @rule()

@@ -1,4 +1,6 @@
-"""The life of records against a model in memory: any order of changes, ends, deletions and restorations, over restarts."""
+"""The life of records against a model in memory: any order of changes, ends, deletions and
+restorations, over restarts."""
+
 import shutil
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -18,7 +20,7 @@ from tests.memory.builders import NOW, assert_sound, find, make_store, perform, 
 
 KINDS = ("observation", "log")
 texts = st.sampled_from(("tea", "green tea", "user-name", "x", "tea"))
-lives = st.none() | st.integers(1, 30)   # ms
+lives = st.none() | st.integers(1, 30)  # ms
 places = st.integers(0, 20)
 
 
@@ -31,10 +33,11 @@ class State:
 
 @dataclass
 class Life:
-    """A record's states, the first one number 1; the last is as it is now, None where it is deleted."""
+    """A record's states, the first one number 1; the last is as it is now, None where it is
+    deleted."""
 
     states: list[State | None]
-    changes: list[str] = field(default_factory=list)   # what ended each but the last
+    changes: list[str] = field(default_factory=list)  # what ended each but the last
 
     @property
     def now(self) -> State | None:
@@ -69,7 +72,11 @@ class Lives(RuleBasedStateMachine):
         return perform(self.store, name, now_ms=self.now_ms, **given)
 
     def there(self) -> dict[str, State]:
-        return {guid: life.now for guid, life in self.lives.items() if life.now is not None and not self.over(life)}
+        return {
+            guid: life.now
+            for guid, life in self.lives.items()
+            if life.now is not None and not self.over(life)
+        }
 
     def over(self, life: Life) -> bool:
         return life.last.expires_at is not None and life.last.expires_at <= self.now_ms
@@ -81,7 +88,9 @@ class Lives(RuleBasedStateMachine):
     @rule(text=texts, kind=st.sampled_from(KINDS), life=lives)
     def create(self, text: str, kind: str, life: int | None) -> None:
         end = None if life is None else self.now_ms + life
-        made = self.do("records.create", content=text, kind=kind, expires_at=as_time(end) if end else "")
+        made = self.do(
+            "records.create", content=text, kind=kind, expires_at=as_time(end) if end else ""
+        )
 
         assert made.expires_at == (as_time(end) if end else None)
         self.lives[made.guid] = Life([State(text, kind, end)])
@@ -98,18 +107,34 @@ class Lives(RuleBasedStateMachine):
                 self.do("records.append", guid=guid, content=text)
 
     @precondition(lambda self: self.lives)
-    @rule(place=places, text=texts | st.none(), kind=st.sampled_from(KINDS) | st.none(), life=lives, forever=st.booleans())
-    def update(self, place: int, text: str | None, kind: str | None, life: int | None, forever: bool) -> None:
+    @rule(
+        place=places,
+        text=texts | st.none(),
+        kind=st.sampled_from(KINDS) | st.none(),
+        life=lives,
+        forever=st.booleans(),
+    )
+    def update(
+        self, place: int, text: str | None, kind: str | None, life: int | None, forever: bool
+    ) -> None:
         guid, one = self.some(place)
         end = self.now_ms + life if life else None
-        named = {"content": text, "kind": kind, "expires_at": as_time(end) if end else "" if forever else None}
+        named = {
+            "content": text,
+            "kind": kind,
+            "expires_at": as_time(end) if end else "" if forever else None,
+        }
         given = {name: value for name, value in named.items() if value is not None}
         if guid not in (there := self.there()):
             with pytest.raises(NotThere):
                 self.do("records.update", guid=guid, **given)
             return
         before = there[guid]
-        after = State(text or before.content, kind or before.kind, end or (None if forever else before.expires_at))
+        after = State(
+            text or before.content,
+            kind or before.kind,
+            end or (None if forever else before.expires_at),
+        )
         self.do("records.update", guid=guid, **given)
         if after != before:
             one.change("update", after)
@@ -139,7 +164,13 @@ class Lives(RuleBasedStateMachine):
     def restore(self, place: int, number: int | None) -> None:
         guid, life = self.some(place)
         there = guid in self.there()
-        wanted = life.last if number is None else life.states[number - 1] if number <= len(life.states) else None
+        wanted = (
+            life.last
+            if number is None
+            else life.states[number - 1]
+            if number <= len(life.states)
+            else None
+        )
         if self.over(life) or wanted is None or (there and number is None):
             with pytest.raises(Refused if there and number is None else NotThere):
                 self.do("records.restore", guid=guid, **({"number": number} if number else {}))
@@ -163,19 +194,34 @@ class Lives(RuleBasedStateMachine):
             return
         told = self.do("records.history", guid=guid)
 
-        held = [(one.number, one.record and (one.record.content, one.record.kind), one.change) for one in told.items]
-        assert held == [(number, state and (state.content, state.kind), change) for number, state, change in reversed(
-            list(zip(range(1, 100), life.states, [*life.changes, None], strict=False)))]
+        held = [
+            (one.number, one.record and (one.record.content, one.record.kind), one.change)
+            for one in told.items
+        ]
+        assert held == [
+            (number, state and (state.content, state.kind), change)
+            for number, state, change in reversed(
+                list(zip(range(1, 100), life.states, [*life.changes, None], strict=False))
+            )
+        ]
         assert told.total == len(life.states)
 
     @rule(kind=st.sampled_from(KINDS) | st.just(""))
     def tell_all(self, kind: str) -> None:
         wanted = {guid: state for guid, state in self.there().items() if kind in ("", state.kind)}
-        listed, deleted = self.do("records.list", kind=kind), self.do("records.list", kind=kind, deleted=True)
-        gone = {guid for guid, life in self.lives.items() if life.now is None and not self.over(life)
-                and kind in ("", life.last.kind)}
+        listed, deleted = (
+            self.do("records.list", kind=kind),
+            self.do("records.list", kind=kind, deleted=True),
+        )
+        gone = {
+            guid
+            for guid, life in self.lives.items()
+            if life.now is None and not self.over(life) and kind in ("", life.last.kind)
+        }
 
-        assert {one.guid: one.content for one in listed.items} == {guid: one.content for guid, one in wanted.items()}
+        assert {one.guid: one.content for one in listed.items} == {
+            guid: one.content for guid, one in wanted.items()
+        }
         assert listed.total == len(wanted)
         assert {one.guid for one in deleted.items} == gone and deleted.total == len(gone)
         filters = {"kind": kind} if kind else {}
@@ -184,10 +230,18 @@ class Lives(RuleBasedStateMachine):
     @rule(mode=st.sampled_from(("fts", "hybrid")), kind=st.sampled_from(KINDS) | st.just(""))
     def search(self, mode: str, kind: str) -> None:
         self.do("records.list")
-        wanted = {guid for guid, state in self.there().items() if "tea" in state.content.split() and kind in ("", state.kind)}
+        wanted = {
+            guid
+            for guid, state in self.there().items()
+            if "tea" in state.content.split() and kind in ("", state.kind)
+        }
 
-        assert {one.guid for one in find(self.store, "tea", mode=mode, limit=1000,
-                                         filters={"kind": kind} if kind else {})} == wanted
+        assert {
+            one.guid
+            for one in find(
+                self.store, "tea", mode=mode, limit=1000, filters={"kind": kind} if kind else {}
+            )
+        } == wanted
 
     @precondition(lambda self: self.store.in_transaction)
     @rule()

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
 from memory.operations.records_list import RecordPage
 from memory.sqlite.store import Store
-from tests.memory.builders import MEMORY_ID, NOW, assert_sound, contents, find, fresh_store, make_store, perform, write_all
+from tests.memory.builders import (
+    MEMORY_ID,
+    NOW,
+    assert_sound,
+    contents,
+    find,
+    fresh_store,
+    make_store,
+    perform,
+    write_all,
+)
 
 LATER = NOW + 1
 
@@ -37,14 +47,26 @@ def test_a_record_is_created_with_what_is_given_and_else_the_defaults(store: Sto
     with store.transaction() as tx:
         made = perform(tx, "records.create", content="tea", tags=[" a", "b", "a"])
 
-    assert (made.scope, made.kind, made.source, made.tags) == (MEMORY_ID, "observation", "tester", ("a", "b"))
-    assert (made.created_at, made.updated_at) == ("2023-11-14T22:13:20.000Z", "2023-11-14T22:13:20.000Z")
+    assert (made.scope, made.kind, made.source, made.tags) == (
+        MEMORY_ID,
+        "observation",
+        "tester",
+        ("a", "b"),
+    )
+    assert (made.created_at, made.updated_at) == (
+        "2023-11-14T22:13:20.000Z",
+        "2023-11-14T22:13:20.000Z",
+    )
     assert perform(store, "records.get", guid=made.guid) == made
 
 
 def test_what_is_not_there_is_told_with_its_guid(store: Store) -> None:
-    for name, more in (("records.get", {}), ("records.update", {"content": "x"}), ("records.delete", {}),
-                       ("records.append", {"content": "x"})):
+    for name, more in (
+        ("records.get", {}),
+        ("records.update", {"content": "x"}),
+        ("records.delete", {}),
+        ("records.append", {"content": "x"}),
+    ):
         with store.transaction() as tx, pytest.raises(NotThere, match="'nobody'"):
             perform(tx, name, guid="nobody", **more)
 
@@ -83,7 +105,9 @@ def test_a_page_keeps_to_its_length_where_sources_are_long(store: Store) -> None
 
 
 @pytest.mark.parametrize("character", ["漢", "\x01", '"', "é"])
-def test_pages_keep_to_their_length_as_json_whatever_their_characters_are(store: Store, character: str) -> None:
+def test_pages_keep_to_their_length_as_json_whatever_their_characters_are(
+    store: Store, character: str
+) -> None:
     (guid, *_) = write_all(store, *[character * 2000] * 8)
     for number in range(8):
         with store.transaction() as tx:
@@ -106,16 +130,30 @@ def test_one_record_is_told_however_long_its_escapes_make_it(store: Store) -> No
 
     assert perform(store, "records.get", guid=guid, result_bytes=2500).guid == guid
     assert perform(store, "records.list", result_bytes=2500).items[0].guid == guid
-    assert perform(store, "records.history", guid=guid, result_bytes=2500).items[0].record.guid == guid
-    assert perform(store, "records.search", query="kind:observation", result_bytes=2500).items[0].record.guid == guid
+    assert (
+        perform(store, "records.history", guid=guid, result_bytes=2500).items[0].record.guid == guid
+    )
+    assert (
+        perform(store, "records.search", query="kind:observation", result_bytes=2500)
+        .items[0]
+        .record.guid
+        == guid
+    )
 
 
 def test_each_change_makes_another_version_within_a_millisecond_too(store: Store) -> None:
     (guid,) = write_all(store, "tea")
     before = perform(store, "records.get", guid=guid)
-    changes = ("records.update", {"content": "milk"}), ("records.update", {"content": "tea"}), (
-        "records.update", {"expires_at": "2100-01-01"}), ("records.update", {"expires_at": ""}), (
-        "records.restore", {"number": 2}), ("records.restore", {"number": 3}), ("records.delete", {}), ("records.restore", {})
+    changes = (
+        ("records.update", {"content": "milk"}),
+        ("records.update", {"content": "tea"}),
+        ("records.update", {"expires_at": "2100-01-01"}),
+        ("records.update", {"expires_at": ""}),
+        ("records.restore", {"number": 2}),
+        ("records.restore", {"number": 3}),
+        ("records.delete", {}),
+        ("records.restore", {}),
+    )
 
     versions = [before.version]
     for name, change in changes:
@@ -139,7 +177,12 @@ def test_a_history_goes_past_a_state_that_fits_into_no_answer(store: Store) -> N
         perform(store, "records.history", guid=guid, result_bytes=500, cursor=first.next_cursor)
 
     assert [state.number for state in first.items] == [3] and first.total == 3
-    assert [state.number for state in perform(store, "records.history", guid=guid, result_bytes=500, cursor="2").items] == [1]
+    assert [
+        state.number
+        for state in perform(
+            store, "records.history", guid=guid, result_bytes=500, cursor="2"
+        ).items
+    ] == [1]
 
 
 def test_a_list_has_what_all_filters_and_tags_allow(store: Store) -> None:
@@ -160,7 +203,12 @@ def test_a_list_has_what_all_filters_and_tags_allow(store: Store) -> None:
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 12), st.integers(1, 5), st.sampled_from(["asc", "desc"]), st.lists(st.integers(0, 99), max_size=6))
+@given(
+    st.integers(0, 12),
+    st.integers(1, 5),
+    st.sampled_from(["asc", "desc"]),
+    st.lists(st.integers(0, 99), max_size=6),
+)
 def test_pages_have_each_record_once_whatever_is_written_meanwhile(
     count: int, limit: int, order: str, deleted: list[int]
 ) -> None:
@@ -191,9 +239,16 @@ def test_a_cursor_of_somebody_else_is_refused(store: Store) -> None:
 def test_an_update_changes_what_is_named_and_the_version(store: Store) -> None:
     with store.transaction() as tx:
         before = perform(tx, "records.create", content="tea with milk", tags=["a"])
-        after = perform(tx, "records.update", guid=before.guid, content="coffee", tags=[], now_ms=LATER)
+        after = perform(
+            tx, "records.update", guid=before.guid, content="coffee", tags=[], now_ms=LATER
+        )
 
-    assert (after.content, after.tags, after.kind, after.created_at) == ("coffee", (), before.kind, before.created_at)
+    assert (after.content, after.tags, after.kind, after.created_at) == (
+        "coffee",
+        (),
+        before.kind,
+        before.created_at,
+    )
     assert after.updated_at > before.updated_at and after.version != before.version
     assert perform(store, "records.get", guid=before.guid) == after
     assert (contents(find(store, "milk")), contents(find(store, "coffee"))) == ([], ["coffee"])
@@ -203,7 +258,9 @@ def test_an_update_changes_what_is_named_and_the_version(store: Store) -> None:
 def test_an_update_that_changes_nothing_leaves_the_version(store: Store) -> None:
     with store.transaction() as tx:
         before = perform(tx, "records.create", content="tea")
-        assert perform(tx, "records.update", guid=before.guid, content="tea", now_ms=LATER) == before
+        assert (
+            perform(tx, "records.update", guid=before.guid, content="tea", now_ms=LATER) == before
+        )
 
 
 def test_names_change_without_the_content(store: Store) -> None:
@@ -213,13 +270,25 @@ def test_names_change_without_the_content(store: Store) -> None:
         perform(tx, "records.update", guid=guid, kind="fact", scope="s", source="q", now_ms=LATER)
 
     (found,) = perform(store, "records.search", query="tea", kind="fact", scope="s").items
-    assert (found.record.kind, found.record.scope, found.record.source, found.record.content) == ("fact", "s", "q", "tea")
+    assert (found.record.kind, found.record.scope, found.record.source, found.record.content) == (
+        "fact",
+        "s",
+        "q",
+        "tea",
+    )
 
 
 def test_an_edit_is_made_over_the_version_that_it_names_alone(store: Store) -> None:
     with store.transaction() as tx:
         first = perform(tx, "records.create", content="tea")
-        second = perform(tx, "records.update", guid=first.guid, content="coffee", now_ms=LATER, if_version=[first.version])
+        second = perform(
+            tx,
+            "records.update",
+            guid=first.guid,
+            content="coffee",
+            now_ms=LATER,
+            if_version=[first.version],
+        )
     for name in ("records.update", "records.delete"):
         with store.transaction() as tx, pytest.raises(VersionDiffers, match=second.version):
             perform(tx, name, guid=first.guid, if_version=[first.version])
@@ -229,14 +298,21 @@ def test_an_edit_is_made_over_the_version_that_it_names_alone(store: Store) -> N
     assert perform(store, "records.list").total == 0
 
 
-def test_an_append_grows_the_record_of_the_guid_or_the_oldest_that_fits_or_makes_one(store: Store) -> None:
+def test_an_append_grows_the_record_of_the_guid_or_the_oldest_that_fits_or_makes_one(
+    store: Store,
+) -> None:
     with store.transaction() as tx:
         made = perform(tx, "records.append", content="one", kind="log", tags=["a"])
         again = perform(tx, "records.append", content="two", kind="log")
         by_guid = perform(tx, "records.append", content="three", guid=made.guid, separator=" ")
         alone = perform(tx, "records.append", content="four")
 
-    assert (made.created, again, by_guid.guid, alone.created) == (True, type(made)(made.guid, False), made.guid, True)
+    assert (made.created, again, by_guid.guid, alone.created) == (
+        True,
+        type(made)(made.guid, False),
+        made.guid,
+        True,
+    )
     assert perform(store, "records.get", guid=made.guid).content == "one\ntwo three"
 
 

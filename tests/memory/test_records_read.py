@@ -32,7 +32,9 @@ def test_an_empty_store_reads_as_nothing(tmp_path: Path) -> None:
         ({"limit": 2**63 - 1, "offset": 2**63 - 1}, ""),
     ],
 )
-def test_order_limit_and_offset_make_a_window(tmp_path: Path, wanted: dict[str, Any], expected: str) -> None:
+def test_order_limit_and_offset_make_a_window(
+    tmp_path: Path, wanted: dict[str, Any], expected: str
+) -> None:
     store = make_store(tmp_path)
     write_all(store, *"abcde")
 
@@ -53,7 +55,9 @@ def test_order_limit_and_offset_make_a_window(tmp_path: Path, wanted: dict[str, 
         ({"kind": "%"}, []),
     ],
 )
-def test_filters_are_exact_and_all_of_them_hold(tmp_path: Path, filters: dict[str, str], expected: list[str]) -> None:
+def test_filters_are_exact_and_all_of_them_hold(
+    tmp_path: Path, filters: dict[str, str], expected: list[str]
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "kind", kind="k")
     write_all(store, "scope", scope="s")
@@ -120,9 +124,19 @@ def test_a_refused_read_leaves_the_transaction_usable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-@pytest.mark.parametrize("filters", [
-    {}, {"scope": "s"}, {"kind": "k"}, {"scope": "s", "kind": "k"}, {"scope": "s", "source": "src"}])
-def test_a_few_are_read_without_a_look_at_all_others(tmp_path: Path, filters: dict[str, str], order: str) -> None:
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"scope": "s"},
+        {"kind": "k"},
+        {"scope": "s", "kind": "k"},
+        {"scope": "s", "source": "src"},
+    ],
+)
+def test_a_few_are_read_without_a_look_at_all_others(
+    tmp_path: Path, filters: dict[str, str], order: str
+) -> None:
     """SQLite's own steps are counted, which no load on the machine changes."""
     store = make_store(tmp_path)
 

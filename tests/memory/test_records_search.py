@@ -10,9 +10,27 @@ from memory.errors import Refused, ResultTooLarge
 from memory.operations.records_search import SearchInput, search
 from memory.operations.records_write import write
 from memory.sqlite.store import Store
-from tests.memory.builders import PLENTY, append_to, contents, find, fresh_store, make_record, make_store, write_all
+from tests.memory.builders import (
+    PLENTY,
+    append_to,
+    contents,
+    find,
+    fresh_store,
+    make_record,
+    make_store,
+    write_all,
+)
 
-STORE_OF_PROPERTIES = ("green tea", "user-name", 'he said "tea"', "C++ and C#", "naïve café", "日本 語", "100 % sure", "a\x00b")
+STORE_OF_PROPERTIES = (
+    "green tea",
+    "user-name",
+    'he said "tea"',
+    "C++ and C#",
+    "naïve café",
+    "日本 語",
+    "100 % sure",
+    "a\x00b",
+)
 
 
 def make_library(root: Path) -> Store:
@@ -62,12 +80,18 @@ def test_a_query_is_words_and_never_syntax(tmp_path: Path, query: str, expected:
     assert sorted(found) == sorted(expected)
 
 
-@pytest.mark.parametrize("query", ["", " ", "\n\t", "\x00", "-", '"', '""', "* ^ : ( ) { }", "—", "🫖", "\u0301", "'", ";"])
+@pytest.mark.parametrize(
+    "query",
+    ["", " ", "\n\t", "\x00", "-", '"', '""', "* ^ : ( ) { }", "—", "🫖", "\u0301", "'", ";"],
+)
 def test_a_query_without_a_word_finds_nothing(tmp_path: Path, query: str) -> None:
     assert find(make_library(tmp_path), query) == []
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=40) | st.text('"*^:(){}-+ANDORT \x00', max_size=40))
+@given(
+    st.text(st.characters(codec="utf-8"), max_size=40)
+    | st.text('"*^:(){}-+ANDORT \x00', max_size=40)
+)
 def test_no_text_is_a_syntax_error(query: str) -> None:
     with fresh_store() as store:
         write_all(store, *STORE_OF_PROPERTIES)
@@ -77,7 +101,10 @@ def test_no_text_is_a_syntax_error(query: str) -> None:
         assert len(found) <= len(STORE_OF_PROPERTIES)
 
 
-@given(st.lists(st.text("abcé", min_size=1, max_size=3), min_size=1, max_size=4), st.sampled_from(" -_.\n\"'"))
+@given(
+    st.lists(st.text("abcé", min_size=1, max_size=3), min_size=1, max_size=4),
+    st.sampled_from(" -_.\n\"'"),
+)
 def test_every_text_is_found_by_itself(words: list[str], glue: str) -> None:
     text = glue.join(words)
 
@@ -89,7 +116,12 @@ def test_every_text_is_found_by_itself(words: list[str], glue: str) -> None:
 
 def test_the_best_comes_first_with_the_best_score(tmp_path: Path) -> None:
     store = make_store(tmp_path)
-    write_all(store, "tea in a long sentence about many other things and places", "tea tea tea", "tea and cake")
+    write_all(
+        store,
+        "tea in a long sentence about many other things and places",
+        "tea tea tea",
+        "tea and cake",
+    )
 
     found = find(store, "tea")
 
@@ -101,7 +133,9 @@ def test_the_best_comes_first_with_the_best_score(tmp_path: Path) -> None:
 def test_filters_are_not_cut_by_a_limit(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["tea tea tea"] * 500)
-    write_all(store, "tea somewhere in a long sentence, of a rare kind", kind="rare", tags=("rare",))
+    write_all(
+        store, "tea somewhere in a long sentence, of a rare kind", kind="rare", tags=("rare",)
+    )
 
     by_kind = find(store, "tea", filters={"kind": "rare"}, limit=1)
     by_tag = find(store, "tea", tags=("rare",), limit=1)
@@ -199,7 +233,9 @@ def test_a_word_said_often_is_one_word(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
-def test_a_query_of_more_words_than_a_person_asks_is_refused_before_it_costs(tmp_path: Path) -> None:
+def test_a_query_of_more_words_than_a_person_asks_is_refused_before_it_costs(
+    tmp_path: Path,
+) -> None:
     store = make_library(tmp_path)
 
     with pytest.raises(Refused, match="words"):

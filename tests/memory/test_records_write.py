@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from memory.operations.records_write import write
 from memory.record import Record
-from tests.memory.builders import NOW, assert_sound, contents, fresh_store, make_record, make_store, read_all, write_all
+from tests.memory.builders import (
+    NOW,
+    assert_sound,
+    contents,
+    fresh_store,
+    make_record,
+    make_store,
+    read_all,
+    write_all,
+)
 
 
 def test_a_record_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -75,7 +84,9 @@ def test_many_records_keep_their_order(tmp_path: Path) -> None:
     assert_sound(store.path)
 
 
-@pytest.mark.parametrize("text", [" ", "\x00", "a\x00b", "\n", "'; DROP TABLE records; --", "🫖" * 1000, "x" * (1 << 20)])
+@pytest.mark.parametrize(
+    "text", [" ", "\x00", "a\x00b", "\n", "'; DROP TABLE records; --", "🫖" * 1000, "x" * (1 << 20)]
+)
 def test_hostile_texts_are_kept_to_the_character(tmp_path: Path, text: str) -> None:
     store = make_store(tmp_path)
 

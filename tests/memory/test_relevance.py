@@ -1,4 +1,6 @@
-"""What very many records hold is ranked in memory: the same records, order and scores as FTS5 has, to the last bit."""
+"""What very many records hold is ranked in memory: the same records, order and scores as FTS5 has,
+to the last bit."""
+
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,11 +23,30 @@ from memory.recall.relevance import Relevance, plain_words
 from memory.sqlite import postings
 from memory.sqlite.store import Store
 from memory.times import as_time
-from tests.memory.builders import NOW, PLENTY, fresh_store, make_record, make_store, perform, write_all
+from tests.memory.builders import (
+    NOW,
+    PLENTY,
+    fresh_store,
+    make_record,
+    make_store,
+    perform,
+    write_all,
+)
 from tests.memory.fuzzing import HOSTILE, make_hostile_store, splice
 
 WORDS = ("tea", "cup", "Sky", "userName", "snake_case", "東京", "café", "1,000")
-QUERIES = ("tea", "tea cup", "cup tea sky", "TEA tea", "tea -sky", "tea kind:a", "sky tag:x", "cafe cup", "user", "none tea")
+QUERIES = (
+    "tea",
+    "tea cup",
+    "cup tea sky",
+    "TEA tea",
+    "tea -sky",
+    "tea kind:a",
+    "sky tag:x",
+    "cafe cup",
+    "user",
+    "none tea",
+)
 NEVER = 1 << 60
 
 
@@ -47,7 +68,9 @@ def found(tx: Store, text: str, many: int, limit: int | None) -> list[tuple[str,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records_search, "MANY", many)
         try:
-            return [(one.guid, one.score) for one in search(tx, SearchInput(text, PLENTY, limit=limit))]
+            return [
+                (one.guid, one.score) for one in search(tx, SearchInput(text, PLENTY, limit=limit))
+            ]
         except Refused as error:
             return str(error)
 
@@ -66,7 +89,9 @@ def change(tx: Store, step: tuple[str, int, str]) -> None:
     elif name == "turn":
         write(tx, make_record(content, thread="t", seq=number))
     elif name == "expiring":
-        perform(tx, "records.create", now_ms=NOW, content=content, expires_at=as_time(NOW + 1 + number))
+        perform(
+            tx, "records.create", now_ms=NOW, content=content, expires_at=as_time(NOW + 1 + number)
+        )
     elif guids and name == "append":
         append(tx, AppendInput(make_record(content), guids[number % len(guids)], {}, " "))
     elif guids and name == "delete":
@@ -91,13 +116,17 @@ def give_up(lost: bool) -> None:
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 names = ("write", "write", "write", "turn", "expiring", "append", "append", "delete", "delete kind")
-steps = st.lists(st.tuples(st.sampled_from(names), st.integers(0, 50), texts), min_size=1, max_size=8)
+steps = st.lists(
+    st.tuples(st.sampled_from(names), st.integers(0, 50), texts), min_size=1, max_size=8
+)
 batches = st.lists(st.tuples(steps, st.booleans(), st.booleans()), min_size=1, max_size=6)
 
 
 @settings(max_examples=60)
 @given(batches=batches)
-def test_after_every_change_and_rollback_it_is_what_fts5_finds(batches: list[tuple[Any, bool, bool]]) -> None:
+def test_after_every_change_and_rollback_it_is_what_fts5_finds(
+    batches: list[tuple[Any, bool, bool]],
+) -> None:
     with fresh_store() as store:
         for number, (some, searched_inside, lost) in enumerate(batches):
             with suppress(GaveUp), store.transaction() as tx:
@@ -145,7 +174,9 @@ def test_words_that_few_hold_are_left_to_fts5_and_nothing_is_read_for_them(
         assert_same(tx, "tea", "cup", "cup tea")
 
 
-def test_a_query_whose_words_have_no_room_together_is_left_to_fts5(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_whose_words_have_no_room_together_is_left_to_fts5(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_all(store, *["tea cup"] * 60)
     monkeypatch.setattr(postings, "LEAST_BYTES", 12 * 119)
     monkeypatch.setattr(postings, "BYTES_A_RECORD", 0)
@@ -155,7 +186,9 @@ def test_a_query_whose_words_have_no_room_together_is_left_to_fts5(store: Store,
         assert_same(tx, "tea", "cup", "cup tea")
 
 
-def test_a_word_is_counted_again_when_the_store_has_grown(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_is_counted_again_when_the_store_has_grown(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relevance, "LEAST", 30)
     with store.transaction() as tx:
         for _ in range(20):
@@ -171,9 +204,20 @@ def test_a_word_is_counted_again_when_the_store_has_grown(store: Store, monkeypa
         assert counts.is_faster(("tea",), 30)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("tea Cup", ("tea", "cup")), ("Café kind:a -x", ("cafe",)), ("user_name", ()), ("tea userName", ()), ("te*", ()),
-    ('"green tea"', ()), ("東京", ()), ("1,000", ()), ("kind:a", ()), ("don't", ()),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tea Cup", ("tea", "cup")),
+        ("Café kind:a -x", ("cafe",)),
+        ("user_name", ()),
+        ("tea userName", ()),
+        ("te*", ()),
+        ('"green tea"', ()),
+        ("東京", ()),
+        ("1,000", ()),
+        ("kind:a", ()),
+        ("don't", ()),
+    ],
+)
 def test_only_plain_words_are_ranked_in_memory(text: str, words: tuple[str, ...]) -> None:
     assert plain_words(parse(text)) == words

@@ -1,4 +1,6 @@
-"""A store takes the place of another, and nothing of what was begun before, or has failed, is mixed with it or left."""
+"""A store takes the place of another, and nothing of what was begun before, or has failed, is mixed
+with it or left."""
+
 import resource
 import shutil
 from collections.abc import Iterator
@@ -18,7 +20,9 @@ from tests.memory.builders import make_store, write_all
 
 def contents(path: Path) -> list[str]:
     with closing(apsw.Connection(str(path))) as connection:
-        return [content for content, in connection.execute("SELECT content FROM records ORDER BY row")]
+        return [
+            content for (content,) in connection.execute("SELECT content FROM records ORDER BY row")
+        ]
 
 
 @contextmanager
@@ -58,7 +62,9 @@ def test_a_restore_has_nothing_of_one_that_was_interrupted(tmp_path: Path) -> No
     assert [found.name for found in path.parent.iterdir() if found.name.startswith(".")] == []
 
 
-def test_a_disk_that_refuses_a_replacement_is_told_and_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_disk_that_refuses_a_replacement_is_told_and_leaves_what_was_there(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "before")
     store.close()
@@ -83,7 +89,9 @@ def test_a_replacement_whose_log_finds_no_room_in_its_file_takes_no_place(tmp_pa
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{other.path}{suffix}", f"{draft}{suffix}")
         other.close()
-        with files_of_at_most(max(draft.stat().st_size, Path(f"{draft}-wal").stat().st_size) + 20_000):
+        with files_of_at_most(
+            max(draft.stat().st_size, Path(f"{draft}-wal").stat().st_size) + 20_000
+        ):
             replace(path, draft)
 
     assert contents(path) == ["before"]

@@ -1,4 +1,6 @@
-"""mode hybrid: the best turns stand in the order in which they, and what stands around them, say what was asked for."""
+"""mode hybrid: the best turns stand in the order in which they, and what stands around them, say
+what was asked for."""
+
 import pytest
 
 from memory.boosts import Boosts
@@ -19,11 +21,12 @@ def say(store: Store, thread: str, *said: str) -> None:
 
 def asked(store: Store, query: str, **wanted: object) -> tuple[list[Record], Explanation]:
     with store.transaction() as tx:
-        return search_explained(tx, SearchInput(query, PLENTY, mode="hybrid", **wanted))   # type: ignore[arg-type]
+        return search_explained(tx, SearchInput(query, PLENTY, mode="hybrid", **wanted))  # type: ignore[arg-type]
 
 
 def talks(store: Store) -> None:
-    """Two threads that have one word of the question equally; one has another word for the other."""
+    """Two threads that have one word of the question equally; one has another word for the
+    other."""
     say(store, "a", "She adopted a lamp.")
     say(store, "b", "She adopted a dog.")
 
@@ -35,8 +38,10 @@ def test_another_word_for_what_is_asked_for_comes_first() -> None:
         found, told = asked(store, "adopted puppy")
 
         assert contents(found) == ["She adopted a dog.", "She adopted a lamp."]
-        assert found[0].score == found[1].score   # as without it: what a record is worth hangs on no other
-        assert told.hits[0].read > told.hits[1].read > told.hits[1].score   # type: ignore[operator]
+        assert (
+            found[0].score == found[1].score
+        )  # as without it: what a record is worth hangs on no other
+        assert told.hits[0].read > told.hits[1].read > told.hits[1].score  # type: ignore[operator]
 
 
 def test_what_stands_around_a_turn_counts_for_it() -> None:
@@ -47,10 +52,12 @@ def test_what_stands_around_a_turn_counts_for_it() -> None:
         found, told = asked(store, "adopted puppy")
 
         assert contents(found)[:2] == ["She adopted one."] * 2 and found[0].score == found[1].score
-        assert told.hits[0].read > told.hits[1].read   # type: ignore[operator]
+        assert told.hits[0].read > told.hits[1].read  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("wanted", [{"language": "none"}, {"language": "german"}, {"boosts": Boosts(0.1, 30, 0, NOW)}])
+@pytest.mark.parametrize(
+    "wanted", [{"language": "none"}, {"language": "german"}, {"boosts": Boosts(0.1, 30, 0, NOW)}]
+)
 def test_other_languages_and_searches_that_boost_go_by_scores(wanted: dict[str, object]) -> None:
     with fresh_store() as store:
         talks(store)
@@ -65,7 +72,10 @@ def test_a_store_without_threads_goes_by_scores() -> None:
     with fresh_store() as store:
         say(store, "", "She adopted a lamp.", "She adopted a dog.")
 
-        assert contents(asked(store, "adopted puppy")[0]) == ["She adopted a lamp.", "She adopted a dog."]
+        assert contents(asked(store, "adopted puppy")[0]) == [
+            "She adopted a lamp.",
+            "She adopted a dog.",
+        ]
 
 
 def test_records_without_a_thread_are_read_beside_turns() -> None:
@@ -91,9 +101,16 @@ def test_names_and_signs_alone_leave_the_order() -> None:
 def test_fewer_that_are_asked_for_are_the_first_of_more(limit: int) -> None:
     with fresh_store() as store:
         for number in range(60):
-            say(store, f"{number % 13}", f"tea {'leaf ' * (number % 7)}{'cup' if number % 3 else 'mug'} {number}.")
+            say(
+                store,
+                f"{number % 13}",
+                f"tea {'leaf ' * (number % 7)}{'cup' if number % 3 else 'mug'} {number}.",
+            )
         with store.transaction() as tx:
-            whole, some = (search(tx, SearchInput("tea mugs", PLENTY, mode="hybrid", limit=most)) for most in (100, limit))
+            whole, some = (
+                search(tx, SearchInput("tea mugs", PLENTY, mode="hybrid", limit=most))
+                for most in (100, limit)
+            )
 
         assert len(whole) == 60 and some == whole[:limit]
 

@@ -1,10 +1,13 @@
 """Rows that are inserted several at a time arrive all, once, in order and under their numbers."""
+
 import apsw
 import pytest
 
 from memory.sqlite.rows import TOGETHER, RowInsert
 
-COUNTS = pytest.mark.parametrize("count", [0, 1, TOGETHER - 1, TOGETHER, TOGETHER + 1, 3 * TOGETHER + 5])
+COUNTS = pytest.mark.parametrize(
+    "count", [0, 1, TOGETHER - 1, TOGETHER, TOGETHER + 1, 3 * TOGETHER + 5]
+)
 PAIRS = RowInsert("pairs", "left, right")
 NUMBERED = RowInsert("pairs", "left, right", "number")
 
@@ -35,7 +38,9 @@ def test_all_rows_are_inserted_in_order(connection: apsw.Connection, count: int)
 
 @COUNTS
 @pytest.mark.parametrize("first", [1, 8], ids=["after the last", "after a gap"])
-def test_rows_keep_the_numbers_that_they_bring(connection: apsw.Connection, first: int, count: int) -> None:
+def test_rows_keep_the_numbers_that_they_bring(
+    connection: apsw.Connection, first: int, count: int
+) -> None:
     wanted = rows(first, count)
 
     NUMBERED.run(connection, wanted)
@@ -43,7 +48,9 @@ def test_rows_keep_the_numbers_that_they_bring(connection: apsw.Connection, firs
     assert pairs(connection) == wanted
 
 
-def test_a_number_that_was_given_and_is_free_again_is_not_given_to_another(connection: apsw.Connection) -> None:
+def test_a_number_that_was_given_and_is_free_again_is_not_given_to_another(
+    connection: apsw.Connection,
+) -> None:
     NUMBERED.run(connection, rows(1, 3))
     connection.execute("DELETE FROM pairs WHERE number = 3")
 

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from memory.operations.records_delete import DeleteInput, delete
 from memory.operations.records_write import write
 from memory.sqlite.store import Store
-from tests.memory.builders import NOW, append_to, assert_sound, contents, find, fresh_store, make_record, make_store, write_all
+from tests.memory.builders import (
+    NOW,
+    append_to,
+    assert_sound,
+    contents,
+    find,
+    fresh_store,
+    make_record,
+    make_store,
+    write_all,
+)
 
 NAMES = ["user_name", "user-name", "userName", "User Name"]
 DAY = 86_400_000  # ms
@@ -63,7 +73,9 @@ def test_the_syntax_finds_what_it_says(tmp_path: Path, query: str, expected: lis
 def test_filters_of_the_query_and_those_beside_it_both_hold(tmp_path: Path) -> None:
     store = make_shelf(tmp_path)
 
-    assert contents(find(store, "tea kind:note", filters={"kind": "note"}, tags=("hot",))) == ["green tea"]
+    assert contents(find(store, "tea kind:note", filters={"kind": "note"}, tags=("hot",))) == [
+        "green tea"
+    ]
     assert find(store, "tea kind:note", filters={"kind": "fact"}) == []
     assert find(store, "te* tag:cold", tags=("hot",)) == []
     assert find(store, "kind:note", filters={"kind": "fact"}) == []
@@ -90,25 +102,75 @@ def wide(text: str) -> str:
 @pytest.mark.parametrize(
     ("content", "queries", "strangers"),
     [
-        ("see v1.2.3 for it", ["v1.2.3", "v1", "1.2", "1.2.3", "v 1 2 3", "2.3", '"v1.2"', "v1.*"], ["v2.3", "2.1", "v3"]),
-        ("write to ada.lovelace@example.com", ["ada.lovelace@example.com", "ada", "lovelace", "example.com"], ["example.ada"]),
-        ("HTTPServer2 of fooBar", ["httpserver2", "HTTPServer", "http_server_2", "server", "foo-bar", "HTTPServer2 bar of",
-                                   "Serv*", "foo_b*"], ["server_foo", '"2 foo"', "serverhttp", "-server of", "of -foo_bar"]),
-        ("an iPhone at 3pm for 5eur", ["iphone eur", "i phone", "3 pm", "3PM", "iPhone 5", "pm eur at"], ["3 am", "at_pm"]),
-        ("merged 9e63c11a2bff0d1c8d7e6f5a4b3c2d1e0f9a8b7c", ["9e63c11", "merged 9e63c11a2bff", "9e63c*"],
-         ["e63c11a2", "9e63c1"]),
+        (
+            "see v1.2.3 for it",
+            ["v1.2.3", "v1", "1.2", "1.2.3", "v 1 2 3", "2.3", '"v1.2"', "v1.*"],
+            ["v2.3", "2.1", "v3"],
+        ),
+        (
+            "write to ada.lovelace@example.com",
+            ["ada.lovelace@example.com", "ada", "lovelace", "example.com"],
+            ["example.ada"],
+        ),
+        (
+            "HTTPServer2 of fooBar",
+            [
+                "httpserver2",
+                "HTTPServer",
+                "http_server_2",
+                "server",
+                "foo-bar",
+                "HTTPServer2 bar of",
+                "Serv*",
+                "foo_b*",
+            ],
+            ["server_foo", '"2 foo"', "serverhttp", "-server of", "of -foo_bar"],
+        ),
+        (
+            "an iPhone at 3pm for 5eur",
+            ["iphone eur", "i phone", "3 pm", "3PM", "iPhone 5", "pm eur at"],
+            ["3 am", "at_pm"],
+        ),
+        (
+            "merged 9e63c11a2bff0d1c8d7e6f5a4b3c2d1e0f9a8b7c",
+            ["9e63c11", "merged 9e63c11a2bff", "9e63c*"],
+            ["e63c11a2", "9e63c1"],
+        ),
         ("GPT-4 costs", ["GPT4", "gpt 4", "gpt-4"], ["gpt5"]),
-        ("日本語のPythonの本。第3章", ["日", "日本", "本語", "の本", "python", "Pythonの", "第3章", "語の python", '"本 第"',
-                                      "日*"], ["日語", "の日本", "本日", "日本 -章"]),
-        ("中文 and english", ["中", "中文", "文", '"中文 and"', "english 中"], ["文中", '"中 and"']),
+        (
+            "日本語のPythonの本。第3章",
+            [
+                "日",
+                "日本",
+                "本語",
+                "の本",
+                "python",
+                "Pythonの",
+                "第3章",
+                "語の python",
+                '"本 第"',
+                "日*",
+            ],
+            ["日語", "の日本", "本日", "日本 -章"],
+        ),
+        (
+            "中文 and english",
+            ["中", "中文", "文", '"中文 and"', "english 中"],
+            ["文中", '"中 and"'],
+        ),
         ("안녕하세요 세계", ["안녕", "녕하", "세계", "계", '"하세요 세계"'], ["요안", "안세"]),
         ("ภาษาไทยง่ายมาก น้ำ", ["ภาษา", "ไทย", "ไท", "น้ำ", "ง่าย", "า"], ["ไทยภาษา"]),
         ("naïve café ｶﾀｶﾅ", ["NAIVE", "cafe", "カタ", "ｶﾀ", "ｶﾀｶﾅ"], ["カナタ"]),
-        (f"{wide('NHK')} met {wide('AI')} in {wide('2024')}", ["nhk", "NHK", wide("NHK"), wide("nhk"), "ai 2024", "20*",
-                                                               '"met ai in"'], ["nh", wide("NH"), "2023"]),
+        (
+            f"{wide('NHK')} met {wide('AI')} in {wide('2024')}",
+            ["nhk", "NHK", wide("NHK"), wide("nhk"), "ai 2024", "20*", '"met ai in"'],
+            ["nh", wide("NH"), "2023"],
+        ),
     ],
 )
-def test_words_are_found_by_parts_and_whole(tmp_path: Path, content: str, queries: list[str], strangers: list[str]) -> None:
+def test_words_are_found_by_parts_and_whole(
+    tmp_path: Path, content: str, queries: list[str], strangers: list[str]
+) -> None:
     store = make_store(tmp_path)
     write_all(store, content, "something else")
 
@@ -117,14 +179,25 @@ def test_words_are_found_by_parts_and_whole(tmp_path: Path, content: str, querie
 
 
 @settings(max_examples=50)  # a disk may be slow
-@given(st.lists(st.text("ab c", min_size=1, max_size=12), min_size=2, max_size=12), st.sampled_from(["a", "a b", "b c", "ab"]))
-def test_words_alone_keep_the_order_of_fts5_whatever_else_is_stored(texts: list[str], query: str) -> None:
+@given(
+    st.lists(st.text("ab c", min_size=1, max_size=12), min_size=2, max_size=12),
+    st.sampled_from(["a", "a b", "b c", "ab"]),
+)
+def test_words_alone_keep_the_order_of_fts5_whatever_else_is_stored(
+    texts: list[str], query: str
+) -> None:
     plain = apsw.Connection(":memory:")
-    plain.execute("CREATE VIRTUAL TABLE t USING fts5(content, tokenize = 'unicode61 remove_diacritics 2')")
-    stored = [text for number, text in enumerate(texts) for text in (text, f"{text} iPhone{number} 日本")]
+    plain.execute(
+        "CREATE VIRTUAL TABLE t USING fts5(content, tokenize = 'unicode61 remove_diacritics 2')"
+    )
+    stored = [
+        text for number, text in enumerate(texts) for text in (text, f"{text} iPhone{number} 日本")
+    ]
     plain.executemany("INSERT INTO t VALUES (?)", [(text,) for text in stored])
     wanted = " ".join(f'"{word}"' for word in query.split())
-    expected = list(plain.execute("SELECT content, -rank FROM t WHERE t MATCH ? ORDER BY rank", (wanted,)))
+    expected = list(
+        plain.execute("SELECT content, -rank FROM t WHERE t MATCH ? ORDER BY rank", (wanted,))
+    )
 
     with fresh_store() as store:
         write_all(store, *stored)
@@ -133,9 +206,16 @@ def test_words_alone_keep_the_order_of_fts5_whatever_else_is_stored(texts: list[
     assert found == expected
 
 
-def test_what_holds_the_words_as_written_comes_before_what_has_them_as_parts(tmp_path: Path) -> None:
+def test_what_holds_the_words_as_written_comes_before_what_has_them_as_parts(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
-    write_all(store, "userName", "user name, in a long text about other things and places of no interest", "UserName NameUser")
+    write_all(
+        store,
+        "userName",
+        "user name, in a long text about other things and places of no interest",
+        "UserName NameUser",
+    )
 
     found = find(store, "name")
 

@@ -1,4 +1,6 @@
-"""The segments of the full-text indexes: merged a few pages at a time, with nothing else changed by it."""
+"""The segments of the full-text indexes: merged a few pages at a time, with nothing else changed by
+it."""
+
 from pathlib import Path
 
 import pytest
@@ -17,13 +19,19 @@ def segments(store: Store, index: str = "records_fts") -> int:
 
 def answers(store: Store) -> list[list[tuple[str, float]]]:
     with store.transaction() as tx:
-        return [[(record.guid, record.score) for record in find(tx, query)] for query in (*WORDS, "name", "nothing")]
+        return [
+            [(record.guid, record.score) for record in find(tx, query)]
+            for query in (*WORDS, "name", "nothing")
+        ]
 
 
 def write_apart(store: Store, commits: int, texts: int = 1) -> None:
     """A segment for each commit."""
     for number in range(commits):
-        write_all(store, *[f"{WORDS[(number + at) % len(WORDS)]} number {number} {at}" for at in range(texts)])
+        write_all(
+            store,
+            *[f"{WORDS[(number + at) % len(WORDS)]} number {number} {at}" for at in range(texts)],
+        )
 
 
 def merge_all(store: Store) -> int:

@@ -1,4 +1,6 @@
-"""Searching by meaning: what it finds, what it sees of a transaction, and what it says where it cannot."""
+"""Searching by meaning: what it finds, what it sees of a transaction, and what it says where it
+cannot."""
+
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,7 +24,12 @@ from tests.support.embedding_server import KEY, EmbeddingServer, embedding_serve
 from tests.support.waiting import wait_for
 
 OPTIONS = EmbeddingOptions("local")
-SAID = ["we meet at three in the afternoon", "my cat sleeps all day", "the tea is cold", "he drove to the stadium"]
+SAID = [
+    "we meet at three in the afternoon",
+    "my cat sleeps all day",
+    "the tea is cold",
+    "he drove to the stadium",
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +45,9 @@ def stopped() -> float:
 
 
 def open_store(root: Path, lazy: LazyEmbedder, budget: int = 1 << 20) -> Store:
-    return Store(MEMORY_ID, path_of(root, MEMORY_ID), meaning=Meaning(Questions(lazy, stopped), Pool(budget)))
+    return Store(
+        MEMORY_ID, path_of(root, MEMORY_ID), meaning=Meaning(Questions(lazy, stopped), Pool(budget))
+    )
 
 
 @pytest.fixture
@@ -55,7 +64,9 @@ def embed(store: Store, lazy: LazyEmbedder) -> None:
 
 
 def find(tx: Store, query: str, mode: Mode = "semantic", **wanted: Any) -> list[str]:
-    return [record.content for record in search(tx, SearchInput(query, 1 << 20, mode=mode, **wanted))]
+    return [
+        record.content for record in search(tx, SearchInput(query, 1 << 20, mode=mode, **wanted))
+    ]
 
 
 def found(store: Store, query: str, mode: Mode = "semantic", **wanted: Any) -> list[str]:
@@ -78,7 +89,9 @@ def test_nonsense_finds_nothing(store: Store, lazy: LazyEmbedder) -> None:
     assert found(store, "qwrtz plmokn 77812") == []
 
 
-def test_hybrid_finds_by_either_arm_and_scores_from_0_to_1(store: Store, lazy: LazyEmbedder) -> None:
+def test_hybrid_finds_by_either_arm_and_scores_from_0_to_1(
+    store: Store, lazy: LazyEmbedder
+) -> None:
     write_all(store, *SAID, "invoice XK-1138 is unpaid")
     embed(store, lazy)
 
@@ -102,7 +115,10 @@ def test_beside_words_a_record_that_has_none_of_them_must_mean_a_little_more(
         records, told = search_explained(tx, SearchInput("kittens nap", 1 << 20, mode=mode))
 
     assert told.least_cosine == pytest.approx(least)
-    assert all(arm.score >= least for hit in told.hits for arm in hit.arms if arm.arm == "vector") and records
+    assert (
+        all(arm.score >= least for hit in told.hits for arm in hit.arms if arm.arm == "vector")
+        and records
+    )
 
 
 def test_filters_hold_before_anything_is_compared(store: Store, lazy: LazyEmbedder) -> None:
@@ -110,25 +126,37 @@ def test_filters_hold_before_anything_is_compared(store: Store, lazy: LazyEmbedd
     write_all(store, "we meet at four in the afternoon", kind="plan")
     embed(store, lazy)
 
-    assert found(store, "appointment at 3 o'clock", filters={"kind": "plan"}, limit=1) == ["we meet at four in the afternoon"]
-    assert found(store, "kind:plan appointment at 3 o'clock", limit=1) == ["we meet at four in the afternoon"]
+    assert found(store, "appointment at 3 o'clock", filters={"kind": "plan"}, limit=1) == [
+        "we meet at four in the afternoon"
+    ]
+    assert found(store, "kind:plan appointment at 3 o'clock", limit=1) == [
+        "we meet at four in the afternoon"
+    ]
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-def test_where_filters_keep_out_what_is_meant_that_is_the_reason(store: Store, lazy: LazyEmbedder, mode: Mode) -> None:
+def test_where_filters_keep_out_what_is_meant_that_is_the_reason(
+    store: Store, lazy: LazyEmbedder, mode: Mode
+) -> None:
     write_all(store, *SAID)
     write_all(store, "invoice XK-1138 is unpaid", kind="plan")
     embed(store, lazy)
 
     with store.transaction() as tx:
-        _, told = search_explained(tx, SearchInput("the kitten is always asleep", 1 << 20, {"kind": "plan"}, mode=mode))
+        _, told = search_explained(
+            tx, SearchInput("the kitten is always asleep", 1 << 20, {"kind": "plan"}, mode=mode)
+        )
 
     assert told.nothing is not None
-    assert (told.nothing.reason, told.nothing.detail) == ("filtered", "no record passes the filters; there are 1 that would be "
-                                                          "found")
+    assert (told.nothing.reason, told.nothing.detail) == (
+        "filtered",
+        "no record passes the filters; there are 1 that would be found",
+    )
 
 
-def test_a_transaction_sees_its_own_changes_and_a_rollback_takes_them_back(store: Store, lazy: LazyEmbedder) -> None:
+def test_a_transaction_sees_its_own_changes_and_a_rollback_takes_them_back(
+    store: Store, lazy: LazyEmbedder
+) -> None:
     first, *_ = write_all(store, *SAID)
     embed(store, lazy)
     assert found(store, "appointment at 3 o'clock")[:1] == SAID[:1]
@@ -141,12 +169,14 @@ def test_a_transaction_sees_its_own_changes_and_a_rollback_takes_them_back(store
 
     with store.transaction() as tx:
         append_to(tx, "or rather an hour later", guid=first)
-        assert find(tx, "appointment at 3 o'clock") == []   # until it has a vector again
+        assert find(tx, "appointment at 3 o'clock") == []  # until it has a vector again
     embed(store, lazy)
     assert "an hour later" in found(store, "appointment at 3 o'clock")[0]
 
 
-def test_what_a_rollback_brought_back_is_found_though_nobody_searched_meanwhile(store: Store, lazy: LazyEmbedder) -> None:
+def test_what_a_rollback_brought_back_is_found_though_nobody_searched_meanwhile(
+    store: Store, lazy: LazyEmbedder
+) -> None:
     first, *_ = write_all(store, *SAID)
     embed(store, lazy)
     found(store, "appointment at 3 o'clock")
@@ -169,21 +199,29 @@ def test_what_has_no_vector_yet_is_found_by_its_words(store: Store, lazy: LazyEm
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-def test_an_explanation_tells_how_many_records_have_no_vector(store: Store, lazy: LazyEmbedder, mode: Mode) -> None:
+def test_an_explanation_tells_how_many_records_have_no_vector(
+    store: Store, lazy: LazyEmbedder, mode: Mode
+) -> None:
     write_all(store, SAID[1])
     embed(store, lazy)
     with store.transaction() as tx:
-        _, before = search_explained(tx, SearchInput("appointment at 3 o'clock", 1 << 20, mode=mode))
+        _, before = search_explained(
+            tx, SearchInput("appointment at 3 o'clock", 1 << 20, mode=mode)
+        )
     write_all(store, SAID[0], SAID[2])
 
     with store.transaction() as tx:
-        found, told = search_explained(tx, SearchInput("appointment at 3 o'clock", 1 << 20, mode=mode))
+        found, told = search_explained(
+            tx, SearchInput("appointment at 3 o'clock", 1 << 20, mode=mode)
+        )
 
     assert found == [] and before.notes == ()
     assert told.notes[0].startswith("2 of 3 records are compared by no vector: it is not made yet")
 
 
-def test_a_store_beyond_the_budget_is_read_from_its_file(tmp_path: Path, lazy: LazyEmbedder) -> None:
+def test_a_store_beyond_the_budget_is_read_from_its_file(
+    tmp_path: Path, lazy: LazyEmbedder
+) -> None:
     store = open_store(tmp_path, lazy, budget=1000)
     write_all(store, *SAID)
     embed(store, lazy)
@@ -194,18 +232,28 @@ def test_a_store_beyond_the_budget_is_read_from_its_file(tmp_path: Path, lazy: L
 
 
 def test_a_turn_is_found_by_what_was_said_around_it(store: Store, lazy: LazyEmbedder) -> None:
-    talk = ["Shall we go to the concert on Friday?", "Yes, let us go to the concert.", "Great!", "How is your cat?"]
+    talk = [
+        "Shall we go to the concert on Friday?",
+        "Yes, let us go to the concert.",
+        "Great!",
+        "How is your cat?",
+    ]
     _, _, beside, _ = write_all(store, *talk, thread="a", source="Ada")
     (elsewhere,) = write_all(store, "Great!", thread="b", source="Ada")
     embed(store, lazy)
 
     with store.transaction() as tx:
-        scores = {record.guid: record.score for record in search(tx, SearchInput("the concert", 1 << 20, mode="hybrid"))}
+        scores = {
+            record.guid: record.score
+            for record in search(tx, SearchInput("the concert", 1 << 20, mode="hybrid"))
+        }
 
     assert scores[beside] > scores.get(elsewhere, 0)
 
 
-def test_without_vectors_hybrid_goes_by_words_and_semantic_says_why(tmp_path: Path, store: Store) -> None:
+def test_without_vectors_hybrid_goes_by_words_and_semantic_says_why(
+    tmp_path: Path, store: Store
+) -> None:
     write_all(store, *SAID)
     plain = make_store(tmp_path / "other")
     write_all(plain, *SAID)
@@ -231,7 +279,9 @@ def test_in_a_store_without_records_nothing_is_found_and_nothing_is_wrong(store:
     assert (known.results, known.degraded, known.reason) == ((), False, "")
 
 
-def test_old_vectors_serve_until_those_of_another_embedder_are_whole(tmp_path: Path, lazy: LazyEmbedder) -> None:
+def test_old_vectors_serve_until_those_of_another_embedder_are_whole(
+    tmp_path: Path, lazy: LazyEmbedder
+) -> None:
     store = open_store(tmp_path, lazy)
     write_all(store, *SAID)
     embed(store, lazy)
@@ -269,6 +319,7 @@ def test_old_vectors_of_the_built_in_model_are_searched_while_an_endpoint_is_awa
 
 def settled(ask: Callable[[], list[str]]) -> list[str]:
     """What a search finds in the end whose question's vector is awaited."""
+
     def look() -> list[list[str]]:
         try:
             return [ask()]
@@ -279,7 +330,9 @@ def settled(ask: Callable[[], list[str]]) -> list[str]:
 
 
 def letters_at(server: EmbeddingServer) -> EmbeddingOptions:
-    return EmbeddingOptions("endpoint", 1, server.url, "letters", lambda: KEY, private=True, timeout_s=5)
+    return EmbeddingOptions(
+        "endpoint", 1, server.url, "letters", lambda: KEY, private=True, timeout_s=5
+    )
 
 
 def letters(server: EmbeddingServer) -> LazyEmbedder:
@@ -347,8 +400,13 @@ def test_a_fault_is_the_answer_for_a_while_and_then_it_is_tried_again() -> None:
 def test_vectors_of_a_model_that_is_another_by_now_are_compared_with_no_question() -> None:
     lazy = LazyEmbedder(EmbeddingOptions("wordllama"))
 
-    for questions in (Questions(lazy, stopped), Questions(lazy, stopped)):   # before that model is loaded, and then
-        with pytest.raises(EmbeddingFault, match="the vectors of this store are of all-MiniLM-L6-v2-int8/384/0123"):
+    for questions in (
+        Questions(lazy, stopped),
+        Questions(lazy, stopped),
+    ):  # before that model is loaded, and then
+        with pytest.raises(
+            EmbeddingFault, match="the vectors of this store are of all-MiniLM-L6-v2-int8/384/0123"
+        ):
             settled(partial(asked, questions))
         questions.close()
 
@@ -357,7 +415,9 @@ def asked(questions: Questions) -> list[object]:
     return [questions.ask("tea", "all-MiniLM-L6-v2-int8/384/0123")]
 
 
-def test_what_no_embedder_should_raise_is_told_to_who_asked_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_embedder_should_raise_is_told_to_who_asked_and_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [0.0]
     with embedding_server() as server:
         lazy = letters(server)
@@ -389,7 +449,7 @@ def test_a_server_that_hangs_is_waited_for_by_one_question_at_a_time() -> None:
             questions.ask("aa", fingerprint)
 
         now[0] += MOST_S
-        for text in ("aa", "bb"):   # the first was awaited in vain, and the second is not
+        for text in ("aa", "bb"):  # the first was awaited in vain, and the second is not
             with pytest.raises(EmbeddingLater, match="no vector of the question within 5 s"):
                 questions.ask(text, fingerprint)
         now[0] += ANSWER_S
@@ -428,7 +488,9 @@ def test_a_text_that_is_refused_keeps_no_other_from_being_prepared() -> None:
 
         questions.prepare(["aa", "bad", "bb", "cc"]).result(20)
 
-        assert [questions.known(text, fingerprint) is None for text in ("aa", "bad", "bb", "cc")] == [False, True, False, False]
+        assert [
+            questions.known(text, fingerprint) is None for text in ("aa", "bad", "bb", "cc")
+        ] == [False, True, False, False]
         questions.close()
 
 
@@ -436,7 +498,7 @@ def test_a_server_that_refused_at_first_is_asked_again_after_a_while() -> None:
     now = [100.0]
     with embedding_server() as server:
         lazy = LazyEmbedder(letters_at(server), lambda: now[0])
-        server.instead = [(404, b"")]   # as of a model that is not pulled yet
+        server.instead = [(404, b"")]  # as of a model that is not pulled yet
 
         for _ in range(2):
             with pytest.raises(EmbeddingFault, match="404"):

@@ -1,4 +1,6 @@
-"""What is nearest by a sketch: told to the bit as by a plain scan, and rarely not what that finds."""
+"""What is nearest by a sketch: told to the bit as by a plain scan, and rarely not what that
+finds."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +25,9 @@ def make_vectors(count: int, directions: int, noise: float, seed: int) -> np.nda
     return made.astype("<f2")
 
 
-def plain(vectors: dict[int, np.ndarray], rows: np.ndarray, question: np.ndarray, most: int) -> list[tuple[int, float]]:
+def plain(
+    vectors: dict[int, np.ndarray], rows: np.ndarray, question: np.ndarray, most: int
+) -> list[tuple[int, float]]:
     """All are looked at."""
     there = [row for row in rows.tolist() if row in vectors]
     dots = [float(np.vecdot(vectors[row].astype(np.float32), question)) for row in there]
@@ -31,10 +35,17 @@ def plain(vectors: dict[int, np.ndarray], rows: np.ndarray, question: np.ndarray
 
 
 @settings(max_examples=40)
-@given(count=st.integers(1, 600), directions=st.integers(1, DIMENSION), noise=st.sampled_from([0, 0.01, 0.3, 10]),
-       most=st.integers(1, 20), share=st.sampled_from([0.1, 0.5, 1]), seed=st.integers(0, 1 << 20))
-def test_what_is_found_is_told_as_a_plain_scan_tells_it(*, count: int, directions: int, noise: float, most: int, share: float,
-                                                        seed: int) -> None:
+@given(
+    count=st.integers(1, 600),
+    directions=st.integers(1, DIMENSION),
+    noise=st.sampled_from([0, 0.01, 0.3, 10]),
+    most=st.integers(1, 20),
+    share=st.sampled_from([0.1, 0.5, 1]),
+    seed=st.integers(0, 1 << 20),
+)
+def test_what_is_found_is_told_as_a_plain_scan_tells_it(
+    *, count: int, directions: int, noise: float, most: int, share: float, seed: int
+) -> None:
     made, chance = make_vectors(2 * count, directions, noise, seed), np.random.default_rng(seed)
     vectors, matrix = dict(enumerate(made[:count], 1)), Matrix(DIMENSION)
     matrix.add([(row, vector.tobytes()) for row, vector in vectors.items()])
@@ -42,23 +53,34 @@ def test_what_is_found_is_told_as_a_plain_scan_tells_it(*, count: int, direction
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrices, "SKETCHED", 0)
-        for picked in (sketch.PICKED, 30, 0):   # all of them, some, and no more than are wanted
+        for picked in (sketch.PICKED, 30, 0):  # all of them, some, and no more than are wanted
             patch.setattr(sketch, "PICKED", picked)
             changed = np.sort(chance.choice(count, (0, 1, count)[picked % 3], replace=False)) + 1
             matrix.remove(changed)
-            vectors |= dict(zip(changed.tolist(), made[count:count + len(changed)], strict=True))
+            vectors |= dict(zip(changed.tolist(), made[count : count + len(changed)], strict=True))
             matrix.add([(row, vectors[row].tobytes()) for row in changed.tolist()])
             rows = np.flatnonzero(chance.random(count + 5) < share) + 1
 
-            found, scanned = list(matrix.nearest(rows, question, most).items()), plain(vectors, rows, question, count + 5)
-            assert found == [one for one in scanned if one in found] and len(found) == min(most, len(scanned))
+            found, scanned = (
+                list(matrix.nearest(rows, question, most).items()),
+                plain(vectors, rows, question, count + 5),
+            )
+            assert found == [one for one in scanned if one in found] and len(found) == min(
+                most, len(scanned)
+            )
             assert picked < count or found == scanned[:most]
 
 
-@pytest.mark.parametrize("shift", [0.0, 2.0])   # spread all around, and all in one corner, as some embedders' are
-def test_of_twenty_thousand_the_nearest_is_found_and_nearly_all_of_the_eight_nearest(shift: float) -> None:
+@pytest.mark.parametrize(
+    "shift", [0.0, 2.0]
+)  # spread all around, and all in one corner, as some embedders' are
+def test_of_twenty_thousand_the_nearest_is_found_and_nearly_all_of_the_eight_nearest(
+    shift: float,
+) -> None:
     embedder = MadeVectors()
-    stored, asked = (embedder.embed(range(count)) + shift * np.eye(1, 384) for count in (20_000, 100))
+    stored, asked = (
+        embedder.embed(range(count)) + shift * np.eye(1, 384) for count in (20_000, 100)
+    )
     stored, asked = (some / np.linalg.norm(some, axis=1, keepdims=True) for some in (stored, asked))
     matrix, vectors = Matrix(384), stored.astype("<f2")
     matrix.add([(row, vector.tobytes()) for row, vector in enumerate(vectors)])
@@ -80,17 +102,24 @@ def test_without_room_for_a_sketch_there_is_none_and_the_same_is_found() -> None
 
     without = matrix.nearest(rows, question, 5, room=bare)
     assert matrix.nbytes == before
-    assert matrix.nearest(rows, question, 5, room=2 * bare) == without and before < matrix.nbytes < 2 * before
+    assert (
+        matrix.nearest(rows, question, 5, room=2 * bare) == without
+        and before < matrix.nbytes < 2 * before
+    )
     assert matrix.nearest(rows, question, 5, room=bare) == without and matrix.nbytes == before
 
 
-@pytest.mark.parametrize(("removed", "again"), [([], False), ([1, 2, 3], False), ([1, 2, 3], True), ([3, 9000], True)])
+@pytest.mark.parametrize(
+    ("removed", "again"), [([], False), ([1, 2, 3], False), ([1, 2, 3], True), ([3, 9000], True)]
+)
 def test_what_is_a_records_yet_is_counted_as_it_changes(removed: list[int], *, again: bool) -> None:
     matrix, made = Matrix(DIMENSION), make_vectors(5000, 8, 0.1, 1)
     matrix.add([(row, vector.tobytes()) for row, vector in enumerate(made, 1)])
 
-    for _ in range(3):   # what is removed twice, or added where it was not removed, counts once
+    for _ in range(3):  # what is removed twice, or added where it was not removed, counts once
         matrix.remove(np.array(removed, np.int64))
-        matrix.add([(row, made[row - 1].tobytes()) for row in removed if again and row <= len(made)])
+        matrix.add(
+            [(row, made[row - 1].tobytes()) for row in removed if again and row <= len(made)]
+        )
 
     assert matrix._there == int((matrix._slot_of >= 0).sum())

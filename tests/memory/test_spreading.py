@@ -1,4 +1,6 @@
-"""mode hybrid over threads: the first nine by score, then threads that these lack, then the rest by score."""
+"""mode hybrid over threads: the first nine by score, then threads that these lack, then the rest by
+score."""
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,8 @@ def threads(store: Store, query: str, **wanted: Any) -> list[str]:
 
 
 def talk(store: Store) -> None:
-    """Thirty turns of one thread that has all that is asked for; two turns of each of twelve others that have less and less."""
+    """Thirty turns of one thread that has all that is asked for; two turns of each of twelve others
+    that have less and less."""
     say(store, "a", *["a green tea"] * 30)
     for number, name in enumerate("bcdefghijklm"):
         say(store, name, f"{name} green" + " leaf" * number, f"{name} other")
@@ -50,7 +53,7 @@ def test_threads_that_the_first_nine_lack_come_next_until_ten_are_there() -> Non
         found = threads(store, "green tea", limit=60)
 
         assert found[:9] == ["a"] * 9
-        assert found[9:18] == list("bcdefghij")   # the eleventh and twelfth thread wait
+        assert found[9:18] == list("bcdefghij")  # the eleventh and twelfth thread wait
         assert found[18:39] == ["a"] * 21
         assert len(found) == 54 and sorted(found[39:]) == sorted("bcdefghij" + "kkllmm")
 
@@ -71,8 +74,12 @@ def test_nobody_is_lost_and_scores_stay() -> None:
         old = find(store, "green tea", limit=1000, boosts=Boosts(0.0001, 30, 0, NOW))
 
         assert {one.guid for one in found} == {one.guid for one in old} and len(found) == len(old)
-        assert [one.score for one in old] == sorted((one.score for one in old), reverse=True)   # with boosts scores alone count
-        assert sorted(one.score for one in found) == pytest.approx(sorted(one.score for one in old), rel=1e-3)
+        assert [one.score for one in old] == sorted(
+            (one.score for one in old), reverse=True
+        )  # with boosts scores alone count
+        assert sorted(one.score for one in found) == pytest.approx(
+            sorted(one.score for one in old), rel=1e-3
+        )
 
 
 def test_records_without_a_thread_keep_their_order_and_count_as_threads() -> None:
@@ -84,7 +91,9 @@ def test_records_without_a_thread_keep_their_order_and_count_as_threads() -> Non
         mixed = contents(find(store, "tea", limit=100))
 
         assert alone == ["tea" + " cup" * number for number in range(15)]
-        assert mixed[:15] == alone and mixed[15].startswith("b tea")   # ten were there: its score alone counts
+        assert mixed[:15] == alone and mixed[15].startswith(
+            "b tea"
+        )  # ten were there: its score alone counts
 
 
 def test_a_tenth_record_without_a_thread_stays_the_tenth() -> None:
@@ -94,7 +103,11 @@ def test_a_tenth_record_without_a_thread_stays_the_tenth() -> None:
         say(store, "b", "b tea" + " leaf" * 500)
         say(store, "", "tea cup")
 
-        assert contents(find(store, "tea", limit=12))[9:] == ["tea", "b tea" + " leaf" * 500, "tea cup"]
+        assert contents(find(store, "tea", limit=12))[9:] == [
+            "tea",
+            "b tea" + " leaf" * 500,
+            "tea cup",
+        ]
 
 
 def test_filters_and_exclusions_hold_for_what_is_raised() -> None:
@@ -120,17 +133,23 @@ def test_an_explanation_tells_who_was_raised_and_by_what() -> None:
     with fresh_store() as store:
         talk(store)
         with store.transaction() as tx:
-            found, told = search_explained(tx, SearchInput("green tea", PLENTY, mode="hybrid", limit=60))
+            found, told = search_explained(
+                tx, SearchInput("green tea", PLENTY, mode="hybrid", limit=60)
+            )
 
         raised = [hit for hit in told.hits if hit.raised is not None]
         assert [hit.rank for hit in raised] == list(range(10, 19))
-        assert [hit.raised for hit in raised] == pytest.approx([one.score for one in found[9:18]])   # words alone
+        assert [hit.raised for hit in raised] == pytest.approx(
+            [one.score for one in found[9:18]]
+        )  # words alone
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """Makes vectors of what is said in it where `embed` is called."""
-    made = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(LAZY), Pool(1 << 20)))
+    made = Store(
+        MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(LAZY), Pool(1 << 20))
+    )
     yield made
     made.close()
 
@@ -144,7 +163,9 @@ def embed(store: Store) -> None:
             keep(store, task.one, make(LAZY.get(), task.texts))
 
 
-def test_with_vectors_a_thread_is_raised_for_what_a_record_of_it_means_by_itself(store: Store) -> None:
+def test_with_vectors_a_thread_is_raised_for_what_a_record_of_it_means_by_itself(
+    store: Store,
+) -> None:
     say(store, "a", *[f"a my cat sleeps {letter}" for letter in "bcdefghijkl"])
     say(store, "b", "b he drove to the stadium", "b my", "b he drove home")
     say(store, "c", "c he drove to the stadium", "c kittens and cats like naps", "c he drove home")
@@ -156,18 +177,26 @@ def test_with_vectors_a_thread_is_raised_for_what_a_record_of_it_means_by_itself
     assert found[9] == "c kittens and cats like naps"
 
 
-def test_with_vectors_the_meaning_of_what_was_said_by_whom_the_question_names_counts_more(store: Store) -> None:
+def test_with_vectors_the_meaning_of_what_was_said_by_whom_the_question_names_counts_more(
+    store: Store,
+) -> None:
     say(store, "a", *[f"a my cat sleeps {letter}" for letter in "bcdefghijkl"], source="Ann")
     say(store, "b", "b dinner at six, sleep at nine", source="Ann")
     say(store, "c", "c dinner at six, sleep at nine", source="Bob")
     embed(store)
 
     with store.transaction() as tx:
-        _, told = search_explained(tx, SearchInput("does the cat of Bob sleep", PLENTY, mode="hybrid", limit=20))
+        _, told = search_explained(
+            tx, SearchInput("does the cat of Bob sleep", PLENTY, mode="hybrid", limit=20)
+        )
 
-    raised = {hit.speaker: (hit.raised, *(arm.score for arm in hit.arms)) for hit in told.hits if hit.raised is not None}
-    near = []   # both say the same words, so that these are as near
+    raised = {
+        hit.speaker: (hit.raised, *(arm.score for arm in hit.arms))
+        for hit in told.hits
+        if hit.raised is not None
+    }
+    near = []  # both say the same words, so that these are as near
     for bob, more in ((True, 1.3), (False, 1)):
-        worth, words, meaning = raised[bob]   # of a thread of one turn the window is the turn
+        worth, words, meaning = raised[bob]  # of a thread of one turn the window is the turn
         near.append(worth - 0.25 * (0.35 * words + 0.65 * more * meaning))
     assert near[0] == pytest.approx(near[1], rel=1e-3) and 0 < near[0] < 0.75

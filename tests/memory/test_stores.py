@@ -1,4 +1,5 @@
-"""The open stores of a thread: found by memory_id, bounded in number, never closed inside a transaction."""
+"""The open stores of a thread: found by memory_id, bounded in number, never closed inside a
+transaction."""
 
 from pathlib import Path
 
@@ -122,7 +123,9 @@ def test_closing_undoes_what_is_open_and_an_unknown_store_is_no_matter(tmp_path:
     assert read_all(stores.get(IDS[0])) == []
 
 
-def test_an_owner_whose_epoch_another_had_takes_nothing_over_and_the_other_ends_with_the_next_one(tmp_path: Path) -> None:
+def test_an_owner_whose_epoch_another_had_takes_nothing_over_and_the_other_ends_with_the_next_one(
+    tmp_path: Path,
+) -> None:
     before, after = OpenStores(tmp_path, 2), OpenStores(tmp_path, 2)
     before.take_over(IDS[0], 1)
     write_all(before.get(IDS[0]), "tea")
@@ -136,7 +139,9 @@ def test_an_owner_whose_epoch_another_had_takes_nothing_over_and_the_other_ends_
     assert contents(read_all(after.get(IDS[0]))) == ["tea"]
 
 
-def test_a_store_that_is_an_owner_s_may_be_taken_over_by_it_again_and_opened_again(tmp_path: Path) -> None:
+def test_a_store_that_is_an_owner_s_may_be_taken_over_by_it_again_and_opened_again(
+    tmp_path: Path,
+) -> None:
     stores = OpenStores(tmp_path, 1)
     write_all(stores.get(IDS[0]), "tea")
 

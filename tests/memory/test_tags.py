@@ -35,14 +35,27 @@ from memory.tags import parse
         (['"a"', "{b}"], ('"a"', "{b}")),
     ],
 )
-def test_tags_are_read_in_each_way_in_order_and_without_doubles(given_tags: Any, expected: tuple[str, ...]) -> None:
+def test_tags_are_read_in_each_way_in_order_and_without_doubles(
+    given_tags: Any, expected: tuple[str, ...]
+) -> None:
     assert parse(given_tags) == expected
 
 
 @pytest.mark.parametrize(
     "malformed",
     [
-        *('["a"', '["a",]', '["a"] b', "[a]", "['a']", '["a", 1]', "[null]", '[["a"]]', '["\\ud800"]', "[" * 100_000),
+        *(
+            '["a"',
+            '["a",]',
+            '["a"] b',
+            "[a]",
+            "['a']",
+            '["a", 1]',
+            "[null]",
+            '[["a"]]',
+            '["\\ud800"]',
+            "[" * 100_000,
+        ),
         *('{"a":1}', '{"a":1,"b":2}', '"a"', '"a","b"', ' "a", b', "{a}"),
         *(["a", 1], [None], [["a"]], {"a": 1}, 5, 1.5, True, False, b"a"),
     ],
@@ -56,7 +69,11 @@ def test_malformed_tags_are_refused_with_the_rule(malformed: Any) -> None:
 
 @given(st.lists(st.text().filter(str.strip)))
 def test_an_array_and_its_json_mean_the_same(tags: list[str]) -> None:
-    assert parse(tags) == parse(orjson.dumps(tags).decode()) == tuple(dict.fromkeys(tag.strip() for tag in tags))
+    assert (
+        parse(tags)
+        == parse(orjson.dumps(tags).decode())
+        == tuple(dict.fromkeys(tag.strip() for tag in tags))
+    )
 
 
 @given(st.lists(st.text().filter(str.strip)))

@@ -22,7 +22,9 @@ def refuse(stores: OpenStores) -> None:
 def test_work_runs_in_the_order_in_which_it_was_asked(tmp_path: Path) -> None:
     async def scenario() -> list[int]:
         thread, done = DatabaseThread("db", tmp_path, 2), []
-        await asyncio.gather(*(thread.run(lambda stores, at=at: done.append(at)) for at in range(100)))
+        await asyncio.gather(
+            *(thread.run(lambda stores, at=at: done.append(at)) for at in range(100))
+        )
         await thread.close()
         return done
 
@@ -73,12 +75,12 @@ def test_neither_what_failed_nor_what_came_of_work_is_kept(tmp_path: Path) -> No
         for fails in (True, False):
             with suppress(ValueError):
                 await thread.run(partial(work, fails=fails))
-        await asyncio.sleep(0.01)   # for the thread is still leaving the last one
+        await asyncio.sleep(0.01)  # for the thread is still leaving the last one
         kept = [ref() is not None for ref in seen]
         await thread.close()
         return kept
 
-    gc.disable()   # which would find in the end what keeps itself
+    gc.disable()  # which would find in the end what keeps itself
     try:
         assert asyncio.run(scenario()) == [False, False]
     finally:
@@ -126,7 +128,10 @@ def test_work_that_has_begun_is_finished_though_nobody_awaits_it(tmp_path: Path)
 def test_closing_finishes_what_was_asked_and_closes_the_stores(tmp_path: Path) -> None:
     async def scenario() -> None:
         thread = DatabaseThread("db", tmp_path, 2)
-        asked = [asyncio.create_task(thread.run(lambda stores: write_all(stores.get(MEMORY_ID), "tea"))) for _ in range(20)]
+        asked = [
+            asyncio.create_task(thread.run(lambda stores: write_all(stores.get(MEMORY_ID), "tea")))
+            for _ in range(20)
+        ]
         await asyncio.sleep(0)
         await thread.close()
         assert all(task.done() for task in asked)

@@ -1,4 +1,5 @@
 """Which days and months a question names."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,18 +7,31 @@ from hypothesis import strategies as st
 from memory.recall.times import read_times
 
 
-@pytest.mark.parametrize(("question", "patterns"), [
-    ("What did Ann do on 7 May 2023?", ["2023-05-07"]), ("on the 7th of May", ["____-05-07"]), ("May 7, 2023", ["2023-05-07"]),
-    ("December 31st was cold", ["____-12-31"]), ("since 2023-05-07", ["2023-05-07"]), ("in 2023-05", ["2023-05-__"]),
-    ("during June, 2022", ["2022-06-__"]), ("in AUGUST", ["____-08-__"]), ("Sept. 3", ["____-09-03"]),
-    ("from 3 June to 5 July 2023", ["____-06-03", "2023-07-05"]),
-    ("29 February", ["____-02-29"]), ("30 February 2023", ["2023-02-__"])])
+@pytest.mark.parametrize(
+    ("question", "patterns"),
+    [
+        ("What did Ann do on 7 May 2023?", ["2023-05-07"]),
+        ("on the 7th of May", ["____-05-07"]),
+        ("May 7, 2023", ["2023-05-07"]),
+        ("December 31st was cold", ["____-12-31"]),
+        ("since 2023-05-07", ["2023-05-07"]),
+        ("in 2023-05", ["2023-05-__"]),
+        ("during June, 2022", ["2022-06-__"]),
+        ("in AUGUST", ["____-08-__"]),
+        ("Sept. 3", ["____-09-03"]),
+        ("from 3 June to 5 July 2023", ["____-06-03", "2023-07-05"]),
+        ("29 February", ["____-02-29"]),
+        ("30 February 2023", ["2023-02-__"]),
+    ],
+)
 def test_days_and_months_are_understood(question: str, patterns: list[str]) -> None:
     assert list(read_times(question).patterns) == patterns
 
 
-@pytest.mark.parametrize("question", [
-    "", "may I march?", "a dec of cards", "2023-13-01", "in 2023", "juneau", "99 bottles"])
+@pytest.mark.parametrize(
+    "question",
+    ["", "may I march?", "a dec of cards", "2023-13-01", "in 2023", "juneau", "99 bottles"],
+)
 def test_what_names_no_time_is_none(question: str) -> None:
     assert list(read_times(question).patterns) == []
 

@@ -1,4 +1,6 @@
-"""The vectors of a store: each of the text that its record has, whatever happens to the record meanwhile."""
+"""The vectors of a store: each of the text that its record has, whatever happens to the record
+meanwhile."""
+
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +22,8 @@ from tests.memory.builders import NOW, append_to, fresh_store, make_store, perfo
 
 
 class Lengths:
-    """An embedder of two dimensions, by which each length of a text has a vector of its own. It refuses texts with `bad`."""
+    """An embedder of two dimensions, by which each length of a text has a vector of its own. It
+    refuses texts with `bad`."""
 
     calibration = Calibration()
     waits = False
@@ -60,12 +63,22 @@ def embed_all(store: Store, embedder: Embedder = LENGTHS, most: int = 3) -> int:
 def lengths_found(store: Store) -> dict[int, int]:
     """Row -> the length of the text that its vector is of, of the set that serves."""
     (serving,) = [one for one in store.vectors.sets() if one.serves]
-    pairs = {row: np.frombuffer(vector, "<f2").astype(float) for row, vector in store.vectors.read(serving)}
-    return {row: round(float(np.arctan2(pair[1], pair[0])) * 100) for row, pair in pairs.items() if len(pair)}
+    pairs = {
+        row: np.frombuffer(vector, "<f2").astype(float)
+        for row, vector in store.vectors.read(serving)
+    }
+    return {
+        row: round(float(np.arctan2(pair[1], pair[0])) * 100)
+        for row, pair in pairs.items()
+        if len(pair)
+    }
 
 
 def lengths_wanted(store: Store) -> dict[int, int]:
-    return {row: len(content) for row, content in store._connection.execute("SELECT row, content FROM records")}
+    return {
+        row: len(content)
+        for row, content in store._connection.execute("SELECT row, content FROM records")
+    }
 
 
 def test_a_store_has_no_vectors_until_they_are_wanted(store: Store) -> None:
@@ -112,10 +125,17 @@ def test_an_edit_takes_the_vector_away_until_there_is_a_new_one(store: Store) ->
 
 
 def test_an_edit_of_what_it_was_not_made_of_leaves_the_vector(store: Store) -> None:
-    guid, turn = (write_all(store, "tea", source="Ada", thread=thread)[0] for thread in (None, "talk"))
+    guid, turn = (
+        write_all(store, "tea", source="Ada", thread=thread)[0] for thread in (None, "talk")
+    )
     embed_all(store)
 
-    for name, value in {"tags": ["hot"], "kind": "note", "data": {"a": 1}, "expires_at": as_time(NOW + 60_000)}.items():
+    for name, value in {
+        "tags": ["hot"],
+        "kind": "note",
+        "data": {"a": 1},
+        "expires_at": as_time(NOW + 60_000),
+    }.items():
         perform(store, "records.update", guid=guid, **{name: value})
 
     assert lengths_found(store) == {1: 3, 2: 13} and look(store, True).backlog == 0
@@ -150,7 +170,9 @@ def test_a_vector_goes_with_its_record(store: Store) -> None:
     assert look(store, True).backlog == 0
 
 
-def test_a_row_that_is_given_to_another_record_has_that_ones_vector(store: Store, tmp_path: Path) -> None:
+def test_a_row_that_is_given_to_another_record_has_that_ones_vector(
+    store: Store, tmp_path: Path
+) -> None:
     *_, last = write_all(store, "tea", "coffee")
     embed_all(store)
     with store.transaction() as tx:
@@ -175,7 +197,7 @@ def test_a_row_that_is_given_anew_while_others_are_embedded_gets_its_vector(stor
 
     with store.transaction() as tx:
         delete(tx, DeleteInput(guid=last))
-    with suppress(ZeroDivisionError), store.transaction():   # after a rollback rows are given anew
+    with suppress(ZeroDivisionError), store.transaction():  # after a rollback rows are given anew
         raise ZeroDivisionError
     write_all(store, "lemonade")
     keep(store, task.one, make(LENGTHS, task.texts))
@@ -185,14 +207,18 @@ def test_a_row_that_is_given_anew_while_others_are_embedded_gets_its_vector(stor
 
 
 @pytest.mark.parametrize("happens", ["edited", "deleted"])
-def test_what_changes_while_it_is_embedded_does_not_get_the_old_vector(store: Store, happens: str) -> None:
+def test_what_changes_while_it_is_embedded_does_not_get_the_old_vector(
+    store: Store, happens: str
+) -> None:
     guid, _ = write_all(store, "tea", "coffee")
     task = next_task(store, LENGTHS, True, 10)
     assert task is not None and task.one is not None
     made = make(LENGTHS, task.texts)
 
     with store.transaction() as tx:
-        append_to(tx, "with milk", guid=guid) if happens == "edited" else delete(tx, DeleteInput(guid=guid))
+        append_to(tx, "with milk", guid=guid) if happens == "edited" else delete(
+            tx, DeleteInput(guid=guid)
+        )
     keep(store, task.one, made)
 
     assert lengths_found(store) == {2: 6}
@@ -253,7 +279,7 @@ def test_making_them_anew_may_be_begun_again_by_yet_another_embedder(store: Stor
         made = make(other, task.texts)
 
     remake(store, LENGTHS)
-    keep(store, task.one, made)   # of a set that is there no more
+    keep(store, task.one, made)  # of a set that is there no more
     embed_all(store)
 
     assert [one.fingerprint for one in store.vectors.sets()] == [str(LENGTHS.fingerprint)]
@@ -284,7 +310,8 @@ def test_without_vectors_there_is_nothing_to_make_anew(store: Store) -> None:
 
 
 class VectorsInStep(RuleBasedStateMachine):
-    """Writes, edits, deletions, rollbacks and rebuilds in any order: in the end every record has its own vector."""
+    """Writes, edits, deletions, rollbacks and rebuilds in any order: in the end every record has
+    its own vector."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -295,7 +322,9 @@ class VectorsInStep(RuleBasedStateMachine):
     def teardown(self) -> None:
         embed_all(self.store, self.embedder)
         if (serving := self.store.vectors.serving()) is not None:
-            embed_all(self.store, Lengths(serving.fingerprint.partition("/")[0]))   # it may be one that was set back
+            embed_all(
+                self.store, Lengths(serving.fingerprint.partition("/")[0])
+            )  # it may be one that was set back
             assert lengths_found(self.store) == lengths_wanted(self.store)
             assert not look(self.store, True).todo
         self._fresh.__exit__(None, None, None)

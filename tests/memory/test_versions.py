@@ -1,4 +1,5 @@
 """Earlier states of records: how they are kept, how many, and what of them survives damage."""
+
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,16 @@ from memory.sqlite.copy import inspect
 from memory.sqlite.store import Store
 from memory.sqlite.versions import KEPT, TOGETHER
 from memory.times import as_time
-from tests.memory.builders import NOW, append_to, assert_sound, make_record, make_store, perform, read_all, write_all
+from tests.memory.builders import (
+    NOW,
+    append_to,
+    assert_sound,
+    make_record,
+    make_store,
+    perform,
+    read_all,
+    write_all,
+)
 from tests.support.damage import replace_text
 
 
@@ -26,8 +36,10 @@ def do(store: Store, name: str, /, **given: Any) -> Any:
 
 def told(store: Store, guid: str) -> list[tuple[int, str | None, str | None]]:
     """(number, content, what ended it), the latest first."""
-    return [(one.number, one.record and one.record.content, one.change)
-            for one in do(store, "records.history", guid=guid, limit=1000).items]
+    return [
+        (one.number, one.record and one.record.content, one.change)
+        for one in do(store, "records.history", guid=guid, limit=1000).items
+    ]
 
 
 def raw(path: str | Path, sql: str) -> list[Any]:
@@ -41,16 +53,35 @@ def raw(path: str | Path, sql: str) -> list[Any]:
 def test_who_changed_what_when_and_why_is_told(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     guid = do(store, "records.create", content="tea").guid
-    do(store, "records.update", guid=guid, content="coffee", reason="tired", actor="ada", now_ms=NOW + 1)
+    do(
+        store,
+        "records.update",
+        guid=guid,
+        content="coffee",
+        reason="tired",
+        actor="ada",
+        now_ms=NOW + 1,
+    )
     do(store, "records.delete", guid=guid, reason="gone off", actor="bob", now_ms=NOW + 2)
     do(store, "records.restore", guid=guid, actor="ada", now_ms=NOW + 3)
 
     history = do(store, "records.history", guid=guid, now_ms=NOW + 4)
 
-    held = [(one.number, one.record and one.record.content, one.change, one.actor, one.reason) for one in history.items]
-    assert held == [(4, "coffee", None, None, None), (3, None, "restore", "ada", None),
-                    (2, "coffee", "delete", "bob", "gone off"), (1, "tea", "update", "ada", "tired")]
-    assert [one.changed_at for one in history.items[1:]] == [as_time(NOW + 3), as_time(NOW + 2), as_time(NOW + 1)]
+    held = [
+        (one.number, one.record and one.record.content, one.change, one.actor, one.reason)
+        for one in history.items
+    ]
+    assert held == [
+        (4, "coffee", None, None, None),
+        (3, None, "restore", "ada", None),
+        (2, "coffee", "delete", "bob", "gone off"),
+        (1, "tea", "update", "ada", "tired"),
+    ]
+    assert [one.changed_at for one in history.items[1:]] == [
+        as_time(NOW + 3),
+        as_time(NOW + 2),
+        as_time(NOW + 1),
+    ]
     assert history.items[0].record.created_at == as_time(NOW) != history.items[0].record.updated_at
 
 
@@ -71,7 +102,9 @@ def test_pages_of_a_history_join_without_a_gap(tmp_path: Path) -> None:
     assert len(small.items) == 1 and small.next_cursor == "8"
 
 
-def test_a_record_that_is_appended_to_ten_thousand_times_keeps_its_last_states_without_their_text(tmp_path: Path) -> None:
+def test_a_record_that_is_appended_to_ten_thousand_times_keeps_its_last_states_without_their_text(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "0")
     for batch in range(40):
@@ -100,7 +133,9 @@ def test_texts_that_do_not_go_on_are_kept_whole(tmp_path: Path) -> None:
     assert [one[1] for one in told(store, guid)] == ["b😀\0x", "b😀\0x", "b", "a\0é😀", "a\0é"]
 
 
-def test_a_turn_that_is_brought_back_has_its_place_though_another_has_taken_it(tmp_path: Path) -> None:
+def test_a_turn_that_is_brought_back_has_its_place_though_another_has_taken_it(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     with store.transaction() as tx:
         guids = [write(tx, make_record(str(seq), thread="t")) for seq in range(3)]
@@ -202,7 +237,9 @@ def test_a_text_that_went_with_a_lost_row_is_not_told_as_another(tmp_path: Path)
     assert told(make_store(tmp_path), guid) == [(4, "water", None), (3, "coffee", "update")]
 
 
-def test_damage_of_an_earlier_state_is_found_and_a_salvage_keeps_what_there_is(tmp_path: Path) -> None:
+def test_damage_of_an_earlier_state_is_found_and_a_salvage_keeps_what_there_is(
+    tmp_path: Path,
+) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "a rather recognizable text")
     do(store, "records.update", guid=guid, content="b")
@@ -213,19 +250,32 @@ def test_damage_of_an_earlier_state_is_found_and_a_salvage_keeps_what_there_is(t
     replace_text(path, b"recognizable text", b"recognisable text")
     assert inspect(path).guids == [guid]
     assert salvage_store(path, empty=False).rows["versions"] == 1
-    assert [one[1] for one in told(make_store(tmp_path), guid)] == ["b", "a rather recognisable text"]
+    assert [one[1] for one in told(make_store(tmp_path), guid)] == [
+        "b",
+        "a rather recognisable text",
+    ]
 
 
 def test_a_salvage_mends_what_would_keep_every_list_from_being_told(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     for number in range(3):
-        guid = do(store, "records.create", content=f"tea {number}", tags=[f"tag{number}"], data={"n": number}).guid
+        guid = do(
+            store,
+            "records.create",
+            content=f"tea {number}",
+            tags=[f"tag{number}"],
+            data={"n": number},
+        ).guid
     do(store, "records.update", guid=guid, content="coffee")
     do(store, "memories.create", name="facts", tags=["customer"])
     store.close()
     path = Path(store.path)
-    for was, now in ((b'["tag0"]', b'["tag0"!'), (b'{"n":1}', b'["n",1}'), (b'["tag2"]', b'["tag\xff"]'),
-                     (b'["customer"]', b'["customer",')):
+    for was, now in (
+        (b'["tag0"]', b'["tag0"!'),
+        (b'{"n":1}', b'["n",1}'),
+        (b'["tag2"]', b'["tag\xff"]'),
+        (b'["customer"]', b'["customer",'),
+    ):
         replace_text(path, was, now)
     raw(path, f"UPDATE records SET created_at = {2**60} WHERE content = 'coffee'")
 
@@ -233,7 +283,11 @@ def test_a_salvage_mends_what_would_keep_every_list_from_being_told(tmp_path: Pa
 
     store = make_store(tmp_path)
     found = {one.content: (one.tags, one.data) for one in do(store, "records.list", limit=10).items}
-    assert found == {"tea 0": ((), {"n": 0}), "tea 1": (("tag1",), {}), "coffee": (("tag\ufffd",), {"n": 2})}
+    assert found == {
+        "tea 0": ((), {"n": 0}),
+        "tea 1": (("tag1",), {}),
+        "coffee": (("tag\ufffd",), {"n": 2}),
+    }
     assert len(salvaged.guids) == 3
     assert [one.name for one in do(store, "memories.list").items] == ["facts"]
 
@@ -248,8 +302,10 @@ def test_an_older_file_gets_histories_when_it_is_opened_or_salvaged(tmp_path: Pa
             connection.execute(migration)
             connection.pragma("user_version", number)
         connection.pragma("application_id", APPLICATION_ID)
-        connection.execute("INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
-                           "VALUES ('g', 's', 'k', 'tea', 'x', 1, 1)")
+        connection.execute(
+            "INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
+            "VALUES ('g', 's', 'k', 'tea', 'x', 1, 1)"
+        )
         connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
         connection.close()
         if way == "salvaged":

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.words import _ASCII_PLACES, BREAK, _has_ascii_places, in_letters, parts_of, taken_apart, tokens
+from memory.words import (
+    _ASCII_PLACES,
+    BREAK,
+    _has_ascii_places,
+    in_letters,
+    parts_of,
+    taken_apart,
+    tokens,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 WORDY = st.text("aBé日のไ้가9_-. ﾊﾞＡｂ３", max_size=30)
@@ -19,7 +27,7 @@ def test_words_are_those_of_the_index(text: str) -> None:
     index.execute("DELETE FROM t")
     index.execute("INSERT INTO t(x) VALUES (?)", (text,))
 
-    assert tokens(text) == [term for term, in index.execute("SELECT term FROM v ORDER BY offset")]
+    assert tokens(text) == [term for (term,) in index.execute("SELECT term FROM v ORDER BY offset")]
 
 
 @given(st.text("aBC09_. -\x00\x7f", max_size=12) | st.text(st.characters(max_codepoint=127)))
@@ -28,12 +36,16 @@ def test_the_kinds_of_characters_tell_whether_a_word_is_taken_apart(text: str) -
 
 
 def test_every_character_is_a_part_of_the_same_words_as_in_the_index() -> None:
-    everything = " ".join(f"a{chr(code)}b" for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    everything = " ".join(
+        f"a{chr(code)}b" for code in range(0x110000) if not 0xD800 <= code < 0xE000
+    )
 
     index.execute("DELETE FROM t")
     index.execute("INSERT INTO t(x) VALUES (?)", (everything,))
 
-    assert tokens(everything) == [term for term, in index.execute("SELECT term FROM v ORDER BY offset")]
+    assert tokens(everything) == [
+        term for (term,) in index.execute("SELECT term FROM v ORDER BY offset")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -52,18 +64,27 @@ def test_every_character_is_a_part_of_the_same_words_as_in_the_index() -> None:
         ("3f9c2a7d1b 01a200a0-9980-7000-8018-9f7019b48c30", None),
         ("日", ["日"]),
         ("größeMax", ["grosse", "max", BREAK, "grossemax"]),
-        ("userName\u3092fooBar2", ["user", "name", "を", "foo", "bar", "2", BREAK, "username", BREAK, "foobar", "2"]),
+        (
+            "userName\u3092fooBar2",
+            ["user", "name", "を", "foo", "bar", "2", BREAK, "username", BREAK, "foobar", "2"],
+        ),
         ("日本語とPythonで、書く now", ["日", "本", "語", "と", "python", "で", "書", "く", "now"]),
         ("น้ำ", ["น", "า"]),
         ("안녕 하세요", ["안", "녕", "하", "세", "요"]),
         ("ｶﾞｷ", ["ガ", "キ"]),
-        ("\uff21\uff22 of \uff12\uff10", ["ab", "of", "20"]),   # of full width
+        ("\uff21\uff22 of \uff12\uff10", ["ab", "of", "20"]),  # of full width
     ],
 )
-def test_a_content_has_parts_where_the_index_leaves_it_whole(content: str, parts: list[str] | None) -> None:
+def test_a_content_has_parts_where_the_index_leaves_it_whole(
+    content: str, parts: list[str] | None
+) -> None:
     found = parts_of(content)
 
-    assert found == parts if parts is None else tokens(found or "") == [part.casefold() for part in parts]
+    assert (
+        found == parts
+        if parts is None
+        else tokens(found or "") == [part.casefold() for part in parts]
+    )
 
 
 @given(TEXTS | WORDY)
@@ -73,12 +94,23 @@ def test_a_query_is_taken_apart_as_a_content_is(text: str) -> None:
     assert (content is None) == (query is None)
     if content is not None and query is not None:
         found = tokens(query)
-        assert [part for part in tokens(content) if part not in [*found, BREAK] and part not in "".join(found)] == []
+        assert [
+            part
+            for part in tokens(content)
+            if part not in [*found, BREAK] and part not in "".join(found)
+        ] == []
     assert not in_letters(text) or content is not None
 
 
 def test_hostile_contents_cost_little() -> None:
-    for content in ("aB" * 500_000, "a1" * 500_000, "日" * 500_000, "A" * 1_000_000, "Aa.-@" * 200_000, "1" * 1_000_000):
+    for content in (
+        "aB" * 500_000,
+        "a1" * 500_000,
+        "日" * 500_000,
+        "A" * 1_000_000,
+        "Aa.-@" * 200_000,
+        "1" * 1_000_000,
+    ):
         parts = parts_of(content)
 
         assert len(parts or "") <= 3 * len(content)

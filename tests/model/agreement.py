@@ -1,4 +1,6 @@
-"""Whether a store answers as the models say, when nobody writes: every read, over a face that chance picks."""
+"""Whether a store answers as the models say, when nobody writes: every read, over a face that
+chance picks."""
+
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +9,7 @@ from typing import Any
 from tests.model.caller import TIMES, WORDS, Caller, guid_of
 from tests.model.lives import ENTRY, Life, State, plain
 
-CLOCK_MS = 50   # for what the clock of a read may differ
+CLOCK_MS = 50  # for what the clock of a read may differ
 
 
 class Agreement:
@@ -41,11 +43,22 @@ class Agreement:
         items: list[State] = []
         cursor, total, began_ms = "", 0, self._one.faces.now_ms()
         while cursor is not None:
-            page = self._read(op, limit=self._chance.choice([7, 50, 1000]), **given, **({"cursor": cursor} if cursor else {}))
+            page = self._read(
+                op,
+                limit=self._chance.choice([7, 50, 1000]),
+                **given,
+                **({"cursor": cursor} if cursor else {}),
+            )
             items, cursor, total = items + page["items"], page["next_cursor"], page["total"]
         over = range(began_ms - CLOCK_MS, self._one.faces.now_ms() + CLOCK_MS + 1)
-        expired = sum(end_ms in over for caller in self._callers for _, end_ms in caller.model.fleeting.values())
-        assert total <= len(items) <= total + expired, f"{op} {given} has {len(items)} items, and says {total}"
+        expired = sum(
+            end_ms in over
+            for caller in self._callers
+            for _, end_ms in caller.model.fleeting.values()
+        )
+        assert total <= len(items) <= total + expired, (
+            f"{op} {given} has {len(items)} items, and says {total}"
+        )
         return items
 
     def _records(self) -> None:
@@ -54,38 +67,65 @@ class Agreement:
         ended_ms = self._one.faces.now_ms()
         for caller in self._callers:
             there = [life.guid for life in caller.model.there()]
-            assert_order(there, [guid for guid in told if guid in caller.model.lives], f"the records of {caller.name}")
+            assert_order(
+                there,
+                [guid for guid in told if guid in caller.model.lives],
+                f"the records of {caller.name}",
+            )
             for life in caller.model.there():
                 assert told.pop(life.guid) == {"guid": life.guid} | (life.now or {}), f"{life}"
             for guid, (state, end_ms) in caller.model.fleeting.items():
                 one = told.pop(guid, None)
                 assert one is None or one == {"guid": guid} | state, f"{one} should be {state}"
-                assert one or end_ms <= ended_ms + CLOCK_MS, f"{guid} is gone before its time, {end_ms}"
-                assert not one or end_ms > began_ms - CLOCK_MS, f"{guid} is there after its time, {end_ms}"
-        common = [one for one in told.values() if one["kind"] != "journal" and one["scope"] != self._one.shared]
+                assert one or end_ms <= ended_ms + CLOCK_MS, (
+                    f"{guid} is gone before its time, {end_ms}"
+                )
+                assert not one or end_ms > began_ms - CLOCK_MS, (
+                    f"{guid} is there after its time, {end_ms}"
+                )
+        common = [
+            one
+            for one in told.values()
+            if one["kind"] != "journal" and one["scope"] != self._one.shared
+        ]
         assert not common, f"nobody made {common}"
 
     def _deleted(self) -> None:
         told = [one["guid"] for one in self._pages("records.list", deleted=True)]
         for caller in self._callers:
             wanted = [life.guid for life in caller.model.deleted()]
-            assert_order(wanted, [guid for guid in told if guid in caller.model.lives], f"what {caller.name} deleted")
+            assert_order(
+                wanted,
+                [guid for guid in told if guid in caller.model.lives],
+                f"what {caller.name} deleted",
+            )
         assert len(told) == sum(len(caller.model.deleted()) for caller in self._callers)
 
     def _filters(self) -> None:
         fits: dict[str, Any] = {"kind": ENTRY, "scope": f"{self._one.name}-scope"}
         name = self._chance.choice(list(fits))
-        self._same(self._pages("records.list", **{name: fits[name]}), lambda state: state[name] == fits[name])
+        self._same(
+            self._pages("records.list", **{name: fits[name]}),
+            lambda state: state[name] == fits[name],
+        )
         least = self._chance.randrange(9)
         asked = {"or": [{"data.n": {"gte": least}}, {"not": {"thread": {"exists": False}}}]}
-        self._same(self._pages("records.list", filter=asked),
-                   lambda state: state["data"].get("n", -1) >= least or state["thread"] is not None)
+        self._same(
+            self._pages("records.list", filter=asked),
+            lambda state: state["data"].get("n", -1) >= least or state["thread"] is not None,
+        )
 
     def _words(self) -> None:
         for word in self._chance.sample(WORDS, 4):
-            found = [one["record"] for one in self._read("records.search", query=word, limit=1000)["items"]]
+            found = [
+                one["record"]
+                for one in self._read("records.search", query=word, limit=1000)["items"]
+            ]
             assert len(found) < 1000
-            self._same(found, lambda state, word=word: word in re.findall(r"\w+", state["content"].casefold()))
+            self._same(
+                found,
+                lambda state, word=word: word in re.findall(r"\w+", state["content"].casefold()),
+            )
 
     def _same(self, found: list[State], fits: Any) -> None:
         ours = {guid for caller in self._callers for guid in caller.model.lives}
@@ -104,8 +144,13 @@ class Agreement:
         assert not told, f"nobody made {told}"
 
     def _entries(self, caller: Caller, memory: str) -> None:
-        wanted = [(life.guid, life.text, life.confirmations) for life in caller.model.entries(memory)]
-        told = [(guid_of(one), one["content"], one["confirmations"]) for one in self._pages("entries.list", memory_id=memory)]
+        wanted = [
+            (life.guid, life.text, life.confirmations) for life in caller.model.entries(memory)
+        ]
+        told = [
+            (guid_of(one), one["content"], one["confirmations"])
+            for one in self._pages("entries.list", memory_id=memory)
+        ]
         assert told == wanted, f"{memory} of {caller.name} has {told}, and should have {wanted}"
         soat = caller.faces.soat(f"/memories/{memory}/entries")
         assert soat is None or [guid_of(one) for one in soat] == [guid for guid, _, _ in wanted]
@@ -114,8 +159,10 @@ class Agreement:
 
     def _in_common(self) -> None:
         written = sum((caller.model.written for caller in self._callers), Counter[str]())
-        told = {plain(one["content"]): one["confirmations"] + 1 for one in self._pages("entries.list",
-                                                                                   memory_id=self._one.shared)}
+        told = {
+            plain(one["content"]): one["confirmations"] + 1
+            for one in self._pages("entries.list", memory_id=self._one.shared)
+        }
         assert told == dict(written), f"{told} were written, and should have been {written}"
         tokens = Counter(token for caller in self._callers for token in caller.model.tokens)
         journal = self._pages("records.list", kind="journal")
@@ -130,10 +177,20 @@ class Agreement:
             assert without(told, *TIMES) == {"guid": life.guid} | life.now
         told = self._pages("records.history", guid=life.guid)
         acts = [*life.acts, (None, None, None)]
-        wanted = [(number, state and {"guid": life.guid} | state, *act)
-                  for number, (state, act) in enumerate(zip(life.states, acts, strict=True), 1)]
-        held = [(one["number"], one["record"] and without(one["record"], *TIMES), one["change"], one["actor"], one["reason"])
-                for one in told]
+        wanted = [
+            (number, state and {"guid": life.guid} | state, *act)
+            for number, (state, act) in enumerate(zip(life.states, acts, strict=True), 1)
+        ]
+        held = [
+            (
+                one["number"],
+                one["record"] and without(one["record"], *TIMES),
+                one["change"],
+                one["actor"],
+                one["reason"],
+            )
+            for one in told
+        ]
         assert held == wanted[::-1], f"{held}\nshould be\n{wanted[::-1]}"
 
 

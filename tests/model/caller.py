@@ -1,4 +1,6 @@
-"""A caller: does one random thing after the other to a store, and holds each answer to its model."""
+"""A caller: does one random thing after the other to a store, and holds each answer to its
+model."""
+
 import random
 import time
 from collections.abc import Callable
@@ -7,19 +9,43 @@ from typing import Any, Protocol
 from tests.model.faces import ACTOR
 from tests.model.lives import ENTRY, Life, Model, State, added, plain
 
-WORDS = ["apple", "bridge", "candle", "dragon", "engine", "forest", "guitar", "hammer", "island", "jacket", "kettle",
-         "lantern", "mirror", "needle", "orchid", "pencil", "quartz", "rocket", "saddle", "temple", "umbrella", "violin",
-         "window", "yogurt"]
+WORDS = [
+    "apple",
+    "bridge",
+    "candle",
+    "dragon",
+    "engine",
+    "forest",
+    "guitar",
+    "hammer",
+    "island",
+    "jacket",
+    "kettle",
+    "lantern",
+    "mirror",
+    "needle",
+    "orchid",
+    "pencil",
+    "quartz",
+    "rocket",
+    "saddle",
+    "temple",
+    "umbrella",
+    "violin",
+    "window",
+    "yogurt",
+]
 TIMES = ("created_at", "updated_at", "version")
-MOST_STATES = 60       # of a record; after a hundred the oldest are forgotten
-MOST_RECORDS = 120     # that are there, of a caller
+MOST_STATES = 60  # of a record; after a hundred the oldest are forgotten
+MOST_RECORDS = 120  # that are there, of a caller
 SHARED, NEVER = "shared by all", 1.1
-TOLD = "told"          # the memory of the block
+TOLD = "told"  # the memory of the block
 FLEETING_MS = 4000
 
 
 class Faces(Protocol):
-    """How a caller reaches the store; each returns ("", output), or (code, detail) where it is refused."""
+    """How a caller reaches the store; each returns ("", output), or (code, detail) where it is
+    refused."""
 
     uid: str
     now_ms: Callable[[], int]
@@ -41,15 +67,35 @@ class Caller:
     """One thread's. `name` stands in all that is its own."""
 
     def __init__(self, name: str, faces: Faces, seed: str, *, speaks: bool | None) -> None:
-        """`speaks` is whether it alone says what is for the block's own memory and kind; None where there is no swarm."""
-        self.name, self.faces, self.model, self.chance = name, faces, Model(), random.Random(f"{seed} {name}")
+        """`speaks` is whether it alone says what is for the block's own memory and kind; None where
+        there is no swarm."""
+        self.name, self.faces, self.model, self.chance = (
+            name,
+            faces,
+            Model(),
+            random.Random(f"{seed} {name}"),
+        )
         self.shared, self.told, self._count = "", "", 0
-        self.done: list[str] = []   # what it did last, for who looks for a fault
+        self.done: list[str] = []  # what it did last, for who looks for a fault
         self._steps: list[tuple[int, Callable[[], None]]] = [
-            (10, self._create), (8, self._update), (6, self._append), (6, self._delete), (8, self._restore), (2, self._stale),
-            (3, self._absent), (2, self._create_memory), (2, self._update_memory), (1, self._delete_memory),
-            (10, self._write_entry), (4, self._grow_entry), (4, self._update_entry), (3, self._delete_entry),
-            (4, self._refile_entry), (4, self._share), (1, self._fleet)]
+            (10, self._create),
+            (8, self._update),
+            (6, self._append),
+            (6, self._delete),
+            (8, self._restore),
+            (2, self._stale),
+            (3, self._absent),
+            (2, self._create_memory),
+            (2, self._update_memory),
+            (1, self._delete_memory),
+            (10, self._write_entry),
+            (4, self._grow_entry),
+            (4, self._update_entry),
+            (3, self._delete_entry),
+            (4, self._refile_entry),
+            (4, self._share),
+            (1, self._fleet),
+        ]
         if speaks is not None:
             self._steps += [(4, self._say_write), (3, self._say_append), (3, self._say_delete)]
         if speaks:
@@ -100,13 +146,27 @@ class Caller:
     def _held(self, life: Life, told: State, *, known: bool = True) -> None:
         """What is told of a record is what the model has; its version is kept."""
         held = {name: value for name, value in told.items() if name not in (*TIMES, "guid")}
-        assert told["guid"] == life.guid and held == life.now, f"{self.name}: {life.guid} is {held}, and should be {life.now}"
+        assert told["guid"] == life.guid and held == life.now, (
+            f"{self.name}: {life.guid} is {held}, and should be {life.now}"
+        )
         life.version = told["version"] if known else ""
 
     def _state(self, content: str, **fields: Any) -> State:
         store = f"instances/{self.faces.uid}/memories"
-        return {"content": content, "kind": "observation", "scope": store, "source": ACTOR, "tags": [], "key": None,
-                "owner": None, "data": {}, "in_context": False, "expires_at": None, "thread": None, "seq": None} | fields
+        return {
+            "content": content,
+            "kind": "observation",
+            "scope": store,
+            "source": ACTOR,
+            "tags": [],
+            "key": None,
+            "owner": None,
+            "data": {},
+            "in_context": False,
+            "expires_at": None,
+            "thread": None,
+            "seq": None,
+        } | fields
 
     # records
 
@@ -120,18 +180,33 @@ class Caller:
         told = self.call("records.create", **given)
         state = self._state(**given)
         if state["thread"]:
-            seqs = [life.last["seq"] for life in self.model.there(lambda one: one["thread"] == state["thread"])]
-            assert told["seq"] > max(seqs, default=-1)   # in one transaction a place is not given twice
+            seqs = [
+                life.last["seq"]
+                for life in self.model.there(lambda one: one["thread"] == state["thread"])
+            ]
+            assert told["seq"] > max(
+                seqs, default=-1
+            )  # in one transaction a place is not given twice
             state["seq"] = told["seq"]
         self._held(self.model.create(told["guid"], state), told)
 
     def _fields(self) -> State:
         """Some of what may be said of a record."""
-        some: State = {"kind": self.chance.choice(["note", "fact", "user-name"]), "scope": f"{self.name}-scope",
-                       "source": self.name, "tags": self.chance.sample(WORDS, 2), "key": self._text(), "owner": self.name,
-                       "data": {"n": self.chance.randrange(9), "deep": {"er": [self._text()]}}, "in_context": True,
-                       "expires_at": moment(self.faces.now_ms() + 86_400_000)}
-        return {name: some[name] for name in self.chance.sample(list(some), self.chance.choice([0, 1, 3, 9]))}
+        some: State = {
+            "kind": self.chance.choice(["note", "fact", "user-name"]),
+            "scope": f"{self.name}-scope",
+            "source": self.name,
+            "tags": self.chance.sample(WORDS, 2),
+            "key": self._text(),
+            "owner": self.name,
+            "data": {"n": self.chance.randrange(9), "deep": {"er": [self._text()]}},
+            "in_context": True,
+            "expires_at": moment(self.faces.now_ms() + 86_400_000),
+        }
+        return {
+            name: some[name]
+            for name in self.chance.sample(list(some), self.chance.choice([0, 1, 3, 9]))
+        }
 
     def _update(self) -> None:
         life = self._some(self.model.there())
@@ -152,14 +227,21 @@ class Caller:
         """With a version that it has no more."""
         life = self._some(self.model.there())
         if life is not None:
-            op, more = self.chance.choice([("update", {"content": "never"}), ("delete", {}), ("restore", {"number": 1})])
-            assert self.refused(f"records.{op}", guid=life.guid, if_version=["5-5"], **more) == "version_differs"
+            op, more = self.chance.choice(
+                [("update", {"content": "never"}), ("delete", {}), ("restore", {"number": 1})]
+            )
+            assert (
+                self.refused(f"records.{op}", guid=life.guid, if_version=["5-5"], **more)
+                == "version_differs"
+            )
 
     def _absent(self) -> None:
         """What is not there is not changed."""
         life = self._some(self.model.deleted())
         guid = life.guid if life else "0" * 8
-        op, more = self.chance.choice([("update", {"content": "never"}), ("delete", {}), ("append", {"content": "never"})])
+        op, more = self.chance.choice(
+            [("update", {"content": "never"}), ("delete", {}), ("append", {"content": "never"})]
+        )
         assert self.refused(f"records.{op}", guid=guid, **more) == "not_found"
 
     def _append(self) -> None:
@@ -167,20 +249,30 @@ class Caller:
         if life is None or len(life.text) > 2000:
             return
         text, separator, more = self._text(), self.chance.choice(["\n", " ", ""]), self._reason()
-        told = self.call("records.append", guid=life.guid, content=text, separator=separator, **more)
+        told = self.call(
+            "records.append", guid=life.guid, content=text, separator=separator, **more
+        )
         assert told == {"guid": life.guid, "created": False}
-        self.model.change(life, "append", ACTOR, more.get("reason"), content=life.text + separator + text)
+        self.model.change(
+            life, "append", ACTOR, more.get("reason"), content=life.text + separator + text
+        )
 
     def _delete(self) -> None:
         life = self._some(self.model.there())
         if life is not None:
             more = self._reason()
-            given = more | ({"if_version": [life.version]} if life.version and self.chance.random() < 0.5 else {})
+            given = more | (
+                {"if_version": [life.version]}
+                if life.version and self.chance.random() < 0.5
+                else {}
+            )
             assert self.call("records.delete", guid=life.guid, **given) is None
             self.model.delete(life, ACTOR, more.get("reason"))
 
     def _restore(self) -> None:
-        life = self._some(self.model.deleted() if self.chance.random() < 0.6 else self.model.there())
+        life = self._some(
+            self.model.deleted() if self.chance.random() < 0.6 else self.model.there()
+        )
         if life is None:
             return
         number = self.chance.choice([None, *life.restorable(), len(life.states) + 1])
@@ -199,7 +291,7 @@ class Caller:
         end_ms = self.faces.now_ms() + FLEETING_MS
         given = {"content": self._text(), "kind": "fleeting", "expires_at": moment(end_ms)}
         refusal, told = self._ask("records.create", given)
-        if refusal:   # it came too late
+        if refusal:  # it came too late
             assert self.faces.now_ms() > end_ms, told
         else:
             self.model.fleeting[told["guid"]] = (self._state(**given), end_ms)
@@ -208,16 +300,25 @@ class Caller:
 
     def _create_memory(self) -> None:
         if len(self.model.memories) < 6:
-            given = {"name": self._text(), "description": self.chance.choice([None, self._text()]),
-                     "tags": self.chance.choice([None, [self.name, *self.chance.sample(WORDS, 1)]])}
-            told = self.call("memories.create", **{name: value for name, value in given.items() if value is not None})
+            given = {
+                "name": self._text(),
+                "description": self.chance.choice([None, self._text()]),
+                "tags": self.chance.choice([None, [self.name, *self.chance.sample(WORDS, 1)]]),
+            }
+            told = self.call(
+                "memories.create",
+                **{name: value for name, value in given.items() if value is not None},
+            )
             assert {name: told[name] for name in given} == given
             self.model.memories[told["id"]] = given
 
     def _memory(self, grows: bool | None = None) -> str:
         """One that is there; every second one holds a single entry that grows. "" for none."""
-        found = [ident for at, ident in enumerate(self.model.memories) if ident != self.told
-                 and grows in (None, int(ident[-1], 16) % 2 == 0)]
+        found = [
+            ident
+            for at, ident in enumerate(self.model.memories)
+            if ident != self.told and grows in (None, int(ident[-1], 16) % 2 == 0)
+        ]
         return self.chance.choice(found) if found else ""
 
     def _update_memory(self) -> None:
@@ -241,28 +342,58 @@ class Caller:
         if not memory:
             self._create_memory()
             return
-        fact, mode = self._fact(), self.chance.choice([None, None, "skip", "create", "merge", "supersede"])
-        given: dict[str, Any] = {"memory_id": memory, "content": fact, "duplicate_threshold": 1, "update_threshold": NEVER}
-        given |= ({"mode": mode} if mode else {}) | ({"tags": [self.name]} if self.chance.random() < 0.3 else {})
+        fact, mode = (
+            self._fact(),
+            self.chance.choice([None, None, "skip", "create", "merge", "supersede"]),
+        )
+        given: dict[str, Any] = {
+            "memory_id": memory,
+            "content": fact,
+            "duplicate_threshold": 1,
+            "update_threshold": NEVER,
+        }
+        given |= ({"mode": mode} if mode else {}) | (
+            {"tags": [self.name]} if self.chance.random() < 0.3 else {}
+        )
         told = self.call("entries.create", **given)
         self._entry_is(told, memory, fact, created=mode == "create", tags=given.get("tags", []))
 
-    def _entry_is(self, told: State, memory: str, fact: str, *, created: bool, **fields: Any) -> None:
+    def _entry_is(
+        self, told: State, memory: str, fact: str, *, created: bool, **fields: Any
+    ) -> None:
         """A write has made an entry, or confirmed the one that says it."""
         known = None if created else self.model.same(memory, fact)
         guid = guid_of(told)
-        assert told["action"] == ("skipped" if known else "created"), f"{self.name}: {fact!r} was {told}"
+        assert told["action"] == ("skipped" if known else "created"), (
+            f"{self.name}: {fact!r} was {told}"
+        )
         if known is None:
-            known = self.model.create(guid, self._state(fact, scope=memory, kind=ENTRY, **{"source": "manual"} | fields))
+            known = self.model.create(
+                guid, self._state(fact, scope=memory, kind=ENTRY, **{"source": "manual"} | fields)
+            )
         else:
             known.confirmations += 1
         self._entry_held(known, told)
 
     def _entry_held(self, life: Life, told: State) -> None:
         assert life.now is not None
-        held = guid_of(told), told["memory_id"], told["content"], told["source"], told["tags"], told["confirmations"]
+        held = (
+            guid_of(told),
+            told["memory_id"],
+            told["content"],
+            told["source"],
+            told["tags"],
+            told["confirmations"],
+        )
         now = life.now
-        wanted = life.guid, now["scope"], now["content"], now["source"], now["tags"], life.confirmations
+        wanted = (
+            life.guid,
+            now["scope"],
+            now["content"],
+            now["source"],
+            now["tags"],
+            life.confirmations,
+        )
         assert held == wanted, f"{self.name}: an entry is {held}, and should be {wanted}"
         life.version = told["version"]
 
@@ -273,15 +404,27 @@ class Caller:
         if not memory or len(there) > 1 or any(len(life.states) >= MOST_STATES for life in there):
             return
         fact, mode = self._fact(), self.chance.choice(["merge", "supersede"])
-        told = self.call("entries.create", memory_id=memory, content=fact, mode=mode, update_threshold=0,
-                         duplicate_threshold=NEVER if mode == "merge" else 1, source="extraction", tags=[WORDS[0]])
+        told = self.call(
+            "entries.create",
+            memory_id=memory,
+            content=fact,
+            mode=mode,
+            update_threshold=0,
+            duplicate_threshold=NEVER if mode == "merge" else 1,
+            source="extraction",
+            tags=[WORDS[0]],
+        )
         if not there:
             self._entry_is(told, memory, fact, created=True, source="extraction", tags=[WORDS[0]])
             return
-        life, = there
+        (life,) = there
         content = added(life.text, fact) if mode == "merge" else fact
-        known = life.text == content or (mode == "supersede" and self.model.same(memory, fact) is not None)
-        assert told["action"] == ("skipped" if known else "updated"), f"{self.name}: {fact!r} to {life.text!r} was {told}"
+        known = life.text == content or (
+            mode == "supersede" and self.model.same(memory, fact) is not None
+        )
+        assert told["action"] == ("skipped" if known else "updated"), (
+            f"{self.name}: {fact!r} to {life.text!r} was {told}"
+        )
         if known:
             life.confirmations += 1
         else:
@@ -292,13 +435,19 @@ class Caller:
 
     def _some_entry(self) -> Life | None:
         """One of a memory that is there."""
-        return self._some(self.model.there(lambda one: one["kind"] == ENTRY and one["scope"] in self.model.memories))
+        return self._some(
+            self.model.there(
+                lambda one: one["kind"] == ENTRY and one["scope"] in self.model.memories
+            )
+        )
 
     def _update_entry(self) -> None:
         life = self._some_entry()
         if life is not None:
             given = self.chance.choice([{"content": self._fact()}, {"tags": [self.name, "x"]}])
-            told = self.call("entries.update", id=self._id(life), memory_id=life.last["scope"], **given)
+            told = self.call(
+                "entries.update", id=self._id(life), memory_id=life.last["scope"], **given
+            )
             self.model.change(life, "update", ACTOR, None, **given)
             self._entry_held(life, told)
 
@@ -309,12 +458,17 @@ class Caller:
             self.model.delete(life, ACTOR)
 
     def _refile_entry(self) -> None:
-        """By the records' own operations: an entry becomes another record, moves, or a record becomes an entry."""
+        """By the records' own operations: an entry becomes another record, moves, or a record
+        becomes an entry."""
         life, memory = self._some(self.model.there()), self._memory()
         if life is None or not memory:
             return
         is_entry = life.last["kind"] == ENTRY
-        change = {"kind": "note"} if is_entry and self.chance.random() < 0.5 else {"kind": ENTRY, "scope": memory}
+        change = (
+            {"kind": "note"}
+            if is_entry and self.chance.random() < 0.5
+            else {"kind": ENTRY, "scope": memory}
+        )
         change |= {"source": "manual"}
         told = self.call("records.update", guid=life.guid, **change)
         self.model.change(life, "update", ACTOR, None, **change)
@@ -323,7 +477,13 @@ class Caller:
     def _share(self) -> None:
         """A fact that all write."""
         fact = f"{self.chance.choice(WORDS[:12])} belongs to everyone"
-        told = self.call("entries.create", memory_id=self.shared, content=fact, duplicate_threshold=1, update_threshold=NEVER)
+        told = self.call(
+            "entries.create",
+            memory_id=self.shared,
+            content=fact,
+            duplicate_threshold=1,
+            update_threshold=NEVER,
+        )
         assert told["content"] == fact
         self.model.written[plain(fact)] += 1
 
@@ -349,7 +509,9 @@ class Caller:
         life = self._some(list(self.model.lives.values()))
         if life is not None:
             told = self.faces.say(f"/delete {life.guid}", "memory_delete")
-            assert told == {"deleted": int(life.now is not None)}, f"{self.name}: /delete {life.guid}: {told}"
+            assert told == {"deleted": int(life.now is not None)}, (
+                f"{self.name}: /delete {life.guid}: {told}"
+            )
             if life.now is not None:
                 self.model.delete(life, "memory_delete")
 

@@ -1,4 +1,6 @@
-"""Three ways to the same store, each of which may break at any moment: REST, the bus, and what is said on a swarm."""
+"""Three ways to the same store, each of which may break at any moment: REST, the bus, and what is
+said on a swarm."""
+
 import asyncio
 import itertools
 import json
@@ -18,11 +20,13 @@ from tests.support.client import Client, as_said, input_of, make_envelope, swarm
 from tests.support.http import ask
 from tests.support.served import Served
 
-ACTOR = "http"   # who acts over REST where no key was needed; the same over the bus, since a retry may change the face
+# who acts over REST where no key was needed; the same over the bus, since a retry may change the
+# face
+ACTOR = "http"
 WITHIN_S = 60.0
 CODES = {404: "not_found", 412: "version_differs", 422: "refused"}
 READS = ("list", "get", "history", "search")
-Told = tuple[str, Any]   # ("", output), or (code, detail) where it is refused
+Told = tuple[str, Any]  # ("", output), or (code, detail) where it is refused
 
 
 class Away(Exception):
@@ -52,16 +56,21 @@ class Faces:
             try:
                 return self._rest(op, given, key) if face == "rest" else self._bus(op, given, key)
             except Away as away:
-                assert time.monotonic() < until, f"{op} was not answered within {WITHIN_S:g} s: {away}"
+                assert time.monotonic() < until, (
+                    f"{op} was not answered within {WITHIN_S:g} s: {away}"
+                )
                 self.retries += 1
                 time.sleep(0.05)
         raise AssertionError("no face is given")
 
     def call_twice(self, op: str, given: dict[str, Any], faces: list[str]) -> Told:
-        """The same again under the same key, over another face: it has no second effect, and the same answer."""
+        """The same again under the same key, over another face: it has no second effect, and the
+        same answer."""
         key = self.new_key()
         first, again = self.call(op, given, faces, key), self.call(op, given, faces[::-1], key)
-        assert first[0] == again[0] and (first[0] or first == again), f"{op} {given}: {first}, and again {again}"
+        assert first[0] == again[0] and (first[0] or first == again), (
+            f"{op} {given}: {first}, and again {again}"
+        )
         return first
 
     def new_key(self) -> str:
@@ -77,8 +86,12 @@ class Faces:
         if verb not in READS:
             headers["Idempotency-Key"] = key
         if method in ("GET", "DELETE"):
-            path += "?" + urlencode({name: json.dumps(value) if isinstance(value, bool | dict) else value
-                                     for name, value in rest.items()})
+            path += "?" + urlencode(
+                {
+                    name: json.dumps(value) if isinstance(value, bool | dict) else value
+                    for name, value in rest.items()
+                }
+            )
         body: bytes | dict[str, Any] = b"" if method in ("GET", "DELETE") else rest
         try:
             answer = ask(self.served.url, method, f"/v1/pipelines/{self.uid}{path}", body, headers)
@@ -93,7 +106,14 @@ class Faces:
 
     def _bus(self, op: str, given: dict[str, Any], key: str) -> Told:
         mutates = op.partition(".")[2] not in READS
-        new = NewCall(self.uid, op, orjson.dumps(given), mutates, actor=ACTOR, producer_id=key if mutates else "")
+        new = NewCall(
+            self.uid,
+            op,
+            orjson.dumps(given),
+            mutates,
+            actor=ACTOR,
+            producer_id=key if mutates else "",
+        )
 
         async def whole() -> dict[str, Any]:
             async with Requester(Address(path=str(self._client.socket))) as requester:
@@ -115,10 +135,13 @@ class Faces:
         return ask(self.served.url, "GET", f"/api/v1{path}").json
 
     def say(self, text: str, sender: str) -> Any:
-        """What the agent `sender` answers to a text on the swarm, which is entered until it is known to be there."""
+        """What the agent `sender` answers to a text on the swarm, which is entered until it is
+        known to be there."""
         key, idents, until = self.new_key(), list[str](), time.monotonic() + WITHIN_S
         while True:
-            assert time.monotonic() < until, f"{text!r} had no answer of {sender} within {WITHIN_S:g} s"
+            assert time.monotonic() < until, (
+                f"{text!r} had no answer of {sender} within {WITHIN_S:g} s"
+            )
             try:
                 if not idents or self.retries % 3 == 0:
                     entry = {"swarm": "chat", "data": make_envelope(text), "id": key}

@@ -1,4 +1,6 @@
-"""The same callers on an open store, without a bus: many thousand steps in the time of a few, and rollbacks for kills."""
+"""The same callers on an open store, without a bus: many thousand steps in the time of a few, and
+rollbacks for kills."""
+
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +20,8 @@ from tests.model.faces import ACTOR, Told
 
 
 class Inside:
-    """A store that is rolled back, closed and opened again. Time goes on by some milliseconds with each call."""
+    """A store that is rolled back, closed and opened again. Time goes on by some milliseconds with
+    each call."""
 
     uid = "a3d8f1b2"
 
@@ -58,9 +61,13 @@ class Inside:
                 pass
 
     def moved(self, root: Path) -> "Inside":
-        """Another store with all that an export of this one has, closed here and imported there in pieces."""
+        """Another store with all that an export of this one has, closed here and imported there in
+        pieces."""
         self.store.close()
-        found = [msgspec.json.encode(line).decode() for line in exported(Path(self.store.path), MEMORY_ID, self._now_ms)]
+        found = [
+            msgspec.json.encode(line).decode()
+            for line in exported(Path(self.store.path), MEMORY_ID, self._now_ms)
+        ]
         other = Inside(root, self._chance)
         other._now_ms = self._now_ms
         while found:
@@ -84,7 +91,9 @@ class Inside:
         operation = all_operations()[op]
         try:
             asked = operation.adapter.validate_json(orjson.dumps(given), strict=True)
-            told = operation.run(self.store, asked, Context(self._now_ms, ACTOR, PLENTY, self._new_guid))
+            told = operation.run(
+                self.store, asked, Context(self._now_ms, ACTOR, PLENTY, self._new_guid)
+            )
         except Refused as error:
             return error.code, str(error)
         return "", msgspec.json.decode(orjson.dumps(told))

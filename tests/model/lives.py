@@ -1,27 +1,31 @@
-"""What one caller has done to a store, in plain Python: the lives of its records, its memories, and what reads must answer.
+"""What one caller has done to a store, in plain Python: the lives of its records, its memories, and
+what reads must answer.
 
-It knows none of our code. Every caller has a model of its own, of guids and memories that no other touches.
+It knows none of our code. Every caller has a model of its own, of guids and memories that no other
+touches.
 """
+
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 ENTRY = "entry"
-State = dict[str, Any]   # a record's fields but for its times and version
-Act = tuple[str, str, str | None]   # what ended a state, who, why
+State = dict[str, Any]  # a record's fields but for its times and version
+Act = tuple[str, str, str | None]  # what ended a state, who, why
 
 
 @dataclass
 class Life:
-    """A record's states, the first one number 1; the last is as it is now, None where it is deleted."""
+    """A record's states, the first one number 1; the last is as it is now, None where it is
+    deleted."""
 
     guid: str
     states: list[State | None]
-    arrived: int                # its place in lists, among those of its caller
-    acts: list[Act] = field(default_factory=list)   # what ended each but the last
-    deleted: int = 0            # its place in lists of what was deleted
-    version: str = ""           # as it was told last; "" where that is not known
+    arrived: int  # its place in lists, among those of its caller
+    acts: list[Act] = field(default_factory=list)  # what ended each but the last
+    deleted: int = 0  # its place in lists of what was deleted
+    version: str = ""  # as it was told last; "" where that is not known
     confirmations: int = 0
 
     @property
@@ -52,10 +56,14 @@ class Model:
     def __init__(self) -> None:
         """Nothing was done."""
         self.lives: dict[str, Life] = {}
-        self.memories: dict[str, State] = {}      # that are there, by id
-        self.fleeting: dict[str, tuple[State, int]] = {}   # records that nobody touches, and when they expire (Unix ms)
-        self.written: Counter[str] = Counter()    # how often each fact was written to the memory that all share
-        self.tokens: list[str] = []               # that were added to the journal, which all share
+        self.memories: dict[str, State] = {}  # that are there, by id
+        self.fleeting: dict[
+            str, tuple[State, int]
+        ] = {}  # records that nobody touches, and when they expire (Unix ms)
+        self.written: Counter[str] = (
+            Counter()
+        )  # how often each fact was written to the memory that all share
+        self.tokens: list[str] = []  # that were added to the journal, which all share
         self.last_token = ""
         self._moment = 0
 
@@ -70,7 +78,10 @@ class Model:
 
     def deleted(self) -> list[Life]:
         """What can be brought back, in the order of its deletion."""
-        return sorted((life for life in self.lives.values() if life.now is None), key=lambda life: life.deleted)
+        return sorted(
+            (life for life in self.lives.values() if life.now is None),
+            key=lambda life: life.deleted,
+        )
 
     def create(self, guid: str, state: State) -> Life:
         """A new record."""
@@ -78,7 +89,9 @@ class Model:
         self.lives[guid] = life = Life(guid, [state], self._next())
         return life
 
-    def change(self, life: Life, what: str, actor: str, reason: str | None = None, **values: Any) -> None:
+    def change(
+        self, life: Life, what: str, actor: str, reason: str | None = None, **values: Any
+    ) -> None:
         """Other values; nothing where they are those that it has, unless it is an addition."""
         assert life.now is not None
         after = life.now | values
@@ -91,7 +104,9 @@ class Model:
         self._end(life, ("delete", actor, reason), None)
         life.deleted = self._next()
 
-    def restore(self, life: Life, number: int | None, actor: str, reason: str | None = None) -> None:
+    def restore(
+        self, life: Life, number: int | None, actor: str, reason: str | None = None
+    ) -> None:
         """As it was; when it expires stays. What was deleted comes after all others."""
         wanted = life.last if number is None else life.states[number - 1]
         assert wanted is not None
@@ -99,14 +114,16 @@ class Model:
             life.arrived = self._next()
         elif number == len(life.states):
             return
-        self._end(life, ("restore", actor, reason), wanted | {"expires_at": life.last["expires_at"]})
+        self._end(
+            life, ("restore", actor, reason), wanted | {"expires_at": life.last["expires_at"]}
+        )
 
     def _end(self, life: Life, act: Act, after: State | None) -> None:
         life.acts.append(act)
         life.states.append(after)
         life.version = ""
         if after is None or after["kind"] != ENTRY:
-            life.confirmations = 0   # which are of an entry as long as it is one
+            life.confirmations = 0  # which are of an entry as long as it is one
 
     def entries(self, memory: str) -> list[Life]:
         """Of a memory, in order of arrival."""

@@ -1,4 +1,6 @@
-"""The model against an open store: many more steps than over a bus, with rollbacks and openings anew in the place of kills."""
+"""The model against an open store: many more steps than over a bus, with rollbacks and openings
+anew in the place of kills."""
+
 import random
 from pathlib import Path
 
@@ -45,8 +47,9 @@ def test_an_open_store_is_as_its_callers_know_it(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(1, 21))
-def test_an_open_store_is_as_its_callers_know_it_after_many_steps(tmp_path: Path, number: int,
-                                                                  request: pytest.FixtureRequest) -> None:
+def test_an_open_store_is_as_its_callers_know_it_after_many_steps(
+    tmp_path: Path, number: int, request: pytest.FixtureRequest
+) -> None:
     chosen = request.config.getoption("--seed")
     if chosen and number > 1:
         pytest.skip("one seed is asked for")

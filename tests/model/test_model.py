@@ -1,9 +1,11 @@
-"""The long property test: whatever several callers do over several faces, and whatever is killed, a store is as their models.
+"""The long property test: whatever several callers do over several faces, and whatever is killed, a
+store is as their models.
 
-    pytest tests/model                       the short form
-    pytest tests/model -m long               the long one, for some seeds
-    pytest tests/model -m long --seed 7      for one; a failure says which
+pytest tests/model                       the short form
+pytest tests/model -m long               the long one, for some seeds
+pytest tests/model -m long --seed 7      for one; a failure says which
 """
+
 import random
 import threading
 import time
@@ -19,18 +21,27 @@ from tests.model.agreement import Agreement
 from tests.model.caller import NEVER, SHARED, TOLD, Caller
 from tests.model.faces import Faces
 from tests.model.files import assert_tables_agree, assert_whole, count_of
-from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.bundles import (
+    STORE,
+    Json,
+    make_agent,
+    make_bundle,
+    make_memory,
+    make_relay,
+    make_uid,
+)
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 NAMES = ("ada", "ben", "cyd", "dan")
 COMMANDS = ("write", "append", "delete", "sweepable", "sweep", "remember")
-LIMITS = {"attempts": 100_000, "log_length": 100_000}   # nothing is given up for the kills
+LIMITS = {"attempts": 100_000, "log_length": 100_000}  # nothing is given up for the kills
 
 
 class Mortal:
-    """A pipeline whose worker, bus and web server are killed, and deployed anew, while others use it."""
+    """A pipeline whose worker, bus and web server are killed, and deployed anew, while others use
+    it."""
 
     def __init__(self, served: Served, uid: str, server: EmbeddingServer, seed: str) -> None:
         """The worker is started."""
@@ -39,14 +50,26 @@ class Mortal:
         self._worker()
 
     def _worker(self, **how: Any) -> None:
-        options = {"model": "endpoint", "url": self._server.url, "name": "letters", "key": KEY, "private": True}
+        options = {
+            "model": "endpoint",
+            "url": self._server.url,
+            "name": "letters",
+            "key": KEY,
+            "private": True,
+        }
         start = self.served.house.start_stepping_worker if how else self.served.house.start_worker
         start(ready=not how, limits=LIMITS, embedding=options, **how)
 
     def trouble(self, over: threading.Event) -> None:
         """One thing after the other, until it is over."""
-        troubles = [self._kill_worker, partial(self._kill_within_a_step, over), self._kill_bus, self._kill_web, self._deploy,
-                    self._slow_embedder]
+        troubles = [
+            self._kill_worker,
+            partial(self._kill_within_a_step, over),
+            self._kill_bus,
+            self._kill_web,
+            self._deploy,
+            self._slow_embedder,
+        ]
         while not over.wait(self.chance.uniform(0.1, 1.5)):
             self.chance.choices(troubles, [4, 4, 3, 1, 2, 3])[0]()
 
@@ -88,13 +111,36 @@ class Mortal:
 def bundle_of(uid: str, version: int = 0) -> Json:
     """The commands, and what makes this version another one."""
     says = [make_relay(name, rf"^/{name}\b\s*(.*)", flags="s") for name in COMMANDS]
-    keeps = [make_memory("write"), make_memory("append", kind="journal", separator=";"), make_memory("delete", by="guid"),
-             make_memory("write", hears="dispatch_sweepable", alias="sweepable", kind="swept"),
-             make_memory("delete", hears="dispatch_sweep", alias="sweep", kind="swept", by="kind"),
-             make_agent("remember", "memory_entry_write", {"memory_id": STORE, "memory": TOLD, "duplicate_threshold": 1,
-                                                           "update_threshold": NEVER}, hears="dispatch_remember")]
-    others = [make_memory("write", hears="Nobody", alias=f"other{version}",
-                          memory_id=f"instances/${{pipeline_uid}}/other{version % 3}")] if version else []
+    keeps = [
+        make_memory("write"),
+        make_memory("append", kind="journal", separator=";"),
+        make_memory("delete", by="guid"),
+        make_memory("write", hears="dispatch_sweepable", alias="sweepable", kind="swept"),
+        make_memory("delete", hears="dispatch_sweep", alias="sweep", kind="swept", by="kind"),
+        make_agent(
+            "remember",
+            "memory_entry_write",
+            {
+                "memory_id": STORE,
+                "memory": TOLD,
+                "duplicate_threshold": 1,
+                "update_threshold": NEVER,
+            },
+            hears="dispatch_remember",
+        ),
+    ]
+    others = (
+        [
+            make_memory(
+                "write",
+                hears="Nobody",
+                alias=f"other{version}",
+                memory_id=f"instances/${{pipeline_uid}}/other{version % 3}",
+            )
+        ]
+        if version
+        else []
+    )
     return make_bundle(uid, *says, *keeps, *others)
 
 
@@ -130,10 +176,17 @@ def _run(caller: Caller, steps: int) -> None:
 def play(seed: str, bursts: int, steps: int) -> None:
     """All of it for one seed."""
     uid, began = make_uid(), time.monotonic()
-    with told_with(seed), embedding_server() as server, Served(worker=False) as served, ExitStack() as stack:
+    with (
+        told_with(seed),
+        embedding_server() as server,
+        Served(worker=False) as served,
+        ExitStack() as stack,
+    ):
         mortal = Mortal(served, uid, server, seed)
         served.house.deploy(bundle_of(uid))
-        callers = [Caller(name, Faces(served, uid, name), seed, speaks=name == NAMES[0]) for name in NAMES]
+        callers = [
+            Caller(name, Faces(served, uid, name), seed, speaks=name == NAMES[0]) for name in NAMES
+        ]
         for caller in callers:
             stack.callback(caller.faces.close)
         _, told = callers[0].faces.call("memories.create", {"name": SHARED}, ["bus"])
@@ -145,11 +198,16 @@ def play(seed: str, bursts: int, steps: int) -> None:
             served.house.client.await_quiet(uid, 30)
             Agreement(callers).check(10 if burst < bursts - 1 else 1000)
             assert_tables_agree(file)
-            print(f"seed {seed}: burst {burst + 1} after {time.monotonic() - began:.0f} s, {mortal.kills} kills", flush=True)
+            print(
+                f"seed {seed}: burst {burst + 1} after {time.monotonic() - began:.0f} s, {mortal.kills} kills",
+                flush=True,
+            )
         _end(served, uid, server)
         retries = sum(caller.faces.retries for caller in callers)
-        print(f"seed {seed}: {bursts * steps * len(callers)} steps, {mortal.kills} kills, {retries} retries, "
-              f"{time.monotonic() - began:.1f} s")
+        print(
+            f"seed {seed}: {bursts * steps * len(callers)} steps, {mortal.kills} kills, {retries} retries, "
+            f"{time.monotonic() - began:.1f} s"
+        )
 
 
 def _end(served: Served, uid: str, server: EmbeddingServer) -> None:
@@ -172,7 +230,9 @@ def test_a_store_is_as_its_callers_know_it() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(1, 6))
-def test_a_store_is_as_its_callers_know_it_after_many_steps(number: int, request: pytest.FixtureRequest) -> None:
+def test_a_store_is_as_its_callers_know_it_after_many_steps(
+    number: int, request: pytest.FixtureRequest
+) -> None:
     chosen = request.config.getoption("--seed")
     if chosen and number > 1:
         pytest.skip("one seed is asked for")

@@ -20,7 +20,9 @@ def make_chat(**keys: Any) -> Json:
 
 def make_relay(**keys: Any) -> Json:
     args = {"pattern": r"^/write\s+(.*)"}
-    return make_block("regex_match", args, agent_alias="relay", wf_agent_name="dispatch_write", **keys)
+    return make_block(
+        "regex_match", args, agent_alias="relay", wf_agent_name="dispatch_write", **keys
+    )
 
 
 def make_memory(**keys: Any) -> Json:
@@ -29,7 +31,12 @@ def make_memory(**keys: Any) -> Json:
 
 
 def make_block(block: str, args: Any = "", **keys: Any) -> Json:
-    wiring = {"agent_alias": block, "agent_rec_swarm": "chat", "agent_send_swarm": "chat", "wf_agent_name": block}
+    wiring = {
+        "agent_alias": block,
+        "agent_rec_swarm": "chat",
+        "agent_send_swarm": "chat",
+        "wf_agent_name": block,
+    }
     call = {"wf_diagram_webhook": block, "wf_publish_results": True, "wf_webhook_args": args}
     return {"agent_class": "wf_agent"} | wiring | call | keys
 

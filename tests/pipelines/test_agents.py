@@ -3,7 +3,16 @@
 import pytest
 
 from pipelines.check import CheckedAgent, check
-from tests.pipelines.builders import Json, faults_of, lines, make_block, make_bundle, make_chat, make_memory, warnings_of
+from tests.pipelines.builders import (
+    Json,
+    faults_of,
+    lines,
+    make_block,
+    make_bundle,
+    make_chat,
+    make_memory,
+    warnings_of,
+)
 
 
 def checked_agent(agent: Json) -> CheckedAgent:
@@ -20,7 +29,9 @@ def test_a_misspelt_class_is_an_error_with_a_suggestion() -> None:
 def test_a_class_is_needed() -> None:
     (fault,) = faults_of(make_chat(agent_class=""))
 
-    assert fault.startswith("agents[0].agent_class: an agent needs a class; set one of wf_agent, chat_agent")
+    assert fault.startswith(
+        "agents[0].agent_class: an agent needs a class; set one of wf_agent, chat_agent"
+    )
 
 
 def test_an_ai_agent_is_refused_plainly() -> None:
@@ -54,7 +65,12 @@ def test_a_wf_agent_needs_a_block() -> None:
 
 
 def test_a_wf_agent_that_calls_nothing_needs_no_block() -> None:
-    agent = {"agent_class": "wf_agent", "agent_alias": "a", "wf_call_webhook": "false", "wf_webhook_args": '{"x": 1}'}
+    agent = {
+        "agent_class": "wf_agent",
+        "agent_alias": "a",
+        "wf_call_webhook": "false",
+        "wf_webhook_args": '{"x": 1}',
+    }
 
     assert not checked_agent(agent).calls
 
@@ -66,7 +82,9 @@ def test_a_named_block_is_called_unless_the_bundle_says_no() -> None:
 
 def test_the_block_of_a_chat_and_of_a_viewer_is_their_class() -> None:
     chat = checked_agent(make_chat(wf_webhook_args='{"darkmode": "true"}', wf_call_webhook=True))
-    viewer = checked_agent({"agent_class": "viewer_agent", "agent_alias": "v", "wf_webhook_args": {"markdown": False}})
+    viewer = checked_agent(
+        {"agent_class": "viewer_agent", "agent_alias": "v", "wf_webhook_args": {"markdown": False}}
+    )
 
     assert (chat.block.name, viewer.block.name) == ("chat_agent", "viewer_agent")
     assert chat.args.model_dump()["darkmode"] is True
@@ -85,7 +103,11 @@ def test_the_username_is_by_default_the_published_name() -> None:
     assert checked_agent(make_chat(wf_username="ann")).agent.username == "ann"
 
 
-@pytest.mark.parametrize("nameless", [make_chat(agent_name=""), make_block("add_1", wf_agent_name="")], ids=["chat", "block"])
+@pytest.mark.parametrize(
+    "nameless",
+    [make_chat(agent_name=""), make_block("add_1", wf_agent_name="")],
+    ids=["chat", "block"],
+)
 def test_an_agent_that_publishes_needs_a_name_and_never_takes_its_alias(nameless: Json) -> None:
     assert faults_of(nameless) == [
         "agents[0].agent_name: an agent that publishes needs a name; set wf_agent_name or agent_name"
@@ -134,23 +156,34 @@ def test_a_store_outside_of_the_pipeline_is_doubted() -> None:
 
 
 def test_a_score_in_a_template_of_what_ranks_nothing_is_doubted() -> None:
-    args = {"memory_id": "instances/${pipeline_uid}/memories", "output_template": "{{score | round(2)}} {{content}}"}
+    args = {
+        "memory_id": "instances/${pipeline_uid}/memories",
+        "output_template": "{{score | round(2)}} {{content}}",
+    }
 
     (warning,) = warnings_of(make_block("memory_read", args))
 
-    assert warning.startswith("agents[0].wf_webhook_args: output_template has {{score}}, which is 0.0")
+    assert warning.startswith(
+        "agents[0].wf_webhook_args: output_template has {{score}}, which is 0.0"
+    )
     assert warnings_of(make_block("memory_search", args)) == []
 
 
 def test_a_block_tells_its_own_doubts() -> None:
     (warning,) = warnings_of(make_memory(wf_webhook_args=""))
 
-    assert warning.startswith("agents[0].wf_webhook_args: memory_id is missing: set it in wf_webhook_args")
+    assert warning.startswith(
+        "agents[0].wf_webhook_args: memory_id is missing: set it in wf_webhook_args"
+    )
 
 
-@pytest.mark.parametrize(("interval", "expected_ms"), [
-    (0, 0), ("0", 0), (1, 1000), ("30", 30_000), (1.5, 1500), (31_622_400, 31_622_400_000)])
-def test_an_interval_is_a_number_or_the_text_of_one(interval: float | str, expected_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("interval", "expected_ms"),
+    [(0, 0), ("0", 0), (1, 1000), ("30", 30_000), (1.5, 1500), (31_622_400, 31_622_400_000)],
+)
+def test_an_interval_is_a_number_or_the_text_of_one(
+    interval: float | str, expected_ms: int
+) -> None:
     agent = make_block("add_1", wf_interval_secs=interval)
 
     assert checked_agent(agent).interval_ms == expected_ms
@@ -165,34 +198,61 @@ def test_an_interval_is_at_least_a_second_and_at_most_a_year(interval: float | s
 
 
 def test_a_timer_of_an_agent_that_calls_no_block_is_doubted() -> None:
-    for agent in (make_chat(wf_interval_secs="30"), make_block("add_1", wf_call_webhook=False, wf_interval_secs=30)):
+    for agent in (
+        make_chat(wf_interval_secs="30"),
+        make_block("add_1", wf_call_webhook=False, wf_interval_secs=30),
+    ):
         assert warnings_of(agent) == [
             "agents[0].wf_interval_secs: the agent calls no block, so there is nothing to call at an interval; set 0"
         ]
 
 
 def test_a_timer_of_a_block_that_takes_no_empty_text_is_doubted() -> None:
-    (warning,) = warnings_of(make_block("regex_match", {"pattern": r"^/now\b"}, wf_interval_secs=30))
+    (warning,) = warnings_of(
+        make_block("regex_match", {"pattern": r"^/now\b"}, wf_interval_secs=30)
+    )
 
     assert warning == (
         "agents[0].wf_interval_secs: a timer's text is empty, and the block's pattern does not let it through; "
         "set 0, or another pattern"
     )
-    assert warnings_of(make_block("regex_filter", {"pattern": "^/", "invert": True}, wf_interval_secs=30)) == []
+    assert (
+        warnings_of(
+            make_block("regex_filter", {"pattern": "^/", "invert": True}, wf_interval_secs=30)
+        )
+        == []
+    )
 
 
-@pytest.mark.parametrize("reference", ["env:HOOK_TOKEN", "env:_t0", "file:/run/secrets/hook", "file:~/token", "file:a b"])
+@pytest.mark.parametrize(
+    "reference", ["env:HOOK_TOKEN", "env:_t0", "file:/run/secrets/hook", "file:~/token", "file:a b"]
+)
 def test_a_webhooks_token_is_named_by_where_it_is_kept(reference: str) -> None:
     assert checked_agent(make_memory(wf_webhook_token=reference)).token == reference
     assert checked_agent(make_chat(wf_webhook_token=reference)).token == reference
 
 
 def test_an_agent_needs_no_token() -> None:
-    assert [checked_agent(make_memory(**keys)).token for keys in ({}, {"wf_webhook_token": ""})] == ["", ""]
+    assert [
+        checked_agent(make_memory(**keys)).token for keys in ({}, {"wf_webhook_token": ""})
+    ] == ["", ""]
 
 
-@pytest.mark.parametrize("token", ["s3cret", "env:", "env:1A", "env:A-B", "env:A B", "file:", "file:a\nb", "ENV:A", " env:A",
-                                   "env:A\n"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "s3cret",
+        "env:",
+        "env:1A",
+        "env:A-B",
+        "env:A B",
+        "file:",
+        "file:a\nb",
+        "ENV:A",
+        " env:A",
+        "env:A\n",
+    ],
+)
 def test_a_token_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(token: str) -> None:
     assert faults_of(make_memory(wf_webhook_token=token)) == [
         "agents[0].wf_webhook_token: a token stands in the environment or in a file, and a bundle says where; "
@@ -200,16 +260,24 @@ def test_a_token_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(t
     ]
 
 
-@pytest.mark.parametrize(("given", "kept"), [("env:A", ("env:A",)), (["env:A", "file:a b"], ("env:A", "file:a b")),
-                                             ("", ()), ([], ())])
-def test_a_webhooks_secrets_are_named_by_where_they_are_kept(given: object, kept: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("env:A", ("env:A",)), (["env:A", "file:a b"], ("env:A", "file:a b")), ("", ()), ([], ())],
+)
+def test_a_webhooks_secrets_are_named_by_where_they_are_kept(
+    given: object, kept: tuple[str, ...]
+) -> None:
     agent = checked_agent(make_memory(wf_webhook_secret=given))
 
     assert (agent.secrets, agent.is_guarded) == (kept, bool(kept))
 
 
-@pytest.mark.parametrize("secret", ["whsec_c2VjcmV0", ["env:A", "whsec_c2VjcmV0"], "env:A env:B", ["env:A B"]])
-def test_a_secret_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(secret: object) -> None:
+@pytest.mark.parametrize(
+    "secret", ["whsec_c2VjcmV0", ["env:A", "whsec_c2VjcmV0"], "env:A env:B", ["env:A B"]]
+)
+def test_a_secret_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(
+    secret: object,
+) -> None:
     assert faults_of(make_memory(wf_webhook_secret=secret)) == [
         "agents[0].wf_webhook_secret: a secret stands in the environment or in a file, and a bundle says where; "
         "write env:NAME or file:PATH"

@@ -35,7 +35,9 @@ def test_bad_json_is_told_beside_an_unknown_block() -> None:
 
 @pytest.mark.parametrize("text", ["[]", "7", "null", '"{}"'])
 def test_arguments_are_an_object(text: str) -> None:
-    assert faults_of(make_block("add_1", text)) == ["agents[0].wf_webhook_args: must be a JSON object, like {}"]
+    assert faults_of(make_block("add_1", text)) == [
+        "agents[0].wf_webhook_args: must be a JSON object, like {}"
+    ]
 
 
 @pytest.mark.parametrize("given", [7, [], True])
@@ -57,11 +59,21 @@ def test_an_unknown_argument_unlike_any_is_an_error_with_the_list() -> None:
     ]
 
 
-@pytest.mark.parametrize(("block", "name"), [
-    ("add_1", "amount"), ("memory_read", "limit"), ("memory_write", "ttl_s"), ("regex_match", "group"),
-    ("memory_entry_write", "duplicate_threshold"), ("memory_search", "recency")])
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        ("add_1", "amount"),
+        ("memory_read", "limit"),
+        ("memory_write", "ttl_s"),
+        ("regex_match", "group"),
+        ("memory_entry_write", "duplicate_threshold"),
+        ("memory_search", "recency"),
+    ],
+)
 def test_true_is_no_number(block: str, name: str) -> None:
-    others = {"regex_match": {"pattern": "^/(x)"}, "add_1": {}}.get(block, {"memory_id": "instances/${pipeline_uid}/m"})
+    others = {"regex_match": {"pattern": "^/(x)"}, "add_1": {}}.get(
+        block, {"memory_id": "instances/${pipeline_uid}/m"}
+    )
 
     assert faults_of(make_block(block, others | {name: True})) == [
         f"agents[0].wf_webhook_args.{name}: must not be true or false"
@@ -106,11 +118,15 @@ def test_a_group_that_the_pattern_does_not_have_is_told_at_its_place(group: int 
     assert fault.startswith("agents[0].wf_webhook_args.group: the pattern has no group")
 
 
-@pytest.mark.parametrize("memory_id", ["../secrets", "/etc/passwd", "one", "instances/.hidden/x", "a/b.db"])
+@pytest.mark.parametrize(
+    "memory_id", ["../secrets", "/etc/passwd", "one", "instances/.hidden/x", "a/b.db"]
+)
 def test_a_memory_id_that_could_leave_the_root_is_an_error(memory_id: str) -> None:
     (fault,) = faults_of(make_memory(wf_webhook_args={"memory_id": memory_id}))
 
-    assert fault.startswith(f"agents[0].wf_webhook_args.memory_id: memory_id {memory_id!r} is not allowed")
+    assert fault.startswith(
+        f"agents[0].wf_webhook_args.memory_id: memory_id {memory_id!r} is not allowed"
+    )
 
 
 def test_an_unknown_argument_hides_no_fault_of_the_whole() -> None:
@@ -133,7 +149,9 @@ def test_a_wrong_argument_hides_no_fault_of_the_whole() -> None:
 
 @pytest.mark.parametrize("flag", ["yes", "no", "on", "1", "", 1, 0, 1.0, "perhaps", []])
 def test_a_flag_is_true_or_false_as_those_of_an_agent_are(flag: object) -> None:
-    told = faults_of(make_block("regex_filter", {"pattern": "a", "invert": flag}, wf_call_webhook=flag))
+    told = faults_of(
+        make_block("regex_filter", {"pattern": "a", "invert": flag}, wf_call_webhook=flag)
+    )
 
     assert told == [
         "agents[0].wf_call_webhook: must be true or false",
@@ -147,7 +165,9 @@ def test_a_flag_may_be_a_word(flag: object) -> None:
 
 
 def test_booleans_and_numbers_may_be_strings() -> None:
-    assert args_of("regex_filter", {"pattern": "a", "invert": "true"}).model_dump()["invert"] is True
+    assert (
+        args_of("regex_filter", {"pattern": "a", "invert": "true"}).model_dump()["invert"] is True
+    )
     assert args_of("add_1", {"amount": "3"}).model_dump() == {"amount": 3}
 
 
@@ -156,7 +176,9 @@ def test_null_for_an_optional_argument_is_the_same_as_absent() -> None:
 
 
 def test_null_for_a_needed_argument_is_the_same_as_absent() -> None:
-    assert faults_of(make_block("regex_match", {"pattern": None})) == ["agents[0].wf_webhook_args.pattern: is missing"]
+    assert faults_of(make_block("regex_match", {"pattern": None})) == [
+        "agents[0].wf_webhook_args.pattern: is missing"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -173,11 +195,18 @@ def test_what_is_too_deep_for_a_parser_is_a_fault_and_no_crash(args: dict[str, s
 def test_deep_nesting_in_the_text_is_a_fault() -> None:
     deep = '{"tags": ' + "[" * 500 + "]" * 500 + "}"
 
-    assert faults_of(make_memory(wf_webhook_args=deep)) == ["agents[0].wf_webhook_args: nested deeper than 32"]
+    assert faults_of(make_memory(wf_webhook_args=deep)) == [
+        "agents[0].wf_webhook_args: nested deeper than 32"
+    ]
 
 
 def test_a_pipelines_own_store_is_no_cause_for_doubt() -> None:
-    assert warnings_of(make_memory(wf_webhook_args='{"memory_id": "instances/${pipeline_uid}/memories"}')) == []
+    assert (
+        warnings_of(
+            make_memory(wf_webhook_args='{"memory_id": "instances/${pipeline_uid}/memories"}')
+        )
+        == []
+    )
 
 
 def test_a_filter_is_checked_when_it_is_deployed() -> None:
@@ -185,14 +214,27 @@ def test_a_filter_is_checked_when_it_is_deployed() -> None:
 
     (fault,) = faults_of(make_block("memory_search", wrong))
 
-    assert fault == "agents[0].wf_webhook_args.filter.or[0].kynd: there is no field 'kynd'; did you mean 'kind'?"
-    assert args_of("memory_read", {"memory_id": "instances/x/y", "filter": {"kind": {"eq": "a"}}}).filter
+    assert (
+        fault
+        == "agents[0].wf_webhook_args.filter.or[0].kynd: there is no field 'kynd'; did you mean 'kind'?"
+    )
+    assert args_of(
+        "memory_read", {"memory_id": "instances/x/y", "filter": {"kind": {"eq": "a"}}}
+    ).filter
 
 
 @pytest.mark.parametrize("block", ["regex_match", "regex_filter"])
-@pytest.mark.parametrize(("pattern", "doubted"), [
-    ("/^\\/w (.*)/i", True), ("/^x/", True), ("/done$/", True), ("^/w (.*)", False), ("/etc/x", False), ("/^", False),
-])
+@pytest.mark.parametrize(
+    ("pattern", "doubted"),
+    [
+        ("/^\\/w (.*)/i", True),
+        ("/^x/", True),
+        ("/done$/", True),
+        ("^/w (.*)", False),
+        ("/etc/x", False),
+        ("/^", False),
+    ],
+)
 def test_a_pattern_between_slashes_is_doubted(block: str, pattern: str, doubted: bool) -> None:
     told = warnings_of(make_block(block, {"pattern": pattern}))
 

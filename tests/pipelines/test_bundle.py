@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from pipelines.check import check
-from tests.pipelines.builders import UID, faults_of, make_block, make_bundle, make_chat, make_memory, warnings_of
+from tests.pipelines.builders import (
+    UID,
+    faults_of,
+    make_block,
+    make_bundle,
+    make_chat,
+    make_memory,
+    warnings_of,
+)
 
 
 def test_a_small_bundle_has_no_fault_and_no_warning() -> None:
@@ -20,7 +28,9 @@ def test_a_misspelt_key_of_an_agent_is_an_error_with_a_suggestion(key: str) -> N
 
 
 def test_a_key_with_our_prefix_is_an_error_even_if_it_is_like_none() -> None:
-    assert faults_of(make_chat(wf_zzzzzzzzzzzzz=1)) == ['agents[0].wf_zzzzzzzzzzzzz: unknown key "wf_zzzzzzzzzzzzz"']
+    assert faults_of(make_chat(wf_zzzzzzzzzzzzz=1)) == [
+        'agents[0].wf_zzzzzzzzzzzzz: unknown key "wf_zzzzzzzzzzzzz"'
+    ]
 
 
 def test_a_misspelt_prefix_is_an_error_too() -> None:
@@ -31,7 +41,12 @@ def test_a_misspelt_prefix_is_an_error_too() -> None:
 
 @pytest.mark.parametrize(
     ("key", "meant"),
-    [("pipeline_nmae", "pipeline_name"), ("agnets", "agents"), ("display_oder", "display_order"), ("swarm", "swarms")],
+    [
+        ("pipeline_nmae", "pipeline_name"),
+        ("agnets", "agents"),
+        ("display_oder", "display_order"),
+        ("swarm", "swarms"),
+    ],
 )
 def test_a_misspelt_key_of_the_bundle_is_an_error_with_a_suggestion(key: str, meant: str) -> None:
     assert faults_of(**{key: []}) == [f'{key}: unknown key "{key}"; did you mean "{meant}"?']
@@ -68,7 +83,10 @@ def test_keys_that_every_exported_bundle_has_are_taken() -> None:
 
 
 def test_null_is_the_same_as_absent() -> None:
-    assert warnings_of(make_chat(agent_from=None, wf_call_webhook=None, agent_desc=None), swarms=None) == []
+    assert (
+        warnings_of(make_chat(agent_from=None, wf_call_webhook=None, agent_desc=None), swarms=None)
+        == []
+    )
 
 
 @pytest.mark.parametrize("said", [True, "true", "TRUE", "True"])
@@ -87,20 +105,28 @@ def test_false_is_said_in_several_ways(said: bool | str | None) -> None:
 
 @pytest.mark.parametrize("said", ["yes", "", "1", 1, 0, []])
 def test_other_truths_are_errors(said: Any) -> None:
-    assert faults_of(make_block("add_1", wf_call_webhook=said)) == ["agents[0].wf_call_webhook: must be true or false"]
+    assert faults_of(make_block("add_1", wf_call_webhook=said)) == [
+        "agents[0].wf_call_webhook: must be true or false"
+    ]
 
 
 @pytest.mark.parametrize("agent_from", [5, {"a": 1}, ["a", 5], True])
 def test_agent_from_is_a_name_or_names(agent_from: Any) -> None:
-    assert faults_of(make_chat(agent_from=agent_from)) == ["agents[0].agent_from: must be a name, or a list of names"]
+    assert faults_of(make_chat(agent_from=agent_from)) == [
+        "agents[0].agent_from: must be a name, or a list of names"
+    ]
 
 
 def test_an_interval_is_no_flag() -> None:
-    assert faults_of(make_memory(wf_interval_secs=True)) == ["agents[0].wf_interval_secs: must be a number of seconds"]
+    assert faults_of(make_memory(wf_interval_secs=True)) == [
+        "agents[0].wf_interval_secs: must be a number of seconds"
+    ]
 
 
 def test_a_wrong_key_hides_no_other() -> None:
-    agent = make_memory(agent_rec_swarm=7, wf_interval_secs="soon", wf_webhook_args={"memory_idd": "a/b"})
+    agent = make_memory(
+        agent_rec_swarm=7, wf_interval_secs="soon", wf_webhook_args={"memory_idd": "a/b"}
+    )
 
     assert faults_of(agent, agent, display_order=3)[:3] == [
         "agents[0].agent_rec_swarm: must be a valid string",

@@ -16,23 +16,36 @@ from pipelines.json_text import MOST_BYTES
 from tests.pipelines.builders import UID, lines, make_block, make_bundle, make_chat, make_memory
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
-JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
-WORDS = st.sampled_from(["memory_write", "regex_match", "wf_agent", "chat_agent", "User", "!User", "*", "${x}", "{}"])
-ARGS = st.dictionaries(st.sampled_from(["pattern", "memory_id", "output_template", "tags", "group", "flags"]), JSON)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+)
+WORDS = st.sampled_from(
+    ["memory_write", "regex_match", "wf_agent", "chat_agent", "User", "!User", "*", "${x}", "{}"]
+)
+ARGS = st.dictionaries(
+    st.sampled_from(["pattern", "memory_id", "output_template", "tags", "group", "flags"]), JSON
+)
 AGENTS = st.dictionaries(st.sampled_from(sorted(AgentSpec.keys())), WORDS | ARGS | JSON)
 BUNDLES = st.fixed_dictionaries(
     {"agents": st.lists(AGENTS) | JSON},
     optional={key: st.lists(WORDS | AGENTS) | JSON for key in sorted(Bundle.keys() - {"agents"})},
 )
 CHATS = st.fixed_dictionaries(
-    {"agent_class": st.just("chat_agent"), "agent_alias": st.text(min_size=1), "agent_from": WORDS | st.lists(WORDS)},
+    {
+        "agent_class": st.just("chat_agent"),
+        "agent_alias": st.text(min_size=1),
+        "agent_from": WORDS | st.lists(WORDS),
+    },
     optional={"agent_desc": st.text(), "notes": st.floats() | st.integers(-(2**63), 2**64 - 1)},
 )
 
 
 def test_every_fault_is_told_at_once() -> None:
     broken = make_bundle(
-        make_chat(agent_sned_swarm="x"), make_block("memory_wirte", "{"), make_memory(agent_alias=""), display_order=3
+        make_chat(agent_sned_swarm="x"),
+        make_block("memory_wirte", "{"),
+        make_memory(agent_alias=""),
+        display_order=3,
     )
 
     pointers = [fault.pointer for fault in check(broken).faults]
@@ -59,14 +72,17 @@ def test_bad_json_is_told_with_line_and_column() -> None:
     assert lines(check(b'{"agents": [\n  {,\n]}').faults)[0].endswith("(line 2, column 4)")
 
 
-@pytest.mark.parametrize(("written", "remedy"), [
-    ('{"agents": [  // none yet', "JSON has no comments"),
-    ("{'agents': []}", 'keys and texts stand in straight quotes, like "this"'),
-    ("{\u201cagents\u201d: []}", 'keys and texts stand in straight quotes, like "this"'),
-    ('{"wf_publish_results": True}', "write true, false or null"),
-    (r'{"pattern": "^/note\s"}', r'a backslash in a text is written twice, like "\\s"'),
-    ('{"text": "two\nlines"}', r"a line break in a text is written \n"),
-])
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [
+        ('{"agents": [  // none yet', "JSON has no comments"),
+        ("{'agents': []}", 'keys and texts stand in straight quotes, like "this"'),
+        ("{\u201cagents\u201d: []}", 'keys and texts stand in straight quotes, like "this"'),
+        ('{"wf_publish_results": True}', "write true, false or null"),
+        (r'{"pattern": "^/note\s"}', r'a backslash in a text is written twice, like "\\s"'),
+        ('{"text": "two\nlines"}', r"a line break in a text is written \n"),
+    ],
+)
 def test_a_slip_in_json_is_told_with_what_to_write_instead(written: str, remedy: str) -> None:
     (line,) = lines(check(written.encode()).faults)
 
@@ -87,7 +103,8 @@ def test_a_key_that_stands_twice_is_a_warning() -> None:
 
     assert checked.faults == ()
     assert [line for line in lines(checked.warnings) if "twice" in line] == [
-        "'notes' stands twice in one object, and the last one counts; leave one of them"]
+        "'notes' stands twice in one object, and the last one counts; leave one of them"
+    ]
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"7", b'"{}"', b"null"])
@@ -122,7 +139,9 @@ def test_a_deep_bundle_is_a_fault(depth: int) -> None:
     assert len(check(b'{"agents": ' + b"[" * depth + b"]" * depth + b"}").faults) == 1
 
 
-@pytest.mark.parametrize("value", [{1: 2}, {"a": object()}, {"a": {1, 2}}, {"a": "\ud800"}, {"a": 1 << 70}])
+@pytest.mark.parametrize(
+    "value", [{1: 2}, {"a": object()}, {"a": {1, 2}}, {"a": "\ud800"}, {"a": 1 << 70}]
+)
 def test_an_object_that_is_not_json_is_a_fault(value: dict[Any, Any]) -> None:
     assert lines(check(value).faults)[0].startswith("not JSON: ")
 
@@ -176,7 +195,9 @@ def test_the_hash_does_not_depend_on_the_order_of_keys_or_on_spaces() -> None:
 
 
 def test_checking_the_source_again_gives_the_same_bundle() -> None:
-    checked = check(make_bundle(make_chat(), make_memory(agent_from="User"), big=1e300, z=-0.0)).accepted()
+    checked = check(
+        make_bundle(make_chat(), make_memory(agent_from="User"), big=1e300, z=-0.0)
+    ).accepted()
 
     assert check(checked.source).accepted() == checked
 

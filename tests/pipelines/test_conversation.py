@@ -1,4 +1,5 @@
 """conversation.json, the sample: what is said is kept turn by turn, and found by what was meant."""
+
 from pathlib import Path
 
 from pipelines.check import check

@@ -6,7 +6,11 @@ from pipelines.errors import BundleRefused
 from pipelines.faults import Fault, pointer, quoted
 from pipelines.report import MOST, Report
 
-TYPO = Fault("/agents/2/agent_from", 'no agent publishes as "dispatch_wirte"', 'did you mean "dispatch_write"?')
+TYPO = Fault(
+    "/agents/2/agent_from",
+    'no agent publishes as "dispatch_wirte"',
+    'did you mean "dispatch_write"?',
+)
 
 
 def test_a_line_names_file_place_rule_and_remedy() -> None:

@@ -24,7 +24,11 @@ def sample() -> CheckedBundle:
 
 def hearers(text: str, sender: str, swarm: str = "chat") -> list[CheckedAgent]:
     agents = [agent for agent in sample().agents if agent.calls and agent.rec_swarm == swarm]
-    return [agent for agent in agents if accepts(agent.accepts, sender) and passes(agent.args.selector, text)]
+    return [
+        agent
+        for agent in agents
+        if accepts(agent.accepts, sender) and passes(agent.args.selector, text)
+    ]
 
 
 def passes(selector: Selector | None, text: str) -> bool:
@@ -46,7 +50,9 @@ def test_the_sample_is_accepted_again_as_it_was_deployed() -> None:
 
 @pytest.mark.parametrize("sender", ["User", "somebody outside"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_goes_to_its_relay_alone_and_from_there_to_its_block(command: str, sender: str) -> None:
+def test_a_command_goes_to_its_relay_alone_and_from_there_to_its_block(
+    command: str, sender: str
+) -> None:
     (relay,) = hearers(COMMANDS[command], sender)
     (block,) = hearers("anything", relay.agent.name)
 
@@ -76,4 +82,6 @@ def test_text_that_is_no_command_goes_to_talk() -> None:
 def test_all_memory_blocks_share_one_store_of_the_pipelines_own() -> None:
     bundle = sample()
 
-    assert {agent.args.store for agent in bundle.agents if agent.args.store} == {f"instances/{bundle.uid}/memories"}
+    assert {agent.args.store for agent in bundle.agents if agent.args.store} == {
+        f"instances/{bundle.uid}/memories"
+    }

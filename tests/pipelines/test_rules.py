@@ -1,4 +1,5 @@
 """What is wrong with an input is told in the words of JSON, not of Python."""
+
 from typing import Any
 
 import orjson
@@ -9,16 +10,19 @@ from memory.operation import find_operation
 from pipelines.rules import in_a_line
 
 
-@pytest.mark.parametrize(("op", "given", "told"), [
-    ("records.list", {"filter": [1]}, "filter: must be an object"),
-    ("records.list", {"filter": "kind"}, "filter: must be an object"),
-    ("records.list", {"limit": "ten"}, "limit: must be a valid integer"),
-    ("records.create", {"content": "tea", "tags": "green"}, "tags: must be a list"),
-    ("records.create", {}, "content: is missing"),
-    ("records.create", {"content": "tea", "colour": "green"}, "colour: is no field of it"),
-    ("records.list", {"limit": "ten", "filter": 1}, "; "),
-    ("records.list", [], "the input: must be"),
-])
+@pytest.mark.parametrize(
+    ("op", "given", "told"),
+    [
+        ("records.list", {"filter": [1]}, "filter: must be an object"),
+        ("records.list", {"filter": "kind"}, "filter: must be an object"),
+        ("records.list", {"limit": "ten"}, "limit: must be a valid integer"),
+        ("records.create", {"content": "tea", "tags": "green"}, "tags: must be a list"),
+        ("records.create", {}, "content: is missing"),
+        ("records.create", {"content": "tea", "colour": "green"}, "colour: is no field of it"),
+        ("records.list", {"limit": "ten", "filter": 1}, "; "),
+        ("records.list", [], "the input: must be"),
+    ],
+)
 def test_what_is_wrong_is_told_by_place(op: str, given: Any, told: str) -> None:
     operation = find_operation(op)
     assert operation is not None

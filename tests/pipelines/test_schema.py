@@ -18,7 +18,9 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "bundle.schema.json"
 
 
 def test_the_file_is_current() -> None:
-    assert FILE.read_bytes() == rendered(), "run python -m pipelines.schema > docs/bundle.schema.json"
+    assert FILE.read_bytes() == rendered(), (
+        "run python -m pipelines.schema > docs/bundle.schema.json"
+    )
 
 
 def test_every_key_of_an_agent_is_described() -> None:
@@ -35,7 +37,9 @@ def test_every_block_has_its_arguments_in_the_schema() -> None:
 
 def test_every_reference_leads_somewhere() -> None:
     schema = json_schema()
-    refs = {part.split('"')[0] for part in orjson.dumps(schema).decode().split('"$ref":"#/$defs/')[1:]}
+    refs = {
+        part.split('"')[0] for part in orjson.dumps(schema).decode().split('"$ref":"#/$defs/')[1:]
+    }
 
     assert refs <= schema["$defs"].keys()
     assert {"Bundle", "AgentSpec", "SwarmSpec", "StoreSpec", "WriteArgs"} <= refs
@@ -43,8 +47,14 @@ def test_every_reference_leads_somewhere() -> None:
 
 @pytest.mark.parametrize("tags", ["", "important,fact", '["important","fact"]', ["important"], []])
 def test_lists_are_taken_as_text_too_as_the_check_takes_them(tags: str | list[str]) -> None:
-    searching = make_block("knowledge_search", {"memory_id": "instances/${pipeline_uid}/m", "memories": tags, "tags": tags})
-    bundle = make_bundle(make_memory(wf_webhook_args={"memory_id": "instances/${pipeline_uid}/m", "tags": tags}), searching)
+    searching = make_block(
+        "knowledge_search",
+        {"memory_id": "instances/${pipeline_uid}/m", "memories": tags, "tags": tags},
+    )
+    bundle = make_bundle(
+        make_memory(wf_webhook_args={"memory_id": "instances/${pipeline_uid}/m", "tags": tags}),
+        searching,
+    )
 
     assert not list(Draft202012Validator(json_schema()).iter_errors(bundle))
     assert not check(bundle).faults
@@ -52,24 +62,77 @@ def test_lists_are_taken_as_text_too_as_the_check_takes_them(tags: str | list[st
 
 def test_too_many_memories_are_wrong_for_the_schema_and_for_the_check() -> None:
     names = [str(number) for number in range(101)]
-    bundle = make_bundle(make_block("knowledge_search", {"memory_id": "instances/a/m", "memories": names}))
+    bundle = make_bundle(
+        make_block("knowledge_search", {"memory_id": "instances/a/m", "memories": names})
+    )
 
     assert list(Draft202012Validator(json_schema()).iter_errors(bundle))
     assert check(bundle).faults
 
 
 VALUES: tuple[Any, ...] = (
-    "", None, 0, 1, -1, 2, 0.5, True, False, "true", "True", "yes", "5", "-1", [], ["a"], ["a", 1], [None], {}, {"a": 1}, "a,b",
-    "${pipeline_uid}", "a{b", "x" * 70_000, "x" * 129, "\x00", "../x", "a/b", "a/${pipeline_uid}", "ims", "q", "public", "asc",
-    "env:A", "env:1", "file:/x", "hybrid", "agent", {"kind": {"eq": "a"}}, {"kind": {"eq": None}},
-    {"kind": {"in": ["a", None]}}, {"key": {"eq": None}}, {"kynd": {"eq": "a"}}, {"tags": {"eq": "a"}},
-    {"created_at": {"gt": None}})
-MEANT = (   # what is well-formed, and yet cannot be meant: the check alone looks at it
-    "there is no block", "not JSON", "must be a JSON object", "there are no stems", "the pattern has no group", "RE2 refuses",
-    "recency and importance", "an agent that publishes needs a name", "output_template: ")
+    "",
+    None,
+    0,
+    1,
+    -1,
+    2,
+    0.5,
+    True,
+    False,
+    "true",
+    "True",
+    "yes",
+    "5",
+    "-1",
+    [],
+    ["a"],
+    ["a", 1],
+    [None],
+    {},
+    {"a": 1},
+    "a,b",
+    "${pipeline_uid}",
+    "a{b",
+    "x" * 70_000,
+    "x" * 129,
+    "\x00",
+    "../x",
+    "a/b",
+    "a/${pipeline_uid}",
+    "ims",
+    "q",
+    "public",
+    "asc",
+    "env:A",
+    "env:1",
+    "file:/x",
+    "hybrid",
+    "agent",
+    {"kind": {"eq": "a"}},
+    {"kind": {"eq": None}},
+    {"kind": {"in": ["a", None]}},
+    {"key": {"eq": None}},
+    {"kynd": {"eq": "a"}},
+    {"tags": {"eq": "a"}},
+    {"created_at": {"gt": None}},
+)
+MEANT = (  # what is well-formed, and yet cannot be meant: the check alone looks at it
+    "there is no block",
+    "not JSON",
+    "must be a JSON object",
+    "there are no stems",
+    "the pattern has no group",
+    "RE2 refuses",
+    "recency and importance",
+    "an agent that publishes needs a name",
+    "output_template: ",
+)
 
 
-def _bundle(of_agent: dict[str, Any], args: dict[str, Any], block: str = "memory_write") -> dict[str, Any]:
+def _bundle(
+    of_agent: dict[str, Any], args: dict[str, Any], block: str = "memory_write"
+) -> dict[str, Any]:
     needed = {"pattern": "^/(x)"} if block.startswith("regex_") else {}
     known = all_blocks()[block].args.model_fields
     stored = {"memory_id": "instances/${pipeline_uid}/m"} if "memory_id" in known else {}
@@ -88,24 +151,39 @@ def _tried() -> Iterator[tuple[str, Any, dict[str, Any]]]:
         for key in sorted(Bundle.keys()):
             yield key, value, _bundle({}, {}) | {key: value}
         for key in sorted(SwarmSpec.keys()):
-            yield f"swarms.{key}", value, _bundle({}, {}) | {"swarms": [{"name": "chat"} | {key: value}]}
+            yield (
+                f"swarms.{key}",
+                value,
+                _bundle({}, {}) | {"swarms": [{"name": "chat"} | {key: value}]},
+            )
         for key in sorted(StoreSpec.keys()):
-            yield f"stores.{key}", value, _bundle({}, {}) | {"stores": [{"memory_id": "instances/a/m"} | {key: value}]}
+            yield (
+                f"stores.{key}",
+                value,
+                _bundle({}, {}) | {"stores": [{"memory_id": "instances/a/m"} | {key: value}]},
+            )
 
 
 def _is_quoted(value: object) -> bool:
-    """A number or a flag in quotes, which an argument may be, and null, which is the same as absent."""
+    """A number or a flag in quotes, which an argument may be, and null, which is the same as
+    absent."""
     return value is None or value in ("true", "True", "5", "-1")
 
 
 @pytest.mark.timeout(120)
 def test_the_schema_and_the_check_agree_on_every_form() -> None:
-    """What the schema alone takes is refused for what it means; what the check alone takes is null, or stands in quotes."""
+    """What the schema alone takes is refused for what it means; what the check alone takes is null,
+    or stands in quotes."""
     validator, differ = Draft202012Validator(json_schema()), []
     for place, value, bundle in _tried():
-        rules = [fault.rule for fault in check(bundle, uid=None if place == "pipeline_uid" else UID).faults]
+        rules = [
+            fault.rule
+            for fault in check(bundle, uid=None if place == "pipeline_uid" else UID).faults
+        ]
         takes = validator.is_valid(bundle)
-        if (takes and not all(rule.startswith(MEANT) for rule in rules)) or (not takes and not rules and not _is_quoted(value)):
+        if (takes and not all(rule.startswith(MEANT) for rule in rules)) or (
+            not takes and not rules and not _is_quoted(value)
+        ):
             differ.append((place, str(value)[:40], rules[:1]))
 
     assert differ == []

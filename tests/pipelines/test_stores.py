@@ -1,4 +1,5 @@
 """What a bundle says of its stores: the language that searches go by."""
+
 from typing import Any
 
 import pytest
@@ -12,30 +13,44 @@ STORE = "instances/${pipeline_uid}/memories"
 
 
 def make_search(**args: Any) -> dict[str, Any]:
-    return make_block("memory_search", {"memory_id": STORE, "mode": "hybrid"} | args, agent_alias="search")
+    return make_block(
+        "memory_search", {"memory_id": STORE, "mode": "hybrid"} | args, agent_alias="search"
+    )
 
 
 def language_of(*stores: dict[str, Any], **args: Any) -> Any:
     bundle = check(make_bundle(make_search(**args), stores=list(stores)), uid=UID).accepted()
-    assert Plan(bundle).languages == {f"instances/{UID}/memories": store["language"] for store in stores}
+    assert Plan(bundle).languages == {
+        f"instances/{UID}/memories": store["language"] for store in stores
+    }
     return bundle.agents[0].args.model_dump()["language"]
 
 
 def test_a_search_goes_by_the_language_of_its_store_unless_it_says_another() -> None:
     german = {"memory_id": STORE, "language": "german"}
 
-    assert [language_of(), language_of(german), language_of(german, language="french")] == [None, "german", "french"]
+    assert [language_of(), language_of(german), language_of(german, language="french")] == [
+        None,
+        "german",
+        "french",
+    ]
 
 
 @pytest.mark.parametrize(
     ("stores", "fault"),
     [
-        ([{"memory_id": STORE, "language": "klingon"}], "stores[0].language: there are no stems of 'klingon'"),
+        (
+            [{"memory_id": STORE, "language": "klingon"}],
+            "stores[0].language: there are no stems of 'klingon'",
+        ),
         ([{"language": "german"}], "stores[0].memory_id: a store needs a memory_id"),
         ([{"memory_id": STORE}, {"memory_id": STORE}], "is declared twice; leave one out"),
         (["german"], "stores[0]: must be an object"),
         ("german", "stores: must be a list of objects"),
-        ([{"memory_id": STORE, "langauge": "german"}], 'unknown key "langauge"; did you mean "language"?'),
+        (
+            [{"memory_id": STORE, "langauge": "german"}],
+            'unknown key "langauge"; did you mean "language"?',
+        ),
     ],
 )
 def test_what_cannot_be_is_told(stores: Any, fault: str) -> None:

@@ -12,7 +12,9 @@ def filled(bundle: Json, uid: str = UID) -> Json:
 
 
 def test_the_token_is_replaced_in_every_string() -> None:
-    bundle = filled(make_bundle(make_chat(agent_desc="of ${pipeline_uid}", deep=[{"a": "${pipeline_uid}!"}])))
+    bundle = filled(
+        make_bundle(make_chat(agent_desc="of ${pipeline_uid}", deep=[{"a": "${pipeline_uid}!"}]))
+    )
 
     assert bundle["agents"][0]["agent_desc"] == f"of {UID}"
     assert bundle["agents"][0]["deep"] == [{"a": f"{UID}!"}]

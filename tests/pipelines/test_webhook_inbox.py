@@ -1,4 +1,5 @@
 """webhook_inbox.json, the sample: a filter, a store, and a template that lists it."""
+
 from pathlib import Path
 
 from pipelines.check import check

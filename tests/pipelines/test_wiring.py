@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from pipelines.check import check
-from tests.pipelines.builders import UID, faults_of, make_bundle, make_chat, make_memory, make_relay, warnings_of
+from tests.pipelines.builders import (
+    UID,
+    faults_of,
+    make_bundle,
+    make_chat,
+    make_memory,
+    make_relay,
+    warnings_of,
+)
 
 NO_WIRE_NAME = "has 1 to 128 characters, no control characters and no braces"
 
@@ -18,7 +26,9 @@ def test_no_two_agents_have_the_same_alias() -> None:
 
 @pytest.mark.parametrize("alias", ["", None])
 def test_an_agent_needs_an_alias(alias: str | None) -> None:
-    assert faults_of(make_chat(agent_alias=alias)) == ["agents[0].agent_alias: an agent needs an alias; set agent_alias"]
+    assert faults_of(make_chat(agent_alias=alias)) == [
+        "agents[0].agent_alias: an agent needs an alias; set agent_alias"
+    ]
 
 
 def test_agents_without_an_alias_are_not_told_to_share_one() -> None:
@@ -49,7 +59,9 @@ def test_a_swarm_is_declared_once() -> None:
 
 @pytest.mark.parametrize("visibility", ["private", "public"])
 def test_durable_swarms_are_served(visibility: str) -> None:
-    assert warnings_of(swarms=[{"name": "chat", "class": "durable", "visibility": visibility}]) == []
+    assert (
+        warnings_of(swarms=[{"name": "chat", "class": "durable", "visibility": visibility}]) == []
+    )
 
 
 def test_other_swarms_are_refused_plainly() -> None:
@@ -59,7 +71,9 @@ def test_other_swarms_are_refused_plainly() -> None:
 
 
 def test_an_unheard_of_kind_of_swarm_is_an_error() -> None:
-    assert faults_of(swarms=[{"name": "chat", "class": "quick"}]) == ["swarms[0].class: must be 'durable' or 'ephemeral'"]
+    assert faults_of(swarms=[{"name": "chat", "class": "quick"}]) == [
+        "swarms[0].class: must be 'durable' or 'ephemeral'"
+    ]
 
 
 def test_a_sender_that_nobody_publishes_as_is_doubted_with_a_suggestion() -> None:
@@ -69,7 +83,9 @@ def test_a_sender_that_nobody_publishes_as_is_doubted_with_a_suggestion() -> Non
 
 
 def test_an_excluded_sender_that_nobody_publishes_as_is_doubted_too() -> None:
-    assert warnings_of(make_relay(), make_memory(agent_from=["!dispatch_write", "!dispatch_wirte"])) == [
+    assert warnings_of(
+        make_relay(), make_memory(agent_from=["!dispatch_write", "!dispatch_wirte"])
+    ) == [
         'agents[1].agent_from[1]: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
     ]
 
@@ -77,19 +93,23 @@ def test_an_excluded_sender_that_nobody_publishes_as_is_doubted_too() -> None:
 def test_on_a_public_swarm_other_pipelines_speak() -> None:
     public = [{"name": "news", "visibility": "public"}]
 
-    assert warnings_of(make_memory(agent_rec_swarm="news", agent_from="reporter"), swarms=public) == []
+    assert (
+        warnings_of(make_memory(agent_rec_swarm="news", agent_from="reporter"), swarms=public) == []
+    )
 
 
 def test_a_public_swarm_whose_name_is_nearly_that_of_an_agents_swarm_is_doubted() -> None:
-    assert warnings_of(make_chat(), swarms=[{"name": "Chat", "visibility": "public"}, {"name": "elsewhere"}]) == [
-        'swarms[0].name: no agent is on the swarm "Chat"; did you mean "chat"?'
-    ]
+    assert warnings_of(
+        make_chat(), swarms=[{"name": "Chat", "visibility": "public"}, {"name": "elsewhere"}]
+    ) == ['swarms[0].name: no agent is on the swarm "Chat"; did you mean "chat"?']
     assert warnings_of(make_chat(), swarms=[{"name": "chat"}, {"name": "chats"}]) == []
 
 
 def test_a_checked_bundle_tells_its_public_swarms_and_has_those_that_no_agent_is_on() -> None:
     public = [{"name": name, "visibility": "public"} for name in ("chat", "news")]
-    bundle = check(make_bundle(make_chat(), make_memory(agent_rec_swarm="notes"), swarms=public), uid=UID).accepted()
+    bundle = check(
+        make_bundle(make_chat(), make_memory(agent_rec_swarm="notes"), swarms=public), uid=UID
+    ).accepted()
 
     assert (bundle.swarms, bundle.public) == (("chat", "notes", "news"), ("chat", "news"))
     assert [bundle.home_of(swarm) for swarm in bundle.swarms] == ["public", UID, "public"]
@@ -102,9 +122,9 @@ def test_an_alias_in_place_of_a_name_is_explained() -> None:
 
 
 def test_an_agent_that_publishes_nothing_is_nobodys_sender() -> None:
-    assert warnings_of(make_relay(wf_publish_results=False), make_memory(agent_from="dispatch_write")) == [
-        'agents[1].agent_from: no agent publishes as "dispatch_write"'
-    ]
+    assert warnings_of(
+        make_relay(wf_publish_results=False), make_memory(agent_from="dispatch_write")
+    ) == ['agents[1].agent_from: no agent publishes as "dispatch_write"']
 
 
 @pytest.mark.parametrize("agent_from", ["", "*", ["*"], [], "User", "!User", ["!User"]])
@@ -118,7 +138,10 @@ def test_an_exclusion_beside_plain_names_is_doubted() -> None:
     ]
 
 
-@pytest.mark.parametrize(("agent_from", "accepts"), [("", ()), ("*", ()), ("User", ("User",)), (["!a", "!b"], ("!a", "!b"))])
+@pytest.mark.parametrize(
+    ("agent_from", "accepts"),
+    [("", ()), ("*", ()), ("User", ("User",)), (["!a", "!b"], ("!a", "!b"))],
+)
 def test_a_checked_agent_holds_whom_it_accepts(agent_from: Any, accepts: tuple[str, ...]) -> None:
     (agent,) = check(make_bundle(make_chat(agent_from=agent_from)), uid=UID).accepted().agents
 

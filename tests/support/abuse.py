@@ -1,4 +1,6 @@
-"""What the tests of abuse share: how fast a server still answers others meanwhile, and how much memory it takes."""
+"""What the tests of abuse share: how fast a server still answers others meanwhile, and how much
+memory it takes."""
+
 import threading
 import time
 from pathlib import Path
@@ -11,7 +13,8 @@ PAUSE_S = 0.02
 
 
 class Bystander:
-    """Asks a server again and again, on connections of its own, and notes the slowest answer. Use it as a context."""
+    """Asks a server again and again, on connections of its own, and notes the slowest answer. Use
+    it as a context."""
 
     def __init__(self, url: str, path: str = "/live") -> None:
         """Begins with the context."""
@@ -25,7 +28,12 @@ class Bystander:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Returns when the last answer is there."""
         self._ended.set()
         self._thread.join()
@@ -38,7 +46,10 @@ class Bystander:
                     self.failures.append("status")
             except OSError as error:
                 self.failures.append(type(error).__name__)
-            self.slowest_s, self.count = max(self.slowest_s, time.monotonic() - began), self.count + 1
+            self.slowest_s, self.count = (
+                max(self.slowest_s, time.monotonic() - began),
+                self.count + 1,
+            )
             self._ended.wait(PAUSE_S)
 
 

@@ -1,4 +1,6 @@
-"""Blocks that no product would ship: they fail, end the process, eat its memory, or cannot do their work for now."""
+"""Blocks that no product would ship: they fail, end the process, eat its memory, or cannot do their
+work for now."""
+
 import os
 import resource
 import signal
@@ -14,10 +16,18 @@ from blocks.memory_write import memory_write
 from blocks.registry import block
 from bus.message import Message
 
-MINE, BOMB, EXIT, GLUTTON = "mine", "bomb", "exit", "glutton"   # what the texts hold that set them off
-UNTIL = " until "   # TEXT until COUNT FILE: not before FILE<alias> has so many bytes; each try adds one
+MINE, BOMB, EXIT, GLUTTON = (
+    "mine",
+    "bomb",
+    "exit",
+    "glutton",
+)  # what the texts hold that set them off
+UNTIL = (
+    " until "  # TEXT until COUNT FILE: not before FILE<alias> has so many bytes; each try adds one
+)
 PIECE = 32 << 20
-NAP_S = 0.4   # longer than a worker takes from its first attempt to a bomb, shorter than it waits for what hangs
+# longer than a worker takes from its first attempt to a bomb, shorter than it waits for what hangs
+NAP_S = 0.4
 
 
 class Speechless(Exception):
@@ -42,7 +52,8 @@ def fails(call: Call, args: NewRecordArgs) -> Message:
 
 
 def crashes(call: Call, args: NewRecordArgs) -> Message:
-    """Writes as memory_write does, and then ends the process at once where the text holds a bomb."""
+    """Writes as memory_write does, and then ends the process at once where the text holds a
+    bomb."""
     answer = memory_write(call, args)
     if BOMB in call.text:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -107,11 +118,14 @@ def _await_time(call: Call) -> None:
         with open(path + call.agent.alias, "ab") as file:
             file.write(b".")
             if file.tell() <= int(count):
-                raise Transient("it is not the time", after_s=0.01 if "at once" in call.text else None)
+                raise Transient(
+                    "it is not the time", after_s=0.01 if "at once" in call.text else None
+                )
 
 
 def register_test_blocks() -> None:
-    """Only in a worker's own process: here they would stand in the schema and in the documents' tests."""
+    """Only in a worker's own process: here they would stand in the schema and in the documents'
+    tests."""
     block("test_fails", NewRecordArgs)(fails)
     block("test_crashes", NewRecordArgs)(crashes)
     block("test_sleeps", NewRecordArgs)(sleeps)

@@ -1,7 +1,9 @@
 """Chromium for tests: the machine's own, without a window and without a word to anybody outside.
 
-Playwright keeps an event loop in the thread in which it was started: what needs `asyncio.run` comes before or after it.
+Playwright keeps an event loop in the thread in which it was started: what needs `asyncio.run` comes
+before or after it.
 """
+
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,13 +13,22 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-             "--disable-background-networking", "--disable-component-update")
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+)
 
 
 @contextmanager
 def chromium(*more: str) -> Iterator[Browser]:
-    """With `more` arguments. Skips on a machine that has none, and fails in CI, where `make test` installs it."""
+    """With `more` arguments. Skips on a machine that has none, and fails in CI, where `make test`
+    installs it."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         assert not os.environ.get("CI"), "there is no Chromium; `make chromium` installs it"

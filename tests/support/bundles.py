@@ -1,16 +1,28 @@
-"""Bundles for tests that run them: agents that meet on the swarm `chat`, unless the test says otherwise."""
+"""Bundles for tests that run them: agents that meet on the swarm `chat`, unless the test says
+otherwise."""
+
 from itertools import count
 from typing import Any
 
 Json = dict[str, Any]
 STORE = "instances/${pipeline_uid}/memories"
-PATTERNS = {"write": r"^/write\s+(.*)", "read": r"^/read\b", "search": r"^/search\s+(.*)", "append": r"^/append\s+(.*)",
-            "delete": r"^/delete\s+(\S+)"}
+PATTERNS = {
+    "write": r"^/write\s+(.*)",
+    "read": r"^/read\b",
+    "search": r"^/search\s+(.*)",
+    "append": r"^/append\s+(.*)",
+    "delete": r"^/delete\s+(\S+)",
+}
 
 
 def make_bundle(uid: str, *agents: Json, name: str = "test", **keys: Any) -> Json:
     """A bundle of these agents; without any, the five commands."""
-    return {"pipeline_name": name, "pipeline_uid": uid, "agents": list(agents or make_commands()), **keys}
+    return {
+        "pipeline_name": name,
+        "pipeline_uid": uid,
+        "agents": list(agents or make_commands()),
+        **keys,
+    }
 
 
 def make_commands(memory_id: str = STORE) -> list[Json]:
@@ -19,23 +31,48 @@ def make_commands(memory_id: str = STORE) -> list[Json]:
     return relays + [make_memory(name, memory_id=memory_id) for name in PATTERNS]
 
 
-def make_relay(name: str, pattern: str, *, hears: Any = "User", to: str = "chat", **args: Any) -> Json:
+def make_relay(
+    name: str, pattern: str, *, hears: Any = "User", to: str = "chat", **args: Any
+) -> Json:
     """The agent `dispatch_<name>`, which picks out what the pattern's group matches."""
-    return make_agent(f"dispatch_{name}", "regex_match", {"pattern": pattern} | args, hears=hears, to=to)
+    return make_agent(
+        f"dispatch_{name}", "regex_match", {"pattern": pattern} | args, hears=hears, to=to
+    )
 
 
-def make_memory(name: str, *, hears: Any = None, memory_id: str = STORE, alias: str = "", **args: Any) -> Json:
+def make_memory(
+    name: str, *, hears: Any = None, memory_id: str = STORE, alias: str = "", **args: Any
+) -> Json:
     """The agent `memory_<name>`, which listens to its relay."""
     args = {"memory_id": memory_id} | args
-    return make_agent(alias or f"memory_{name}", f"memory_{name}", args, hears=hears or f"dispatch_{name}")
+    return make_agent(
+        alias or f"memory_{name}", f"memory_{name}", args, hears=hears or f"dispatch_{name}"
+    )
 
 
-def make_agent(name: str, block: str, args: Json | None = None, *, hears: Any = "*", on: str = "chat", to: str = "chat",
-               publishes: bool = True) -> Json:
-    """An agent, whose alias is its name with `_` at the end, since what it publishes under is never its alias."""
+def make_agent(
+    name: str,
+    block: str,
+    args: Json | None = None,
+    *,
+    hears: Any = "*",
+    on: str = "chat",
+    to: str = "chat",
+    publishes: bool = True,
+) -> Json:
+    """An agent, whose alias is its name with `_` at the end, since what it publishes under is never
+    its alias."""
     listening = {"agent_rec_swarm": on, "agent_send_swarm": to, "agent_from": hears}
-    calling = {"wf_diagram_webhook": block, "wf_publish_results": publishes, "wf_webhook_args": args or {}}
-    return {"agent_class": "wf_agent", "agent_alias": f"{name}_", "wf_agent_name": name} | listening | calling
+    calling = {
+        "wf_diagram_webhook": block,
+        "wf_publish_results": publishes,
+        "wf_webhook_args": args or {},
+    }
+    return (
+        {"agent_class": "wf_agent", "agent_alias": f"{name}_", "wf_agent_name": name}
+        | listening
+        | calling
+    )
 
 
 def make_uid() -> str:

@@ -1,4 +1,5 @@
 """Calls of operations over a house's bus, as every face makes them."""
+
 import asyncio
 from typing import Any
 
@@ -15,11 +16,18 @@ WITHIN_S = 60.0
 
 def make_call(uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> NewCall:
     """A call with that input."""
-    return NewCall(uid, name, orjson.dumps(given or {}), all_operations()[name].mutates, **{"actor": "tester"} | how)
+    return NewCall(
+        uid,
+        name,
+        orjson.dumps(given or {}),
+        all_operations()[name].mutates,
+        **{"actor": "tester"} | how,
+    )
 
 
 def call_all(house: House, *calls: NewCall, within_s: float = WITHIN_S) -> list[dict[str, Any]]:
     """The answers to calls that are made all at once."""
+
     async def whole() -> list[dict[str, Any]]:
         async with Requester(Address(path=str(house.client.socket))) as requester:
             return await asyncio.gather(*[requester.call(call, within_s) for call in calls])
@@ -34,7 +42,9 @@ def call(house: House, uid: str, name: str, given: dict[str, Any] | None = None,
     return answer["output"]
 
 
-def refused(house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> tuple[str, str]:
+def refused(
+    house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any
+) -> tuple[str, str]:
     """(code, detail) of a call that is refused."""
     (answer,) = call_all(house, make_call(uid, name, given, **how))
     return answer["error"]["code"], answer["error"]["detail"]

@@ -1,4 +1,5 @@
 """A child process of ours: started, waited for, told to end, killed; what it says is in a file."""
+
 import json
 import os
 import signal
@@ -14,17 +15,32 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class ChildProcess:
-    """`python -m MODULE ARGUMENTS` at the checkout, without the settings that our own environment may hold."""
+    """`python -m MODULE ARGUMENTS` at the checkout, without the settings that our own environment
+    may hold."""
 
-    def __init__(self, module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Starts at once; several may share a log, one after the other. `environment` is beside what is inherited."""
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts at once; several may share a log, one after the other. `environment` is beside
+        what is inherited."""
         self._log, self._name = log, log.stem
         self._start_of_log = log.stat().st_size if log.exists() else 0
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
+        }
         with log.open("ab") as file:
-            self._process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=CHECKOUT,
-                                             env=kept | dict(environment or {}), stdin=subprocess.DEVNULL,
-                                             stdout=file, stderr=file)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                cwd=CHECKOUT,
+                env=kept | dict(environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
 
     @property
     def pid(self) -> int:
@@ -39,12 +55,16 @@ class ChildProcess:
     @property
     def said(self) -> str:
         """What this process wrote to stdout and stderr."""
-        return self._log.read_bytes()[self._start_of_log:].decode(errors="replace")
+        return self._log.read_bytes()[self._start_of_log :].decode(errors="replace")
 
     @property
     def events(self) -> list[Json]:
         """What it logged, where it logs JSON."""
-        return [json.loads(line) for line in self.said.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [
+            json.loads(line)
+            for line in self.said.splitlines()
+            if line.startswith("{") and line.endswith("}")
+        ]
 
     def await_event(self, name: str, within_s: float = PATIENCE_S) -> Json:
         """Its first log line of that name, where it logs JSON."""
@@ -59,7 +79,11 @@ class ChildProcess:
 
     def lives_until(self, holds: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
         """Waits until something holds or the process has ended, and says whether it lives."""
-        wait_for(lambda: holds() or not self.lives, f"what is waited for, or the {self._name}'s end:\n{self.said}", within_s)
+        wait_for(
+            lambda: holds() or not self.lives,
+            f"what is waited for, or the {self._name}'s end:\n{self.said}",
+            within_s,
+        )
         return self.lives
 
     def await_end(self, within_s: float = PATIENCE_S) -> int:
@@ -93,8 +117,13 @@ class ChildProcess:
         return next((event for event in self.events if event["event"] == name), None)
 
 
-def start_program(command: str, log: Path, settings: Mapping[str, str],
-                  secrets: Mapping[str, str] | None = None) -> ChildProcess:
-    """`memrelay COMMAND`, which logs JSON; `settings` without MEMRELAY_: {"WEB__PORT": "0"}; `secrets` as they are."""
-    named = {f"MEMRELAY_{name}": value for name, value in ({"LOG__FORMAT": "json"} | dict(settings)).items()}
+def start_program(
+    command: str, log: Path, settings: Mapping[str, str], secrets: Mapping[str, str] | None = None
+) -> ChildProcess:
+    """`memrelay COMMAND`, which logs JSON; `settings` without MEMRELAY_: {"WEB__PORT": "0"};
+    `secrets` as they are."""
+    named = {
+        f"MEMRELAY_{name}": value
+        for name, value in ({"LOG__FORMAT": "json"} | dict(settings)).items()
+    }
     return ChildProcess("tests.support.run_program", [command], log, named | dict(secrets or {}))

@@ -1,4 +1,5 @@
 """A client as a stranger would write it, on redis-py: it knows the wire and none of our code."""
+
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,7 +11,7 @@ import redis
 
 from tests.support.waiting import PATIENCE_S, wait_for
 
-PAGE = 5000   # entries
+PAGE = 5000  # entries
 
 
 class Said(NamedTuple):
@@ -29,7 +30,14 @@ class Said(NamedTuple):
 
 def make_envelope(text: str, sender: str = "User", **keys: Any) -> bytes:
     """What is said, as JSON."""
-    return orjson.dumps({"from": sender, "id": "me", "args": [{"text": text, "username": sender, "type": "text/plain"}]} | keys)
+    return orjson.dumps(
+        {
+            "from": sender,
+            "id": "me",
+            "args": [{"text": text, "username": sender, "type": "text/plain"}],
+        }
+        | keys
+    )
 
 
 class Client:
@@ -44,17 +52,28 @@ class Client:
         """Itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Closes the connections."""
         self.redis.close()
 
-    def enter(self, uid: str, text: str, *, swarm: str = "chat", sender: str = "User", **fields: str) -> str:
+    def enter(
+        self, uid: str, text: str, *, swarm: str = "chat", sender: str = "User", **fields: str
+    ) -> str:
         """Appends a message to a pipeline's input; its id."""
         return self.enter_raw(uid, make_envelope(text, sender), swarm=swarm, **fields)
 
-    def enter_raw(self, uid: str, data: bytes, *, swarm: str = "chat", ident: str = "*", **fields: str) -> str:
+    def enter_raw(
+        self, uid: str, data: bytes, *, swarm: str = "chat", ident: str = "*", **fields: str
+    ) -> str:
         """Appends anything to a pipeline's input; its id."""
-        return self.redis.xadd(input_of(uid), {"swarm": swarm, "data": data, **fields}, id=ident).decode()
+        return self.redis.xadd(
+            input_of(uid), {"swarm": swarm, "data": data, **fields}, id=ident
+        ).decode()
 
     def enter_together(self, uid: str, texts: Iterable[str], swarm: str = "chat") -> list[str]:
         """Appends messages in one MULTI, so that one batch holds them all; their ids."""
@@ -74,16 +93,29 @@ class Client:
         return orjson.loads(self.ask(uid, text, **how)[-1].text)
 
     def await_done(self, uid: str, ident: str, within_s: float = PATIENCE_S) -> None:
-        """Waits until an entry is done; then its answers have left, for all that leaves in one transaction."""
-        wait_for(lambda: not self.redis.xrange(input_of(uid), ident, ident), f"{ident} of {uid} is done", within_s)
+        """Waits until an entry is done; then its answers have left, for all that leaves in one
+        transaction."""
+        wait_for(
+            lambda: not self.redis.xrange(input_of(uid), ident, ident),
+            f"{ident} of {uid} is done",
+            within_s,
+        )
 
     def await_quiet(self, uid: str, within_s: float = PATIENCE_S) -> None:
         """Waits until the input is empty."""
-        wait_for(lambda: not self.redis.xlen(input_of(uid)), f"the input of {uid} is worked off", within_s)
+        wait_for(
+            lambda: not self.redis.xlen(input_of(uid)),
+            f"the input of {uid} is worked off",
+            within_s,
+        )
 
     def unacknowledged(self, uid: str) -> int:
         """How many entries were delivered and are not done."""
-        last = [group["last-delivered-id"] for group in self.redis.xinfo_groups(input_of(uid)) if group["name"] == b"owner"]
+        last = [
+            group["last-delivered-id"]
+            for group in self.redis.xinfo_groups(input_of(uid))
+            if group["name"] == b"owner"
+        ]
         return len(self.redis.xrange(input_of(uid), max=last[0]))
 
     def log(self, uid: str, swarm: str = "chat") -> list[Said]:
@@ -100,11 +132,14 @@ class Client:
         self.redis.publish(swarm_of(uid, swarm), data)
 
     def await_served(self, uid: str, within_s: float = PATIENCE_S) -> None:
-        """Waits until a pipeline's owner has made its group; then it listens on the channels too."""
+        """Waits until a pipeline's owner has made its group; then it listens on the channels
+        too."""
         wait_for(lambda: self._has_group(input_of(uid)), f"{uid} is served", within_s)
 
     def _has_group(self, key: str) -> bool:
-        return bool(self.redis.exists(key)) and any(group["name"] == b"owner" for group in self.redis.xinfo_groups(key))
+        return bool(self.redis.exists(key)) and any(
+            group["name"] == b"owner" for group in self.redis.xinfo_groups(key)
+        )
 
 
 class Ear:
@@ -120,7 +155,12 @@ class Ear:
         assert self._subscribed.get_message(timeout=5)["type"] == "subscribe"
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Closes the connection."""
         self._subscribed.close()
 
@@ -130,7 +170,9 @@ class Ear:
         deadline = time.monotonic() + within_s
         while not heard or not wanted(heard[-1]):
             left_s = deadline - time.monotonic()
-            assert left_s > 0, f"waited {within_s:g} s in vain on {self._channel}; heard {heard!r:.2000}"
+            assert left_s > 0, (
+                f"waited {within_s:g} s in vain on {self._channel}; heard {heard!r:.2000}"
+            )
             message = self._subscribed.get_message(timeout=left_s)
             heard += [message["data"]] if message else []
         return heard

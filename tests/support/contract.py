@@ -1,4 +1,5 @@
 """What /openapi.json says of each answer, to which every answer that a test gets is held."""
+
 import gzip
 import json
 import re
@@ -23,31 +24,49 @@ def _document() -> Json:
 @cache
 def _paths() -> list[tuple[re.Pattern[str], str]]:
     """Those without a name in them first, as the server looks for them."""
-    return [(re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), path)
-            for path in sorted(_document()["paths"], key=lambda path: ("{" in path, path))]
+    return [
+        (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), path)
+        for path in sorted(_document()["paths"], key=lambda path: ("{" in path, path))
+    ]
 
 
 @cache
 def _shape(path: str, method: str, status: int, kind: str) -> Draft202012Validator:
     """What the answer must look like. AssertionError where the document does not say."""
     responses = _document()["paths"][path][method]["responses"]
-    assert str(status) in responses, f"{method} {path} answers {status}, and the document knows {', '.join(responses)} alone"
+    assert str(status) in responses, (
+        f"{method} {path} answers {status}, and the document knows {', '.join(responses)} alone"
+    )
     content = responses[str(status)].get("content", {})
     kind = "*/*" if "*/*" in content else kind
-    assert (kind in content) if kind else not content, f"{method} {path} answers {status} as {kind!r}, not as {list(content)}"
-    return Draft202012Validator(content.get(kind, {}).get("schema", {}) | {"components": _document()["components"]})
+    assert (kind in content) if kind else not content, (
+        f"{method} {path} answers {status} as {kind!r}, not as {list(content)}"
+    )
+    return Draft202012Validator(
+        content.get(kind, {}).get("schema", {}) | {"components": _document()["components"]}
+    )
 
 
 def assert_described(method: str, path: str, answer: Answer) -> None:
     """Holds an answer to the document: its status, its type and, of JSON, its shape."""
     method = "get" if method == "HEAD" else method.lower()
-    known = [declared for pattern, declared in _paths() if pattern.fullmatch(path.partition("?")[0])]
+    known = [
+        declared for pattern, declared in _paths() if pattern.fullmatch(path.partition("?")[0])
+    ]
     declared = next((one for one in known if method in _document()["paths"][one]), "")
     if not declared:
-        assert answer.status >= 400, f"{method} {path} answers {answer.status}, and the document does not know it"
+        assert answer.status >= 400, (
+            f"{method} {path} answers {answer.status}, and the document does not know it"
+        )
         return
     kind = answer.headers.get("content-type", "").partition(";")[0]
     shape = _shape(declared, method, answer.status, kind)
     body = gzip.decompress(answer.body) if "content-encoding" in answer.headers else answer.body
-    faults = [error.message for error in shape.iter_errors(json.loads(body))] if kind.endswith("json") and body else []
-    assert not faults, f"{method} {path} answers {answer.status} in another shape than is described: {faults[:3]}"
+    faults = (
+        [error.message for error in shape.iter_errors(json.loads(body))]
+        if kind.endswith("json") and body
+        else []
+    )
+    assert not faults, (
+        f"{method} {path} answers {answer.status} in another shape than is described: {faults[:3]}"
+    )

@@ -1,11 +1,13 @@
 """A live copy, as the product packs it."""
+
 import hiredis
 
 from bus.resp import PUBLISH, SwarmPen
 
 
 def live_copy(ident: bytes, number: int, data: bytes) -> bytes:
-    """What goes to the channel for an envelope `data`, the `number`-th message that the input `ident` led to."""
+    """What goes to the channel for an envelope `data`, the `number`-th message that the input
+    `ident` led to."""
     _, commands = SwarmPen("a", 10).write(ident, [("chat", data)] * (number + 1))
     reader = hiredis.Reader()
     reader.feed(PUBLISH + commands[-1])

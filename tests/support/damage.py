@@ -1,4 +1,5 @@
 """What disks do to store files."""
+
 import random
 import sqlite3
 from contextlib import closing
@@ -32,21 +33,27 @@ def replace_text(file: Path, was: bytes, now: bytes) -> None:
 def flip_index(file: Path) -> None:
     """Changes bytes of the full-text index alone."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as connection:
-        ((block,),) = connection.execute("SELECT block FROM records_fts_data ORDER BY length(block) DESC LIMIT 1")
+        ((block,),) = connection.execute(
+            "SELECT block FROM records_fts_data ORDER BY length(block) DESC LIMIT 1"
+        )
     at = file.read_bytes().index(block[:500])
     flip_bytes(file, at, at + 500, 100)
 
 
 def as_after_a_crash(file: Path) -> None:
-    """Takes the log over into the file, and leaves one that has nothing: as a program does that ends before it closes."""
+    """Takes the log over into the file, and leaves one that has nothing: as a program does that
+    ends before it closes."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     log_of(file).write_bytes(b"nothing that counts")
 
 
 def fill(house: House, uid: str, count: int = 1500) -> None:
-    """Writes records, by default enough for the log to be taken over into the file; waits until they are there."""
+    """Writes records, by default enough for the log to be taken over into the file; waits until
+    they are there."""
     text = "/write tea number %d, of which nothing may be lost: " + "leaf " * 50
     for start in range(0, count, 500):
-        house.client.enter_together(uid, [text % number for number in range(start, min(start + 500, count))])
+        house.client.enter_together(
+            uid, [text % number for number in range(start, min(start + 500, count))]
+        )
     house.client.await_quiet(uid, 30)

@@ -1,4 +1,5 @@
 """A small disk that can be filled: a tmpfs, where this user may mount one."""
+
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ class SmallDisk:
         """Nothing more can be written, or so many bytes."""
         with self._ballast.open("ab", buffering=0) as file:
             for size in (1 << 16, 1 << 12):
-                with suppress(OSError):   # it is full
+                with suppress(OSError):  # it is full
                     _write_for_ever(file, size)
             file.truncate(max(0, file.tell() - room))
 

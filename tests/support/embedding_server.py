@@ -1,4 +1,6 @@
-"""A server that speaks `/v1/embeddings`: its vectors count the letters of a text. It can be told to answer otherwise."""
+"""A server that speaks `/v1/embeddings`: its vectors count the letters of a text. It can be told to
+answer otherwise."""
+
 import json
 import sys
 import threading
@@ -23,18 +25,20 @@ class EmbeddingServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         """Answers as it should."""
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[list[str]] = []         # the texts of each request that was well made
-        self.asked_at: list[float] = []          # when each request came, s
-        self.instead: list[tuple[int, bytes]] = []   # (status, body) for the next requests, in place of what is right
-        self.refused = ""                        # a text with this in it is refused with 400
-        self.poison = ""                         # at a text with this in it the server fails, with 500
-        self.letters = LETTERS                   # as many dimensions
-        self.model = "letters"                   # by which it says that it answers
-        self.reason = ""                         # where there is one, all answers are 503 with it
-        self.retry_after = ""                    # of answers, where there is one
+        self.asked: list[list[str]] = []  # the texts of each request that was well made
+        self.asked_at: list[float] = []  # when each request came, s
+        self.instead: list[
+            tuple[int, bytes]
+        ] = []  # (status, body) for the next requests, in place of what is right
+        self.refused = ""  # a text with this in it is refused with 400
+        self.poison = ""  # at a text with this in it the server fails, with 500
+        self.letters = LETTERS  # as many dimensions
+        self.model = "letters"  # by which it says that it answers
+        self.reason = ""  # where there is one, all answers are 503 with it
+        self.retry_after = ""  # of answers, where there is one
         self.delay_s = 0.0
-        self.pause_s = 0.0                       # after each byte of an answer
-        self.open = threading.Event()            # while it is not set, all requests wait
+        self.pause_s = 0.0  # after each byte of an answer
+        self.open = threading.Event()  # while it is not set, all requests wait
         self.open.set()
 
     @property
@@ -68,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.retry_after:
             self.send_header("Retry-After", self.server.retry_after)
         self.end_headers()
-        pieces = [body[at:at + 1] for at in range(len(body))] if self.server.pause_s else [body]
+        pieces = [body[at : at + 1] for at in range(len(body))] if self.server.pause_s else [body]
         for piece in pieces:
             self.wfile.write(piece)
             time.sleep(self.server.pause_s)
@@ -81,13 +85,20 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.instead:
             return self.server.instead.pop(0)
         texts: list[str] = wanted["input"]
-        if "" in texts or (self.server.refused and any(self.server.refused in text for text in texts)):
+        if "" in texts or (
+            self.server.refused and any(self.server.refused in text for text in texts)
+        ):
             return 400, b"{}"
         if self.server.poison and any(self.server.poison in text for text in texts):
             return 500, b"{}"
         self.server.asked.append(texts)
-        data = [{"object": "embedding", "index": at, "embedding": self.server.vector(text)} for at, text in enumerate(texts)]
-        return 200, json.dumps({"object": "list", "data": data[::-1], "model": self.server.model}).encode()
+        data = [
+            {"object": "embedding", "index": at, "embedding": self.server.vector(text)}
+            for at, text in enumerate(texts)
+        ]
+        return 200, json.dumps(
+            {"object": "list", "data": data[::-1], "model": self.server.model}
+        ).encode()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""

@@ -1,4 +1,6 @@
-"""A house of its own for a test: an embedded server, a memory root, and a worker that can be killed and started again."""
+"""A house of its own for a test: an embedded server, a memory root, and a worker that can be killed
+and started again."""
+
 import asyncio
 import os
 import signal
@@ -23,7 +25,8 @@ Row = tuple[Any, ...]
 
 
 class House:
-    """Use it as a context: at its end the processes are ended by their ids, and the folder is gone."""
+    """Use it as a context: at its end the processes are ended by their ids, and the folder is
+    gone."""
 
     def __init__(self) -> None:
         """Nothing runs yet."""
@@ -31,8 +34,11 @@ class House:
         self.workers: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
-        """Starts the server, with everything that is appended synced. The worker is started by the test."""
-        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="memrelay-test-")))
+        """Starts the server, with everything that is appended synced. The worker is started by the
+        test."""
+        self.folder = Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="memrelay-test-"))
+        )
         self.root, self._steps = self.folder / "memory", self.folder / "steps"
         self.server = EmbeddedServer(self.folder / "bus")
         self._stack.callback(self.server.stop, grace_s=5)
@@ -40,7 +46,12 @@ class House:
         self.client = self._stack.enter_context(Client(self.server.socket_path))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Ends everything."""
         for worker in self.workers:
             if worker.lives:
@@ -52,8 +63,11 @@ class House:
         """The steps that the workers of this house have passed."""
         return self._steps.read_text().split("\n")[:-1] if self._steps.exists() else []
 
-    def start_worker(self, *, ready: bool = True, bus: Path | None = None, **config: Any) -> ChildProcess:
-        """A worker on this house's memory root and its server, which it may reach over another socket `bus`.
+    def start_worker(
+        self, *, ready: bool = True, bus: Path | None = None, **config: Any
+    ) -> ChildProcess:
+        """A worker on this house's memory root and its server, which it may reach over another
+        socket `bus`.
 
         `config` as start_worker_process and run_worker take it.
         """
@@ -68,7 +82,8 @@ class House:
         return self.start_worker(steps=str(self._steps), **config)
 
     def kill_server(self) -> None:
-        """SIGKILL, as the kernel's memory killer would; returns when it is dead, and leaves it to the launcher to notice."""
+        """SIGKILL, as the kernel's memory killer would; returns when it is dead, and leaves it to
+        the launcher to notice."""
         assert self.server.pid is not None
         os.kill(self.server.pid, signal.SIGKILL)
         os.waitid(os.P_PID, self.server.pid, os.WEXITED | os.WNOWAIT)
@@ -114,7 +129,10 @@ class House:
         """The contents of a store's records, oldest first; none where there is no store."""
         if not self.store_file(uid, alias).exists():
             return []
-        return [content for content, in self.rows(uid, "SELECT content FROM records ORDER BY row", alias)]
+        return [
+            content
+            for (content,) in self.rows(uid, "SELECT content FROM records ORDER BY row", alias)
+        ]
 
 
 async def _remove(root: Path, uid: str) -> None:
@@ -124,5 +142,8 @@ async def _remove(root: Path, uid: str) -> None:
 
 async def _dead_letters(root: Path, uid: str) -> list[DeadLetter]:
     async with Catalog(root) as catalog:
-        found = [await catalog.letters.find(uid, one.id) for one in await catalog.letters.page([uid], limit=10_000)]
+        found = [
+            await catalog.letters.find(uid, one.id)
+            for one in await catalog.letters.page([uid], limit=10_000)
+        ]
     return [letter for letter in found if letter is not None]

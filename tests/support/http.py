@@ -1,6 +1,8 @@
-"""HTTP as a stranger would speak it, on the standard library: it knows none of our code. Every answer to `ask` is held to
+"""HTTP as a stranger would speak it, on the standard library: it knows none of our code. Every
+answer to `ask` is held to
 what the server's document says, by whom the tests' configuration names.
 """
+
 import json
 import socket
 from collections.abc import Callable, Mapping
@@ -37,19 +39,35 @@ class Answer(NamedTuple):
         return [result["args"][0]["text"] for result in self.json["results"]]
 
 
-checks: list[Callable[[str, str, Answer], None]] = []   # each is given the method, the path and the answer
+checks: list[
+    Callable[[str, str, Answer], None]
+] = []  # each is given the method, the path and the answer
 
 
-def ask(url: str, method: str, path: str, body: bytes | dict[str, Any] | str = b"", headers: Mapping[str, str] | None = None,
-        ) -> Answer:
-    """One request on a connection of its own. An underscore in a header's name stands for a hyphen."""
-    data = json.dumps(body).encode() if isinstance(body, dict) else body.encode() if isinstance(body, str) else body
+def ask(
+    url: str,
+    method: str,
+    path: str,
+    body: bytes | dict[str, Any] | str = b"",
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """One request on a connection of its own. An underscore in a header's name stands for a
+    hyphen."""
+    data = (
+        json.dumps(body).encode()
+        if isinstance(body, dict)
+        else body.encode()
+        if isinstance(body, str)
+        else body
+    )
     named = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
     connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
     try:
         connection.request(method, path, body=data or None, headers=named)
         got = connection.getresponse()
-        answer = Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+        answer = Answer(
+            got.status, {name.lower(): value for name, value in got.getheaders()}, got.read()
+        )
     finally:
         connection.close()
     for check in checks:
@@ -58,7 +76,8 @@ def ask(url: str, method: str, path: str, body: bytes | dict[str, Any] | str = b
 
 
 def send_raw(url: str, request: bytes) -> Answer:
-    """Bytes as they are, and what is answered until the server closes, or all of one answer with a length."""
+    """Bytes as they are, and what is answered until the server closes, or all of one answer with a
+    length."""
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
         connection.sendall(request)
@@ -73,7 +92,9 @@ def read_answer(connection: socket.socket) -> tuple[Answer, bytes]:
     head, _, body = got.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     assert first.startswith("HTTP/1."), got
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    headers = {
+        name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+    }
     wanted = int(headers.get("content-length", 0))
     while len(body) < wanted and (chunk := connection.recv(65536)):
         body += chunk

@@ -1,4 +1,5 @@
 """Keys for tests, made in the control plane's file as `memrelay keys create` makes them."""
+
 import asyncio
 import time
 from pathlib import Path
@@ -22,16 +23,26 @@ class Held(NamedTuple):
         return {"Authorization": f"Bearer {self.text}"}
 
 
-def make_key(root: Path, *scopes: str, pipelines: tuple[str, ...] = (ALL,), lasts_ms: int | None = None) -> Held:
-    """A new key, with every scope where none is named; `lasts_ms` below 0 is one that has expired."""
+def make_key(
+    root: Path, *scopes: str, pipelines: tuple[str, ...] = (ALL,), lasts_ms: int | None = None
+) -> Held:
+    """A new key, with every scope where none is named; `lasts_ms` below 0 is one that has
+    expired."""
     return asyncio.run(_make(root, scopes or SCOPES, pipelines, lasts_ms))
 
 
-async def _make(root: Path, scopes: tuple[str, ...], pipelines: tuple[str, ...], lasts_ms: int | None) -> Held:
+async def _make(
+    root: Path, scopes: tuple[str, ...], pipelines: tuple[str, ...], lasts_ms: int | None
+) -> Held:
     now_ms = time.time_ns() // 1_000_000
     async with Catalog(root) as catalog:
-        key, text = await catalog.keys.create("test", scopes, pipelines, None if lasts_ms is None else now_ms + lasts_ms,
-                                              now_ms=now_ms)
+        key, text = await catalog.keys.create(
+            "test",
+            scopes,
+            pipelines,
+            None if lasts_ms is None else now_ms + lasts_ms,
+            now_ms=now_ms,
+        )
     return Held(key.id, text)
 
 

@@ -1,4 +1,5 @@
 """Dead letters as both faces replay them."""
+
 import asyncio
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """Things on the bus that live in an event loop, for tests that do not."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -12,6 +13,7 @@ Found = TypeVar("Found")
 
 def on_a_line(server: EmbeddedServer, about: Callable[[Line], Awaitable[Found]]) -> Found:
     """What comes of something that is done with a line."""
+
     async def whole() -> Found:
         async with Line(Address(path=str(server.socket_path))) as line:
             return await about(line)

@@ -1,4 +1,6 @@
-"""A WebSocket client (RFC 6455) as a stranger would write it, on the standard library: blocking, or as slow as a test wants."""
+"""A WebSocket client (RFC 6455) as a stranger would write it, on the standard library: blocking, or
+as slow as a test wants."""
+
 import json
 import socket
 from types import TracebackType
@@ -21,18 +23,35 @@ class Closed(NamedTuple):
 class Listener:
     """One WebSocket on a swarm. Use it as a context."""
 
-    def __init__(self, url: str, uid: str, query: str = "", *, swarm: str = "chat", buffer_bytes: int = 0,
-                 **headers: str) -> None:
-        """Connects and shakes hands; `answer` is what the server said to that. `buffer_bytes` bounds the system's buffer."""
+    def __init__(
+        self,
+        url: str,
+        uid: str,
+        query: str = "",
+        *,
+        swarm: str = "chat",
+        buffer_bytes: int = 0,
+        **headers: str,
+    ) -> None:
+        """Connects and shakes hands; `answer` is what the server said to that. `buffer_bytes`
+        bounds the system's buffer."""
         parts = urlsplit(url)
         self.socket = socket.socket()
         self.socket.settimeout(10)
         if buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
         self.socket.connect((parts.hostname, parts.port))
-        given = {"Host": parts.netloc, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
-                 "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} | {name.replace("_", "-"): headers[name] for name in headers}
-        lines = [f"GET /v1/pipelines/{uid}/swarms/{swarm}/messages{query} HTTP/1.1", *[f"{k}: {v}" for k, v in given.items()]]
+        given = {
+            "Host": parts.netloc,
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        } | {name.replace("_", "-"): headers[name] for name in headers}
+        lines = [
+            f"GET /v1/pipelines/{uid}/swarms/{swarm}/messages{query} HTTP/1.1",
+            *[f"{k}: {v}" for k, v in given.items()],
+        ]
         self.socket.sendall("\r\n".join([*lines, "", ""]).encode())
         self.answer, self._buffer = read_answer(self.socket)
 
@@ -40,7 +59,12 @@ class Listener:
         """Itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Closes the connection, without a word."""
         self.socket.close()
 
@@ -98,7 +122,8 @@ class Listener:
 
 
 def split_frame(data: bytes) -> tuple[int, bytes, bytes] | None:
-    """(opcode, payload, what comes after) of a frame that a server sent; None while it is not whole."""
+    """(opcode, payload, what comes after) of a frame that a server sent; None while it is not
+    whole."""
     if len(data) < 2:
         return None
     size, start = data[1] & 0x7F, 2
@@ -107,4 +132,4 @@ def split_frame(data: bytes) -> tuple[int, bytes, bytes] | None:
         size = int.from_bytes(data[2:start])
     if len(data) < start + size:
         return None
-    return data[0] & 0x0F, data[start:start + size], data[start + size:]
+    return data[0] & 0x0F, data[start : start + size], data[start + size :]

@@ -1,4 +1,5 @@
 """Other programs that are in the way."""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,4 +1,5 @@
 """Names that no other test of this run has."""
+
 from itertools import count
 
 _numbers = count(1)

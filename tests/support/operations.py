@@ -1,4 +1,5 @@
 """Operations that fail as none of the product's does; workers of tests know them."""
+
 from dataclasses import dataclass
 
 from memory.operation import Context, all_operations, operation

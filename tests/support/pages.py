@@ -1,4 +1,5 @@
 """Pages of the console as a person reads them without a browser."""
+
 import html
 import re
 from typing import Any
@@ -25,5 +26,7 @@ def text_of(answer: Answer) -> str:
 
 def lines_to_try(answer: Answer) -> list[str]:
     """The shell lines that the page shows."""
-    found: list[Any] = re.findall(r"<pre [^>]*data-copy=[^>]*><code>(.*?)</code>", answer.body.decode(), re.DOTALL)
+    found: list[Any] = re.findall(
+        r"<pre [^>]*data-copy=[^>]*><code>(.*?)</code>", answer.body.decode(), re.DOTALL
+    )
     return [html.unescape(line) for line in found]

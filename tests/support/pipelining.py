@@ -1,4 +1,6 @@
-"""Many requests on one connection without waiting for each answer (HTTP/1.1 pipelining), on the standard library."""
+"""Many requests on one connection without waiting for each answer (HTTP/1.1 pipelining), on the
+standard library."""
+
 import socket
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -17,7 +19,12 @@ class Request(NamedTuple):
     body: bytes = b""
 
     def pack(self) -> bytes:
-        lines = [f"{self.method} {self.target} HTTP/1.1", "Host: localhost", f"Content-Length: {len(self.body)}", *self.head]
+        lines = [
+            f"{self.method} {self.target} HTTP/1.1",
+            "Host: localhost",
+            f"Content-Length: {len(self.body)}",
+            *self.head,
+        ]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
 
@@ -40,7 +47,12 @@ class Pipelining:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._socket.close()
 
     def ask(self, requests: Sequence[Request]) -> Iterator[Response]:
@@ -52,15 +64,24 @@ class Pipelining:
     def _answer(self, method: str) -> Response:
         head = self._until(b"\r\n\r\n")
         status = int(head[9:12])
-        lines = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])}
-        wanted = 0 if method == "HEAD" or status in BODILESS else int(lines.get(b"content-length", 0))
+        lines = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])
+        }
+        wanted = (
+            0 if method == "HEAD" or status in BODILESS else int(lines.get(b"content-length", 0))
+        )
         body = self._take(wanted)
-        return Response(status, b"\n".join(line for line in head.split(b"\r\n") if not line.startswith(b"Date:")), body)
+        return Response(
+            status,
+            b"\n".join(line for line in head.split(b"\r\n") if not line.startswith(b"Date:")),
+            body,
+        )
 
     def _until(self, mark: bytes) -> bytes:
         while (at := self._buffer.find(mark)) < 0:
             self._receive()
-        found, self._buffer = self._buffer[:at], self._buffer[at + len(mark):]
+        found, self._buffer = self._buffer[:at], self._buffer[at + len(mark) :]
         return found
 
     def _take(self, size: int) -> bytes:

@@ -1,4 +1,5 @@
 """A power cut: what a process wrote and did not sync is gone (tests/faults/lose_unsynced.c)."""
+
 import os
 import struct
 import subprocess
@@ -28,17 +29,41 @@ class Power:
     def __init__(self, folder: Path, root: Path) -> None:
         """Compiles into `folder`; only what is below `root` may be lost."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._library, self._journal, self._root = folder / "lose_unsynced.so", folder / "journal", root
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", self._library, SOURCE, "-ldl", "-lpthread"],
-                       check=True, timeout=60)
+        self._library, self._journal, self._root = (
+            folder / "lose_unsynced.so",
+            folder / "journal",
+            root,
+        )
+        subprocess.run(
+            [
+                "gcc",
+                "-shared",
+                "-fPIC",
+                "-O1",
+                "-Wall",
+                "-Werror",
+                "-o",
+                self._library,
+                SOURCE,
+                "-ldl",
+                "-lpthread",
+            ],
+            check=True,
+            timeout=60,
+        )
 
     def environment(self, die_at: int = 0) -> dict[str, str]:
         """For a process; with `die_at` it kills itself right before that sync."""
-        ours = {"LD_PRELOAD": str(self._library), "LOSE_UNDER": str(self._root.resolve()), "LOSE_JOURNAL": str(self._journal)}
+        ours = {
+            "LD_PRELOAD": str(self._library),
+            "LOSE_UNDER": str(self._root.resolve()),
+            "LOSE_JOURNAL": str(self._journal),
+        }
         return ours | ({"LOSE_DIE_AT": str(die_at)} if die_at else {})
 
     def cut(self) -> int:
-        """Undoes all that was not synced, after the processes have ended; how many writes that were."""
+        """Undoes all that was not synced, after the processes have ended; how many writes that
+        were."""
         records = list(self._records())
         files = {os.stat(path).st_ino: path for path in self._root.rglob("*") if path.is_file()}
         synced: set[int] = set()
@@ -58,7 +83,7 @@ class Power:
         while at + HEAD.size <= len(content):
             kind, inode, offset, size, length = HEAD.unpack_from(content, at)
             at += HEAD.size + length
-            yield Written(kind, inode, offset, size, content[at - length:at])
+            yield Written(kind, inode, offset, size, content[at - length : at])
 
 
 def _undo(file: Path, record: Written) -> None:

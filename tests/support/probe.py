@@ -1,11 +1,12 @@
 """How long a pipeline takes to answer while something bad happens to another."""
+
 import time
 from collections.abc import Callable
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.house import House
 
-LEAST = 20   # answers
+LEAST = 20  # answers
 
 
 class Probe:

@@ -1,4 +1,5 @@
 """The real program as a user starts it: `python -m cli.main ...` in a folder of its own."""
+
 import json
 import os
 import shutil
@@ -44,13 +45,28 @@ class Program:
         """A folder to live in."""
         self.folder = Path(tempfile.mkdtemp(prefix="memrelay-test-"))
         self._stack.callback(self._remove_folder)
-        self.root, self.bus, self._said = self.folder / "memory", self.folder / "bus", self.folder / "up.log"
-        ours = {"MEMRELAY_MEMORY__ROOT": str(self.root), "MEMRELAY_BUS__DATA": str(self.bus), "PYTHONPATH": str(CHECKOUT),
-                "MEMRELAY_WEB__PORT": "0"}
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")} | ours
+        self.root, self.bus, self._said = (
+            self.folder / "memory",
+            self.folder / "bus",
+            self.folder / "up.log",
+        )
+        ours = {
+            "MEMRELAY_MEMORY__ROOT": str(self.root),
+            "MEMRELAY_BUS__DATA": str(self.bus),
+            "PYTHONPATH": str(CHECKOUT),
+            "MEMRELAY_WEB__PORT": "0",
+        }
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
+        } | ours
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Ends what runs."""
         if self._up is not None and self._up.poll() is None:
             self._up.kill()
@@ -59,6 +75,7 @@ class Program:
 
     def _remove_folder(self) -> None:
         """A server whose program was killed may be writing yet."""
+
         def gone() -> bool:
             shutil.rmtree(self.folder, ignore_errors=True)
             return not self.folder.exists()
@@ -72,16 +89,31 @@ class Program:
 
     def run(self, *arguments: str | Path, within_s: float = 120.0, **environment: str) -> Ended:
         """Runs a command to its end."""
-        done = subprocess.run([*COMMAND, *map(str, arguments)], cwd=self.folder, env=self.environment | environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=within_s, check=False)
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            check=False,
+        )
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def up(self, *command: str) -> None:
-        """Starts `memrelay up`, or another command that serves, and waits until it says what to try."""
+        """Starts `memrelay up`, or another command that serves, and waits until it says what to
+        try."""
         start = len(self.said)
         with self._said.open("ab") as file:
-            self._up = subprocess.Popen([*COMMAND, *(command or ("up",))], cwd=self.folder, env=self.environment,
-                                        stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+            self._up = subprocess.Popen(
+                [*COMMAND, *(command or ("up",))],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
         mark = "pipelines_served" if command else "Ctrl-C ends it"
         wait_for(lambda: mark in self.said[start:] or self._up.poll() is not None, "it is up")
         assert self._up.poll() is None, self.said[start:]

@@ -1,7 +1,9 @@
-"""A proxy between a program and its server, which loses answers: it drops one reply and cuts the connection, or holds all back.
+"""A proxy between a program and its server, which loses answers: it drops one reply and cuts the
+connection, or holds all back.
 
 It understands as much RESP2 as it takes to know which reply answers which command.
 """
+
 import asyncio
 import threading
 from collections import Counter, deque
@@ -11,20 +13,23 @@ from types import TracebackType
 from typing import Any, Self
 
 CRLF = b"\r\n"
-ASLEEP = "SUBSCRIBE"   # on whose connection replies come unasked: it is let pass as it is
+ASLEEP = "SUBSCRIBE"  # on whose connection replies come unasked: it is let pass as it is
 CHUNK = 1 << 16
 
 
 class Proxy:
-    """Listens on a unix socket and passes on to another. Use it as a context; it works in a thread of its own."""
+    """Listens on a unix socket and passes on to another. Use it as a context; it works in a thread
+    of its own."""
 
     def __init__(self, server: Path, socket: Path) -> None:
         """`server` is where the server listens, `socket` where the proxy will."""
         self.socket = socket
-        self.passed: Counter[str] = Counter()   # commands whose reply went through
-        self.dropped: list[str] = []            # commands whose reply did not
+        self.passed: Counter[str] = Counter()  # commands whose reply went through
+        self.dropped: list[str] = []  # commands whose reply did not
         self._server, self._links = server, set[_Link]()
-        self._wanted: dict[bool, str] = {}      # whether it is a reply, or a command -> the one to be lost next
+        self._wanted: dict[
+            bool, str
+        ] = {}  # whether it is a reply, or a command -> the one to be lost next
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
         self._open: asyncio.Event
@@ -36,7 +41,12 @@ class Proxy:
         self._do(self._start())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Cuts everything and ends."""
         self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -44,14 +54,17 @@ class Proxy:
         self._loop.close()
 
     def drop_reply(self, command: str) -> None:
-        """The next reply to such a command is not passed on, nor anything after it: its connection is cut.
+        """The next reply to such a command is not passed on, nor anything after it: its connection
+        is cut.
 
-        A command within a MULTI has "queued " before its name, and its reply is the server's QUEUED.
+        A command within a MULTI has "queued " before its name, and its reply is the server's
+        QUEUED.
         """
         self._wanted[True] = command
 
     def drop_command(self, command: str) -> None:
-        """The next such command does not reach the server, nor anything after it: its connection is cut."""
+        """The next such command does not reach the server, nor anything after it: its connection is
+        cut."""
         self._wanted[False] = command
 
     def cut(self) -> None:
@@ -59,7 +72,8 @@ class Proxy:
         self._do(self._cut())
 
     def hold(self) -> None:
-        """Nothing goes through any more, in either direction, and nothing is cut: a partition. New connections hang too."""
+        """Nothing goes through any more, in either direction, and nothing is cut: a partition. New
+        connections hang too."""
         self._loop.call_soon_threadsafe(lambda: self._open.clear())
 
     def let_go(self) -> None:
@@ -88,13 +102,15 @@ class Proxy:
         """One connection of a program's."""
         try:
             there = await asyncio.open_unix_connection(self._server)
-        except OSError:   # the server is away, as it would be without us
+        except OSError:  # the server is away, as it would be without us
             writer.close()
             return
         link = _Link(self._judge)
         self._links.add(link)
-        link.pumps = [asyncio.ensure_future(self._pump(reader, there[1], link.ask)),
-                      asyncio.ensure_future(self._pump(there[0], writer, link.answer))]
+        link.pumps = [
+            asyncio.ensure_future(self._pump(reader, there[1], link.ask)),
+            asyncio.ensure_future(self._pump(there[0], writer, link.answer)),
+        ]
         await asyncio.wait(link.pumps, return_when=asyncio.FIRST_COMPLETED)
         link.cut()
         await asyncio.wait(link.pumps)
@@ -102,7 +118,12 @@ class Proxy:
             end.transport.abort()
         self._links.discard(link)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, see: Callable[[bytes], bytes]) -> None:
+    async def _pump(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        see: Callable[[bytes], bytes],
+    ) -> None:
         """Passes on until either side ends, or `see` cuts the link."""
         try:
             while data := await reader.read(CHUNK):
@@ -111,7 +132,7 @@ class Proxy:
                 await writer.drain()
         except _Cut as cut:
             writer.write(cut.rest)
-            await asyncio.sleep(0.05)   # until it has left: the cut is rough
+            await asyncio.sleep(0.05)  # until it has left: the cut is rough
         except (OSError, asyncio.CancelledError):
             return
 
@@ -191,7 +212,7 @@ def end_of(data: bytes, start: int) -> int | None:
         line_end = data.find(CRLF, at)
         if line_end < 0:
             return None
-        kind, count = data[at:at + 1], data[at + 1:line_end]
+        kind, count = data[at : at + 1], data[at + 1 : line_end]
         at, left = line_end + 2, left - 1
         if kind == b"$" and count != b"-1":
             at += int(count) + 2

@@ -1,4 +1,5 @@
 """The application without what it serves: enough to see its routes and its document."""
+
 from pathlib import Path
 
 from aiohttp import web
@@ -20,5 +21,17 @@ def app_for(root: Path) -> web.Application:
     """Made of real parts of which none is opened."""
     address, catalog = Address(path=str(root / "nobody.sock")), Catalog(root)
     line = Line(address)
-    return make_app(Parts(WebOptions(rate=0), catalog, Directory(catalog), Deployments(catalog, line), Requester(address), line,
-                          Follower(address), Traffic(), lambda reference: "", Authoriser(catalog, on_loopback=True)))
+    return make_app(
+        Parts(
+            WebOptions(rate=0),
+            catalog,
+            Directory(catalog),
+            Deployments(catalog, line),
+            Requester(address),
+            line,
+            Follower(address),
+            Traffic(),
+            lambda reference: "",
+            Authoriser(catalog, on_loopback=True),
+        )
+    )

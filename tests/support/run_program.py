@@ -1,4 +1,6 @@
-"""usage: python -m tests.support.run_program COMMAND. `memrelay COMMAND`, which a killed test run does not leave behind."""
+"""usage: python -m tests.support.run_program COMMAND. `memrelay COMMAND`, which a killed test run
+does not leave behind."""
+
 import ctypes
 import signal
 import sys

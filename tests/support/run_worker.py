@@ -1,10 +1,15 @@
-"""usage: python -m tests.support.run_worker CONFIG. A worker in a process of its own, which can end itself at a step.
+"""usage: python -m tests.support.run_worker CONFIG. A worker in a process of its own, which can end
+itself at a step.
 
-CONFIG is JSON: `socket` and `root`; and where wanted `bundles` to deploy first, `limits`, `embedding`, a file `steps` for the
-names of the steps that it passes, and which of them is its last: it kills itself with SIGKILL at the step number `die_at`, or
-at the first one that is named `die_on`; with another `signal` where wanted. With `armed` false it counts from a SIGUSR1 on,
+CONFIG is JSON: `socket` and `root`; and where wanted `bundles` to deploy first, `limits`,
+`embedding`, a file `steps` for the
+names of the steps that it passes, and which of them is its last: it kills itself with SIGKILL at
+the step number `die_at`, or
+at the first one that is named `die_on`; with another `signal` where wanted. With `armed` false it
+counts from a SIGUSR1 on,
 and says `armed` then.
 """
+
 import asyncio
 import ctypes
 import json
@@ -33,12 +38,16 @@ PR_SET_PDEATHSIG = 1
 
 
 class Steps:
-    """Counts the steps of the worker, writes their names down and kills the process at one of them."""
+    """Counts the steps of the worker, writes their names down and kills the process at one of
+    them."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         """Without `die_at` and `die_on` it kills nobody."""
         self._path, self._lock, self._count = Path(config["steps"]), threading.Lock(), 0
-        self._last, self._armed = (config.get("die_at", 0), config.get("die_on", "")), config.get("armed", True)
+        self._last, self._armed = (
+            (config.get("die_at", 0), config.get("die_on", "")),
+            config.get("armed", True),
+        )
         self._signal = config.get("signal", signal.SIGKILL)
 
     def arm(self) -> None:
@@ -62,7 +71,9 @@ async def deploy(root: Path, *bundles: dict[str, Any]) -> None:
     async with Catalog(root) as catalog:
         for raw in bundles:
             bundle = check(raw).accepted()
-            await catalog.deploy(bundle.uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000)
+            await catalog.deploy(
+                bundle.uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000
+            )
 
 
 async def serve(config: dict[str, Any]) -> None:
@@ -71,13 +82,20 @@ async def serve(config: dict[str, Any]) -> None:
     register_test_operations()
     root = Path(config["root"])
     await deploy(root, *config.get("bundles", ()))
-    options = WorkerOptions(Address(path=config["socket"]), root, limits=WorkerLimits(**config.get("limits", {})),
-                            embedding=_embedding(**config.get("embedding", {})))
+    options = WorkerOptions(
+        Address(path=config["socket"]),
+        root,
+        limits=WorkerLimits(**config.get("limits", {})),
+        embedding=_embedding(**config.get("embedding", {})),
+    )
     steps = Steps(config) if "steps" in config else None
     worker = Worker(options, steps) if steps else Worker(options)
     if steps:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, steps.arm)
-    beside = [asyncio.create_task(_tell(worker.ready)), asyncio.create_task(_stop(worker, told_to_end()))]
+    beside = [
+        asyncio.create_task(_tell(worker.ready)),
+        asyncio.create_task(_stop(worker, told_to_end())),
+    ]
     await worker.run()
     for task in beside:
         task.cancel()
@@ -98,7 +116,7 @@ async def _tell(ready: asyncio.Event) -> None:
 
 
 if __name__ == "__main__":
-    if sys.platform == "linux":   # a killed test run leaves nothing behind
+    if sys.platform == "linux":  # a killed test run leaves nothing behind
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     configure_logging("info", "console")
     uvloop.run(serve(json.loads(sys.argv[1])))

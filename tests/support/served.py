@@ -1,4 +1,6 @@
-"""A house with its web server: the real `memrelay web` as a child process, which can be told to end, killed, started again."""
+"""A house with its web server: the real `memrelay web` as a child process, which can be told to
+end, killed, started again."""
+
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -13,17 +15,21 @@ from tests.support.run_worker import deploy
 
 
 class Served:
-    """A house with a worker and a web server. Use it as a context: at its end nothing of it runs."""
+    """A house with a worker and a web server. Use it as a context: at its end nothing of it
+    runs."""
 
-    def __init__(self, *, worker: bool = True, secrets: Mapping[str, str] | None = None, **settings: str) -> None:
-        """`settings` as the environment names them, without MEMRELAY_: WEB__MAX_WAIT_S="2"; `secrets` as it names those."""
+    def __init__(
+        self, *, worker: bool = True, secrets: Mapping[str, str] | None = None, **settings: str
+    ) -> None:
+        """`settings` as the environment names them, without MEMRELAY_: WEB__MAX_WAIT_S="2";
+        `secrets` as it names those."""
         self.house = House()
         self._worker, self._settings, self._secrets = worker, settings, dict(secrets or {})
         self.webs: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
         """Starts everything."""
-        with ExitStack() as stack:   # ends what has begun where not everything does
+        with ExitStack() as stack:  # ends what has begun where not everything does
             stack.enter_context(self.house)
             stack.callback(self._end_webs)
             if self._worker:
@@ -32,7 +38,12 @@ class Served:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Ends everything."""
         self._stack.close()
 
@@ -47,10 +58,21 @@ class Served:
         return self.webs[-1]
 
     def start_web(self, **settings: str) -> ChildProcess:
-        """Another web server, on a port of its own; returns when it listens. `settings` of its own beside all others'."""
-        ours = {"BUS__URL": f"unix://{self.house.client.socket}", "MEMORY__ROOT": str(self.house.root), "WEB__PORT": "0"}
-        self.webs.append(start_program("web", self.house.folder / "web.log", ours | self._settings | settings,
-                                       self._secrets))
+        """Another web server, on a port of its own; returns when it listens. `settings` of its own
+        beside all others'."""
+        ours = {
+            "BUS__URL": f"unix://{self.house.client.socket}",
+            "MEMORY__ROOT": str(self.house.root),
+            "WEB__PORT": "0",
+        }
+        self.webs.append(
+            start_program(
+                "web",
+                self.house.folder / "web.log",
+                ours | self._settings | settings,
+                self._secrets,
+            )
+        )
         self.url: str = self.web.await_event("web_ready")["url"]
         return self.web
 
@@ -67,17 +89,28 @@ class Served:
         return str(bundle["pipeline_uid"])
 
     def post(self, path: str, body: bytes | Json | str = b"", **headers: str) -> Answer:
-        """A POST, without any header that is not given; a dictionary goes as JSON. `webhook_id` names the header webhook-id."""
+        """A POST, without any header that is not given; a dictionary goes as JSON. `webhook_id`
+        names the header webhook-id."""
         return ask(self.url, "POST", path, body, headers)
 
     def get(self, path: str, **headers: str) -> Answer:
         """A GET."""
         return ask(self.url, "GET", path, b"", headers)
 
-    def webhook(self, uid: str, alias: str, body: bytes | Json | str, *, query: str = "", **headers: str) -> Answer:
+    def webhook(
+        self, uid: str, alias: str, body: bytes | Json | str, *, query: str = "", **headers: str
+    ) -> Answer:
         """A POST to an agent's webhook."""
         return self.post(f"/webhooks/{uid}/{alias}{query}", body, **headers)
 
-    def say(self, uid: str, body: bytes | Json | str, *, swarm: str = "chat", query: str = "", **headers: str) -> Answer:
+    def say(
+        self,
+        uid: str,
+        body: bytes | Json | str,
+        *,
+        swarm: str = "chat",
+        query: str = "",
+        **headers: str,
+    ) -> Answer:
         """A POST to a swarm."""
         return self.post(f"/v1/pipelines/{uid}/swarms/{swarm}/messages{query}", body, **headers)

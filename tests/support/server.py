@@ -1,4 +1,5 @@
 """A server alone, for tests that need no house."""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

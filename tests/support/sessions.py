@@ -1,4 +1,6 @@
-"""The sessions that the documents show: commands and what they print, run as a reader would, in their order."""
+"""The sessions that the documents show: commands and what they print, run as a reader would, in
+their order."""
+
 import os
 import re
 import subprocess
@@ -14,10 +16,15 @@ from tests.support.waiting import wait_for
 CHECKOUT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 UID, GUID = "3f9c2a71", re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-NAMED = re.compile(r"\b(mem|me)_[A-Za-z0-9-]+_[0-9a-f]{32}\b")   # ids of named memories and entries
+NAMED = re.compile(r"\b(mem|me)_[A-Za-z0-9-]+_[0-9a-f]{32}\b")  # ids of named memories and entries
 # What differs from run to run: guids, times and ids of entries, digests, rates.
-CHANGING = ((NAMED, "ID"), (GUID, "GUID"), (re.compile(r"\b\d{13}(-\d+)?"), "TIME"), (re.compile(r"~[0-9a-f]{8}"), "~DIGEST"),
-            (re.compile(r"\b[0-9.]+ a second"), "RATE"))
+CHANGING = (
+    (NAMED, "ID"),
+    (GUID, "GUID"),
+    (re.compile(r"\b\d{13}(-\d+)?"), "TIME"),
+    (re.compile(r"~[0-9a-f]{8}"), "~DIGEST"),
+    (re.compile(r"\b[0-9.]+ a second"), "RATE"),
+)
 
 
 class Step(NamedTuple):
@@ -35,13 +42,16 @@ def fences(page: Path) -> list[tuple[str, str]]:
 def steps(page: Path) -> Iterator[Step]:
     """The commands of its console blocks."""
     for language, text in fences(page):
-        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:] if language == "console" else ():
+        for part in (
+            re.split(r"^\$ ", text, flags=re.MULTILINE)[1:] if language == "console" else ()
+        ):
             command, _, shown = part.partition("\n")
             yield Step(command, shown)
 
 
 class Reader:
-    """Someone at a checkout, who types what a page says. Use it as a context: at its end nothing runs."""
+    """Someone at a checkout, who types what a page says. Use it as a context: at its end nothing
+    runs."""
 
     def __enter__(self) -> Self:
         """A folder that looks like a checkout, with its own data."""
@@ -52,13 +62,24 @@ class Reader:
         for name in ("pipelines", "Procfile", "config.yaml"):
             (self.folder / name).symlink_to(CHECKOUT / name)
         (self.folder / ".venv").symlink_to(Path(sys.prefix))
-        ours = {"MEMRELAY_MEMORY__ROOT": "data/memory", "MEMRELAY_BUS__DATA": "data/bus", "MEMRELAY_WEB__PORT": "0"}
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")} | ours
+        ours = {
+            "MEMRELAY_MEMORY__ROOT": "data/memory",
+            "MEMRELAY_BUS__DATA": "data/bus",
+            "MEMRELAY_WEB__PORT": "0",
+        }
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
+        } | ours
         self._changed = {UID: UID}
-        self._named: dict[str, str] = {}   # the first id of each sort that was printed
+        self._named: dict[str, str] = {}  # the first id of each sort that was printed
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Ends what was started, the last first."""
         for process in reversed(self._running):
             process.terminate()
@@ -74,10 +95,18 @@ class Reader:
     def start(self, command: str, mark: str) -> subprocess.Popen[bytes]:
         """Starts a command that serves, and waits until it says `mark`."""
         began = len(self.log)
-        process = subprocess.Popen(["bash", "-c", f"exec {self.adapted(command)}"], cwd=self.folder, env=self.environment,
-                                   stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file)
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {self.adapted(command)}"],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log_file,
+            stderr=self.log_file,
+        )
         self._running.append(process)
-        wait_for(lambda: mark in self.log[began:] or process.poll() is not None, f"{command}: {mark}")
+        wait_for(
+            lambda: mark in self.log[began:] or process.poll() is not None, f"{command}: {mark}"
+        )
         assert process.poll() is None, self.log[began:]
         if url := re.search(r"web_ready +url=(\S+)", self.log[began:]):
             self._changed["http://127.0.0.1:8765"] = url[1]
@@ -98,9 +127,17 @@ class Reader:
 
     def type(self, command: str) -> str:
         """Runs a command and returns what it prints, both to stdout and stderr."""
-        done = subprocess.run(["bash", "-c", self.adapted(command)], cwd=self.folder, env=self.environment, timeout=120,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
+        done = subprocess.run(
+            ["bash", "-c", self.adapted(command)],
+            cwd=self.folder,
+            env=self.environment,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         if guid := GUID.search(done.stdout):
             self._changed.setdefault("guid", guid[0])
         for named in NAMED.finditer(done.stdout):
@@ -115,7 +152,8 @@ class Reader:
 
 
 def looks_like(shown: str, printed: str) -> bool:
-    """Whether what is printed is what is shown, but for what differs from run to run; `...` stands for anything."""
+    """Whether what is printed is what is shown, but for what differs from run to run; `...` stands
+    for anything."""
     pattern = ".*".join(re.escape(part) for part in _steady(shown).strip().split("..."))
     return re.fullmatch(pattern, _steady(printed).strip(), re.DOTALL) is not None
 

@@ -1,4 +1,5 @@
 """Signs webhooks as a sender does (Standard Webhooks), on the standard library."""
+
 import hashlib
 import hmac
 import time
@@ -13,11 +14,21 @@ def make_secret(seed: str) -> str:
 def signature(secret: str, ident: str, sent_at: int, body: bytes) -> str:
     """`v1,<base64>`."""
     key = b64decode(secret.removeprefix("whsec_"))
-    return "v1," + b64encode(hmac.new(key, f"{ident}.{sent_at}.".encode() + body, hashlib.sha256).digest()).decode()
+    return (
+        "v1,"
+        + b64encode(
+            hmac.new(key, f"{ident}.{sent_at}.".encode() + body, hashlib.sha256).digest()
+        ).decode()
+    )
 
 
 def signed(body: bytes, *secrets: str, ident: str = "msg_1", age_s: int = 0) -> dict[str, str]:
     """The headers of a webhook that was signed `age_s` ago by each of the secrets."""
     sent_at = int(time.time()) - age_s
-    return {"webhook-id": ident, "webhook-timestamp": str(sent_at),
-            "webhook-signature": " ".join(signature(secret, ident, sent_at, body) for secret in secrets)}
+    return {
+        "webhook-id": ident,
+        "webhook-timestamp": str(sent_at),
+        "webhook-signature": " ".join(
+            signature(secret, ident, sent_at, body) for secret in secrets
+        ),
+    }

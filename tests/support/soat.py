@@ -1,4 +1,5 @@
 """A server that is asked by SOAT's own paths."""
+
 from typing import NamedTuple
 
 from tests.support.bundles import Json
@@ -17,7 +18,14 @@ class Soat(NamedTuple):
     served: Served
     uid: str
 
-    def __call__(self, method: str, path: str, body: Json | bytes = b"", key: Held | None = None, **headers: str) -> Answer:
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        body: Json | bytes = b"",
+        key: Held | None = None,
+        **headers: str,
+    ) -> Answer:
         return ask(self.served.url, method, path, body, headers | (key.headers if key else {}))
 
     def make(self, name: str = "Customer Preferences", **keys: object) -> str:
@@ -29,4 +37,6 @@ class Soat(NamedTuple):
         return self("POST", FACTS.format(memory=memory), {"content": content} | keys)
 
     def names(self, query: str) -> list[str]:
-        return [one["name"] for one in self("GET", f"{MEMORIES}?project_id={self.uid}&{query}").json]
+        return [
+            one["name"] for one in self("GET", f"{MEMORIES}?project_id={self.uid}&{query}").json
+        ]

@@ -1,4 +1,6 @@
-"""A server that speaks TLS: it answers PONG to whatever it is sent, and can fall silent; openssl makes its certificates."""
+"""A server that speaks TLS: it answers PONG to whatever it is sent, and can fall silent; openssl
+makes its certificates."""
+
 import asyncio
 import shutil
 import ssl
@@ -20,7 +22,16 @@ class Certificates:
             pytest.skip("certificates are made by openssl")
         self._folder = folder
         self.ca = self._make("ca", "-x509", "-subj", "/CN=the tests' authority")
-        signed = ("-x509", "-CA", self.ca, "-CAkey", self.key_of(self.ca), "-subj", "/CN=localhost", "-addext")
+        signed = (
+            "-x509",
+            "-CA",
+            self.ca,
+            "-CAkey",
+            self.key_of(self.ca),
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+        )
         self.server = self._make("server", *signed, "subjectAltName=DNS:localhost,IP:127.0.0.1")
         self.stranger = self._make("stranger", *signed, "subjectAltName=DNS:elsewhere.example")
         self.client = self._make("client", *signed, "extendedKeyUsage=clientAuth")
@@ -31,7 +42,19 @@ class Certificates:
 
     def _make(self, name: str, *how: str) -> str:
         made = str(self._folder / f"{name}.crt")
-        request = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", self.key_of(made), "-out", made]
+        request = [
+            "openssl",
+            "req",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-keyout",
+            self.key_of(made),
+            "-out",
+            made,
+        ]
         subprocess.run([*request, *how], check=True, capture_output=True)
         return made
 
@@ -39,8 +62,11 @@ class Certificates:
 class TlsServer:
     """Use it as a context; it works in a thread of its own."""
 
-    def __init__(self, certificates: Certificates, certificate: str = "", *, asks: bool = False) -> None:
-        """It shows that certificate, by default the one for localhost; where it `asks`, clients must show one too."""
+    def __init__(
+        self, certificates: Certificates, certificate: str = "", *, asks: bool = False
+    ) -> None:
+        """It shows that certificate, by default the one for localhost; where it `asks`, clients
+        must show one too."""
         shown = certificate or certificates.server
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates.ca)
         self._context.load_cert_chain(shown, certificates.key_of(shown))
@@ -57,7 +83,12 @@ class TlsServer:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Ends."""
         self._goes_on.set()
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)

@@ -1,4 +1,5 @@
 """What a house's workers say of themselves on the roll, and commands that are typed beside them."""
+
 import os
 import subprocess
 import sys
@@ -21,8 +22,11 @@ def roll(house: House) -> list[Told]:
     return [orjson.loads(report) for report in reports if report]
 
 
-def await_told(house: House, uid: str, holds: Callable[[Told], object], what: str, within_s: float = PATIENCE_S) -> Told:
+def await_told(
+    house: House, uid: str, holds: Callable[[Told], object], what: str, within_s: float = PATIENCE_S
+) -> Told:
     """What a pipeline's owner says of it, as soon as that holds."""
+
     def look() -> list[Told]:
         reports = [worker["pipelines"][uid] for worker in roll(house) if uid in worker["pipelines"]]
         return [told for told in reports if holds(told)]
@@ -31,21 +35,41 @@ def await_told(house: House, uid: str, holds: Callable[[Told], object], what: st
 
 
 def await_paused(house: House, uid: str, reason: str, within_s: float = PATIENCE_S) -> str:
-    """Waits until the worker says that a pipeline is paused for such a reason; all of the reason."""
-    told = await_told(house, uid, lambda told: reason in told["paused"], f"{uid} is paused: {reason}", within_s)
+    """Waits until the worker says that a pipeline is paused for such a reason; all of the
+    reason."""
+    told = await_told(
+        house, uid, lambda told: reason in told["paused"], f"{uid} is paused: {reason}", within_s
+    )
     return str(told["paused"])
 
 
-def type_command(house: House, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def type_command(
+    house: House, *command: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """`memrelay COMMAND` on this house's bus and memory root."""
-    return subprocess.run(_program(command), cwd=CHECKOUT, env=_environment(house) | environment, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        _program(command),
+        cwd=CHECKOUT,
+        env=_environment(house) | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def type_for_a_while(house: House, *command: str, **environment: str) -> str:
     """What a command says that may never end: it is told to after some seconds."""
-    with subprocess.Popen(_program(command), cwd=CHECKOUT, env=_environment(house) | environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        _program(command),
+        cwd=CHECKOUT,
+        env=_environment(house) | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
         try:
             return process.communicate(timeout=4)[0]
         except subprocess.TimeoutExpired:
@@ -59,4 +83,7 @@ def _program(command: Sequence[str]) -> list[str]:
 
 def _environment(house: House) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
-    return kept | {"MEMRELAY_BUS__URL": f"unix://{house.client.socket}", "MEMRELAY_MEMORY__ROOT": str(house.root)}
+    return kept | {
+        "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(house.root),
+    }

@@ -1,4 +1,6 @@
-"""The house that the tests of one file share, with its web server: each test has pipelines of its own in it."""
+"""The house that the tests of one file share, with its web server: each test has pipelines of its
+own in it."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +14,8 @@ SECRETS = {"HOOK_TOKEN": "tea-with-milk", "EMPTY_TOKEN": ""}
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server, a memory root, a worker and a web server, which live through the file and end in order."""
+    """A server, a memory root, a worker and a web server, which live through the file and end in
+    order."""
     with Served(secrets=SECRETS, WEB__MAX_WAIT_S="20") as served:
         yield served
         assert served.web.stop() == 0

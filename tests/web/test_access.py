@@ -1,4 +1,6 @@
-"""Every route times every kind of key. The routes are the application's own: a new one is tested without being named."""
+"""Every route times every kind of key. The routes are the application's own: a new one is tested
+without being named."""
+
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +26,7 @@ class Route(NamedTuple):
     """A route, and what it asks."""
 
     method: str
-    path: str   # as it is declared
+    path: str  # as it is declared
     access: str
 
     @property
@@ -32,8 +34,19 @@ class Route(NamedTuple):
         return "{uid}" in self.path
 
     def filled(self, uid: str) -> str:
-        return self.path.format(uid=uid, swarm="chat", alias="memory_write_", name="chat.js", token="t", trigger="memory_write",
-                                ident="1-0", guid="nobody", id="nobody", memory_id="nobody", entry_id="nobody")
+        return self.path.format(
+            uid=uid,
+            swarm="chat",
+            alias="memory_write_",
+            name="chat.js",
+            token="t",
+            trigger="memory_write",
+            ident="1-0",
+            guid="nobody",
+            id="nobody",
+            memory_id="nobody",
+            entry_id="nobody",
+        )
 
 
 def routes_of(root: Path) -> list[Route]:
@@ -49,8 +62,8 @@ class Door(NamedTuple):
 
     served: Served
     routes: list[Route]
-    kinds: dict[str, dict[str, str]]   # what comes with a request
-    mine: list[str]   # uids
+    kinds: dict[str, dict[str, str]]  # what comes with a request
+    mine: list[str]  # uids
 
     def ask(self, route: Route, kind: str, uid: str = "") -> Answer:
         return self.knock(route, self.kinds[kind], uid)
@@ -64,20 +77,32 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     with Served(worker=False) as served:
         root, routes = served.house.root, routes_of(tmp_path_factory.mktemp("routes"))
         mine, other = [make_uid() for _ in routes], make_uid()
-        asyncio.run(deploy(root, *[make_bundle(uid) for uid in mine], make_bundle(other, name=CANARY)))
+        asyncio.run(
+            deploy(root, *[make_bundle(uid) for uid in mine], make_bundle(other, name=CANARY))
+        )
         gone = make_key(root)
         revoke(root, gone)
         right = make_key(root, pipelines=tuple(mine))
-        kinds = {"none": {}, "no key at all": {"Authorization": "Bearer x"},
-                 "another scheme": {"Authorization": f"Basic {right.text}"}, "malformed": {"Authorization": "Bearer mr_x"},
-                 "wrong secret": Held("", right.text[:-1] + "01"[right.text.endswith("0")]).headers,
-                 "another id": Held("", f"mr_{'0' * 12}_{right.text[16:]}").headers,
-                 "no session": {"Cookie": "memrelay_session=x"},
-                 "a hash for a key": {"Cookie": f"memrelay_session={right.text}"},
-                 "expired": make_key(root, lasts_ms=-1).headers, "revoked": gone.headers, "right": right.headers,
-                 "other pipeline": make_key(root, pipelines=(other,)).headers}
-        kinds |= {f"lacks {scope}": make_key(root, *[one for one in SCOPES if one != scope], pipelines=tuple(mine)).headers
-                  for scope in SCOPES}
+        kinds = {
+            "none": {},
+            "no key at all": {"Authorization": "Bearer x"},
+            "another scheme": {"Authorization": f"Basic {right.text}"},
+            "malformed": {"Authorization": "Bearer mr_x"},
+            "wrong secret": Held("", right.text[:-1] + "01"[right.text.endswith("0")]).headers,
+            "another id": Held("", f"mr_{'0' * 12}_{right.text[16:]}").headers,
+            "no session": {"Cookie": "memrelay_session=x"},
+            "a hash for a key": {"Cookie": f"memrelay_session={right.text}"},
+            "expired": make_key(root, lasts_ms=-1).headers,
+            "revoked": gone.headers,
+            "right": right.headers,
+            "other pipeline": make_key(root, pipelines=(other,)).headers,
+        }
+        kinds |= {
+            f"lacks {scope}": make_key(
+                root, *[one for one in SCOPES if one != scope], pipelines=tuple(mine)
+            ).headers
+            for scope in SCOPES
+        }
         await_closed(served)
         yield Door(served, routes, kinds, mine)
 
@@ -88,8 +113,18 @@ def is_unserved(route: Route, answer: Answer) -> bool:
     return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))
 
 
-STRANGERS = ("none", "no key at all", "another scheme", "malformed", "wrong secret", "another id", "no session",
-             "a hash for a key", "expired", "revoked")
+STRANGERS = (
+    "none",
+    "no key at all",
+    "another scheme",
+    "malformed",
+    "wrong secret",
+    "another id",
+    "no session",
+    "a hash for a key",
+    "expired",
+    "revoked",
+)
 
 
 def test_every_route_declares_what_it_asks(door: Door) -> None:
@@ -100,9 +135,17 @@ def test_every_route_declares_what_it_asks(door: Door) -> None:
 def test_who_has_no_key_is_let_in_to_what_is_open_and_nothing_else(door: Door) -> None:
     paths = {route.path for route in door.routes if route.access in (OPEN, OWN)}
 
-    assert paths == {"/live", "/ready", "/static/{name}", "/login", "/logout", "/openapi.json", "/docs",
-                     "/webhooks/{uid}/{alias}",
-                     "/api/v1/pd/webhook/{token}/{alias}/{trigger}"}
+    assert paths == {
+        "/live",
+        "/ready",
+        "/static/{name}",
+        "/login",
+        "/logout",
+        "/openapi.json",
+        "/docs",
+        "/webhooks/{uid}/{alias}",
+        "/api/v1/pd/webhook/{token}/{alias}/{trigger}",
+    }
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
@@ -110,13 +153,20 @@ def test_a_route_that_asks_for_a_scope_takes_no_stranger(door: Door, kind: str) 
     for route in door.routes:
         if route.access in SCOPES:
             answers = {door.ask(route, kind, uid).status for uid in (door.mine[0], "ghost")}
-            assert answers <= {401} or (answers == {303} and route.method in ("GET", "HEAD")), (route, kind, answers)
+            assert answers <= {401} or (answers == {303} and route.method in ("GET", "HEAD")), (
+                route,
+                kind,
+                answers,
+            )
 
 
 def test_a_page_leads_strangers_to_where_they_log_in_and_back(door: Door) -> None:
     answer = ask(door.served.url, "GET", f"/pipelines/{door.mine[0]}")
 
-    assert (answer.status, answer.headers["location"]) == (303, f"/login?next=/pipelines/{door.mine[0]}")
+    assert (answer.status, answer.headers["location"]) == (
+        303,
+        f"/login?next=/pipelines/{door.mine[0]}",
+    )
 
 
 def test_a_key_that_lacks_the_scope_is_told_which(door: Door) -> None:
@@ -124,13 +174,18 @@ def test_a_key_that_lacks_the_scope_is_told_which(door: Door) -> None:
         if route.access in SCOPES:
             answer = door.ask(route, f"lacks {route.access}")
             assert answer.status == 403, route
-            assert route.method == "HEAD" or f"needs the scope {route.access}".encode() in answer.body
+            assert (
+                route.method == "HEAD" or f"needs the scope {route.access}".encode() in answer.body
+            )
 
 
 def test_the_pipeline_of_another_key_does_not_exist(door: Door) -> None:
     for route in door.routes:
         if route.access in SCOPES and route.has_uid:
-            there, ghost = (door.ask(route, "other pipeline", uid) for uid in (door.mine[0], "g" * len(door.mine[0])))
+            there, ghost = (
+                door.ask(route, "other pipeline", uid)
+                for uid in (door.mine[0], "g" * len(door.mine[0]))
+            )
             assert there.status == ghost.status == 404, route
             assert there.body.replace(door.mine[0].encode(), b"g" * len(door.mine[0])) == ghost.body
 
@@ -139,7 +194,9 @@ def test_what_has_no_uid_shows_only_the_keys_own_pipelines(door: Door) -> None:
     for route in door.routes:
         if route.access == "read" and "{" not in route.path:
             answer = door.ask(route, "right")
-            is_of_one = route.path == "/api/v1/memory-entries" and answer.status == 400   # it wants a memory_id
+            is_of_one = (
+                route.path == "/api/v1/memory-entries" and answer.status == 400
+            )  # it wants a memory_id
             assert answer.status == 200 or is_of_one or is_unserved(route, answer), route
             assert CANARY.encode() not in answer.body
 
@@ -148,8 +205,13 @@ def test_the_right_key_is_let_in_everywhere(door: Door) -> None:
     for number, route in enumerate(door.routes):
         if route.access in SCOPES:
             answer = door.ask(route, "right", door.mine[number])
-            assert is_unserved(route, answer) or answer.status in (200, 202, 204, 400, 404, 422), (route, answer)
-            assert b"in service has the uid" not in answer.body   # it knows the pipeline, if not what is asked for of it
+            assert is_unserved(route, answer) or answer.status in (200, 202, 204, 400, 404, 422), (
+                route,
+                answer,
+            )
+            assert (
+                b"in service has the uid" not in answer.body
+            )  # it knows the pipeline, if not what is asked for of it
 
 
 def test_what_is_open_answers_the_same_to_everybody(door: Door) -> None:
@@ -161,10 +223,18 @@ def test_what_is_open_answers_the_same_to_everybody(door: Door) -> None:
 def test_a_webhook_without_a_secret_takes_keys_that_publish(door: Door) -> None:
     (route,) = [route for route in door.routes if route.path.startswith("/webhooks/")]
 
-    told = {kind: door.knock(route, headers | {"Content-Type": "text/plain"}).status for kind, headers in door.kinds.items()}
+    told = {
+        kind: door.knock(route, headers | {"Content-Type": "text/plain"}).status
+        for kind, headers in door.kinds.items()
+    }
 
     assert {kind: told[kind] for kind in STRANGERS} == dict.fromkeys(STRANGERS, 401)
-    assert (told["right"], told["other pipeline"], told["lacks publish"], told["lacks read"]) == (202, 404, 403, 202)
+    assert (told["right"], told["other pipeline"], told["lacks publish"], told["lacks read"]) == (
+        202,
+        404,
+        403,
+        202,
+    )
 
 
 def test_a_route_that_declares_nothing_is_refused(tmp_path: Path) -> None:
@@ -183,4 +253,7 @@ def test_a_route_that_declares_nothing_is_refused(tmp_path: Path) -> None:
         finally:
             await runner.cleanup()
 
-    assert asyncio.run(serve()).problem == (403, "this route does not say who may call it, so nobody may")
+    assert asyncio.run(serve()).problem == (
+        403,
+        "this route does not say who may call it, so nobody may",
+    )

@@ -1,4 +1,5 @@
 """Keys over HTTP: what they open, for how long, and what closes when the first is made."""
+
 import os
 import time
 
@@ -16,7 +17,9 @@ def get(served: Served, path: str, key: Held) -> Answer:
     return ask(served.url, "GET", path, b"", key.headers)
 
 
-def test_the_first_key_closes_the_house_on_loopback_too_and_the_last_ones_end_does_not_open_it() -> None:
+def test_the_first_key_closes_the_house_on_loopback_too_and_the_last_ones_end_does_not_open_it() -> (
+    None
+):
     with Served(worker=False) as served:
         assert served.get("/status").status == 200
         assert "no key was ever made" in served.web.await_event("web_ready")["who_may_call"]
@@ -53,7 +56,10 @@ def test_a_revoked_key_opens_nothing_within_a_second(keyed: Served) -> None:
     time.sleep(1.1)
 
     status, detail = get(keyed, "/status", key).problem
-    assert (status, detail) == (401, "the key 'test' was revoked; `memrelay keys create` makes another")
+    assert (status, detail) == (
+        401,
+        "the key 'test' was revoked; `memrelay keys create` makes another",
+    )
 
 
 def test_only_who_knows_the_secret_learns_what_became_of_a_key(keyed: Served) -> None:
@@ -73,7 +79,11 @@ def test_lists_and_counts_are_of_what_a_key_sees(keyed: Served) -> None:
 
     listed, status = get(keyed, "/v1/pipelines?limit=1", key).json, get(keyed, "/status", key).json
 
-    assert ([one["pipeline_uid"] for one in listed["items"]], listed["total"], listed["next_cursor"]) == ([mine], 1, None)
+    assert (
+        [one["pipeline_uid"] for one in listed["items"]],
+        listed["total"],
+        listed["next_cursor"],
+    ) == ([mine], 1, None)
     assert [one["pipeline_uid"] for one in status["pipelines"]] == [mine]
     assert [worker["pipelines"] for worker in status["workers"]] in ([], [[mine]])
     assert other.encode() not in get(keyed, "/metrics", key).body
@@ -86,14 +96,23 @@ def test_a_key_that_deploys_is_confined_to_its_pipelines_and_their_stores(keyed:
     wait_for(lambda: get(keyed, "/status", key).status == 403, "the key is known")
 
     def put(uid: str, memory_id: str) -> Answer:
-        return ask(keyed.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid, *make_commands(memory_id)), key.headers)
+        return ask(
+            keyed.url,
+            "PUT",
+            f"/v1/pipelines/{uid}",
+            make_bundle(uid, *make_commands(memory_id)),
+            key.headers,
+        )
 
     assert put(mine, "instances/${pipeline_uid}/notes").status == 200
     assert put(other, "instances/${pipeline_uid}/notes").status == 404
     for memory_id in (f"instances/{other}/memories", "shared/notes", f"instances/{mine}x/memories"):
         status, detail = put(mine, memory_id).problem
         assert (status, "this memory_id is in none of them" in detail) == (403, True)
-    created = [ask(keyed.url, "POST", "/v1/pipelines", make_bundle(uid), key.headers).status for uid in (other, make_uid(), "")]
+    created = [
+        ask(keyed.url, "POST", "/v1/pipelines", make_bundle(uid), key.headers).status
+        for uid in (other, make_uid(), "")
+    ]
     assert created == [403, 403, 403]
     assert ask(keyed.url, "DELETE", f"/v1/pipelines/{other}", b"", key.headers).status == 404
 
@@ -126,16 +145,31 @@ def test_whether_it_is_ready_is_told_to_all_and_why_not_to_who_sees_all(keyed: S
         keys = make_key(served.house.root, pipelines=("a",)), make_key(served.house.root)
         await_closed(served)
         served.house.server.stop()
-        told = [ask(served.url, "GET", "/ready", b"", headers) for headers in ({}, *(key.headers for key in keys))]
+        told = [
+            ask(served.url, "GET", "/ready", b"", headers)
+            for headers in ({}, *(key.headers for key in keys))
+        ]
 
     assert [answer.status for answer in told] == [503] * 3
     assert [answer.json["checks"]["bus"] == "not ok" for answer in told] == [True, True, False]
-    assert get(keyed, "/ready", confined).json == get(keyed, "/ready", whole).json == keyed.get("/ready").json
+    assert (
+        get(keyed, "/ready", confined).json
+        == get(keyed, "/ready", whole).json
+        == keyed.get("/ready").json
+    )
 
 
 def listening_on_all(house: House) -> ChildProcess:
-    return start_program("web", house.folder / "web.log", {
-        "BUS__URL": f"unix://{house.client.socket}", "MEMORY__ROOT": str(house.root), "WEB__HOST": "0.0.0.0", "WEB__PORT": "0"})
+    return start_program(
+        "web",
+        house.folder / "web.log",
+        {
+            "BUS__URL": f"unix://{house.client.socket}",
+            "MEMORY__ROOT": str(house.root),
+            "WEB__HOST": "0.0.0.0",
+            "WEB__PORT": "0",
+        },
+    )
 
 
 def test_without_a_key_only_loopback_is_listened_on_and_it_says_so() -> None:
@@ -149,7 +183,9 @@ def test_without_a_key_only_loopback_is_listened_on_and_it_says_so() -> None:
         web = listening_on_all(house)
         url = web.await_event("web_ready")["url"].replace("0.0.0.0", "127.0.0.1")
         try:
-            answers = [ask(url, "GET", "/status", b"", headers).status for headers in ({}, key.headers)]
+            answers = [
+                ask(url, "GET", "/status", b"", headers).status for headers in ({}, key.headers)
+            ]
         finally:
             assert web.stop() == 0
 

@@ -1,4 +1,5 @@
 """The operations from Python over HTTP."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -31,13 +32,17 @@ def test_the_life_of_a_record(served: Served) -> None:
         with pytest.raises(RelayError, match="Idempotency-Key is empty") as empty:
             await relay.records.create(uid, "coffee", idempotency_key="")
         assert empty.value.status == 400
-        changed = await relay.records.update(uid, made.guid, content="coffee", if_version=[made.version])
+        changed = await relay.records.update(
+            uid, made.guid, content="coffee", if_version=[made.version]
+        )
         assert (changed.content, changed.tags) == ("coffee", ("a", "b"))
         assert await relay.records.get(uid, made.guid) == changed
         assert (await relay.records.append(uid, "x", kind="log")).created
         page = await relay.records.list(uid, tags=["a", "b"], order="desc", limit=1)
         assert (page.items, page.total, page.next_cursor) == ((changed,), 1, None)
-        assert [hit.record for hit in (await relay.records.search(uid, "coffee")).items] == [changed]
+        assert [hit.record for hit in (await relay.records.search(uid, "coffee")).items] == [
+            changed
+        ]
         wanted = {"tags": {"contains": "a"}, "data.x": {"exists": False}}
         assert (await relay.records.list(uid, filter=wanted)).items == (changed,)
         assert (await relay.records.search(uid, "coffee", filter={"not": wanted})).items == ()
@@ -46,7 +51,10 @@ def test_the_life_of_a_record(served: Served) -> None:
         assert (await relay.records.restore(uid, made.guid)).content == "coffee"
         history = await relay.records.history(uid, made.guid, limit=3)
         assert [(one.number, one.change, one.reason) for one in history.items] == [
-            (4, None, None), (3, "restore", None), (2, "delete", "no more")]
+            (4, None, None),
+            (3, "restore", None),
+            (2, "delete", "no more"),
+        ]
 
     with_relay(served, live)
 
@@ -55,9 +63,16 @@ def test_a_refusal_is_told_with_all_that_is_wrong(served: Served) -> None:
     uid = served.deploy()
 
     async def fail(relay: Relay) -> list[RelayError]:
-        calls = [relay.records.get(uid, "a/../b?c#d"), relay.records.list("ghost"),
-                 relay.records.list(uid, limit=0, order="up")]
-        return [error for error in await asyncio.gather(*calls, return_exceptions=True) if isinstance(error, RelayError)]
+        calls = [
+            relay.records.get(uid, "a/../b?c#d"),
+            relay.records.list("ghost"),
+            relay.records.list(uid, limit=0, order="up"),
+        ]
+        return [
+            error
+            for error in await asyncio.gather(*calls, return_exceptions=True)
+            if isinstance(error, RelayError)
+        ]
 
     missing, ghost, wrong = with_relay(served, fail)
 
@@ -68,7 +83,12 @@ def test_a_refusal_is_told_with_all_that_is_wrong(served: Served) -> None:
 
 def test_what_an_operation_does_not_take_is_a_type_error(served: Served) -> None:
     async def misspell(relay: Relay) -> None:
-        for given, named in ((("x",), {"contnt": "y"}), (("x",), {"content": "y"}), (("x",) * 99, {}), ((), {})):
+        for given, named in (
+            (("x",), {"contnt": "y"}),
+            (("x",), {"content": "y"}),
+            (("x",) * 99, {}),
+            ((), {}),
+        ):
             with pytest.raises(TypeError, match=r"records\.create takes content"):
                 await relay.records.create("uid", *given, **named)
         with pytest.raises(AttributeError, match="it has append, create"):
@@ -101,7 +121,10 @@ def test_a_key_is_sent(keyed: Served) -> None:
     assert with_relay(keyed, lambda relay: relay.records.list(uid), key.text).total == 0
     guid = with_relay(keyed, lambda relay: relay.records.create(uid, "tea"), key.text).guid
     with_relay(keyed, lambda relay: relay.records.update(uid, guid, content="coffee"), key.text)
-    assert with_relay(keyed, lambda relay: relay.records.history(uid, guid), key.text).items[1].actor == "test"
+    assert (
+        with_relay(keyed, lambda relay: relay.records.history(uid, guid), key.text).items[1].actor
+        == "test"
+    )
     with pytest.raises(RelayError) as told:
         with_relay(keyed, lambda relay: relay.records.list(uid))
     assert told.value.status == 401

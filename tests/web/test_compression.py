@@ -1,4 +1,5 @@
 """Answers above a size are packed for who takes gzip."""
+
 import gzip
 import json
 
@@ -16,18 +17,31 @@ def url(served: Served) -> str:
 
 
 def listed(url: str, accepted: str | None, query: str = "") -> Answer:
-    return ask(url, "GET", f"/v1/pipelines{query}", b"", {} if accepted is None else {"Accept-Encoding": accepted})
+    return ask(
+        url,
+        "GET",
+        f"/v1/pipelines{query}",
+        b"",
+        {} if accepted is None else {"Accept-Encoding": accepted},
+    )
 
 
-@pytest.mark.parametrize("accepted", ["gzip", "br, gzip;q=0.5", "*", "GZIP", "deflate, gzip; q=1.0"])
+@pytest.mark.parametrize(
+    "accepted", ["gzip", "br, gzip;q=0.5", "*", "GZIP", "deflate, gzip; q=1.0"]
+)
 def test_a_long_answer_is_packed(url: str, accepted: str) -> None:
     answer = listed(url, accepted)
 
-    assert (answer.headers["content-encoding"], answer.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert (answer.headers["content-encoding"], answer.headers["vary"]) == (
+        "gzip",
+        "Accept-Encoding",
+    )
     assert len(json.loads(gzip.decompress(answer.body))["items"]) == 15
 
 
-@pytest.mark.parametrize("accepted", [None, "identity", "br", "gzip;q=0", "gzip; q=0.0, *", "", ";;,"])
+@pytest.mark.parametrize(
+    "accepted", [None, "identity", "br", "gzip;q=0", "gzip; q=0.0, *", "", ";;,"]
+)
 def test_who_does_not_take_it_gets_it_as_it_is(url: str, accepted: str | None) -> None:
     answer = listed(url, accepted)
 

@@ -1,4 +1,6 @@
-"""The pages as they come from the server: complete without a script, escaped, and readable where something is missing."""
+"""The pages as they come from the server: complete without a script, escaped, and readable where
+something is missing."""
+
 import hashlib
 import re
 import shlex
@@ -16,7 +18,9 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 HTMX = "htmx-2.0.11.min.js"
-HTMX_SHA256 = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"   # as npm has it, unchanged
+HTMX_SHA256 = (
+    "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"  # as npm has it, unchanged
+)
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 SAMPLE = "pipelines/memory_test.json"
 
@@ -36,11 +40,22 @@ def said(served: Served, uid: str, swarm: str = "chat") -> Answer:
 
 
 def assert_is_still(page: Answer) -> None:
-    """Nothing in it runs or is fetched but the server's own files, and the browser is told to see to it."""
+    """Nothing in it runs or is fetched but the server's own files, and the browser is told to see
+    to it."""
     policy = page.headers["content-security-policy"]
-    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
-    assert page.headers["x-content-type-options"] == "nosniff" and page.headers["cache-control"] == "no-store"
-    assert not re.search(r'<script(?! src="/static/)|<style|\sstyle=|\son\w+=|javascript:|https?://(?!127)', page.body.decode())
+    assert (
+        "default-src 'self'" in policy
+        and "frame-ancestors 'none'" in policy
+        and "unsafe" not in policy
+    )
+    assert (
+        page.headers["x-content-type-options"] == "nosniff"
+        and page.headers["cache-control"] == "no-store"
+    )
+    assert not re.search(
+        r'<script(?! src="/static/)|<style|\sstyle=|\son\w+=|javascript:|https?://(?!127)',
+        page.body.decode(),
+    )
 
 
 def test_the_first_page_of_a_house_with_one_pipeline_has_everything() -> None:
@@ -51,22 +66,43 @@ def test_the_first_page_of_a_house_with_one_pipeline_has_everything() -> None:
 
         text = text_of(page)
         assert page.status == 200 and len(lines_to_try(page)) == 8
-        assert all(told in text for told in ("tea", uid, "Rate", "Waiting", "Dead letters", "Chat with tea", "dispatch_write"))
+        assert all(
+            told in text
+            for told in (
+                "tea",
+                uid,
+                "Rate",
+                "Waiting",
+                "Dead letters",
+                "Chat with tea",
+                "dispatch_write",
+            )
+        )
         assert page.body.count(b"<svg") == 1
         assert_is_still(page)
 
 
-def test_an_address_that_is_none_is_a_page_in_a_browser_and_a_problem_elsewhere(served: Served) -> None:
+def test_an_address_that_is_none_is_a_page_in_a_browser_and_a_problem_elsewhere(
+    served: Served,
+) -> None:
     paths = ("/nope", "/pipelines/", "/v1/pipelines/x/nope", "/api/v1/nope")
 
-    shown = [ask(served.url, "GET", path, b"", {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}) for path in paths]
+    shown = [
+        ask(served.url, "GET", path, b"", {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        for path in paths
+    ]
 
     for page in shown:
         assert page.status == 404 and "No page has this address. All pipelines" in text_of(page)
         assert_is_still(page)
     for path in paths[:3]:
-        assert ask(served.url, "GET", path, b"", {"Accept": "*/*"}).problem == (404, "no such path; docs/http.md lists them")
-    assert ask(served.url, "GET", "/v1/pipelines/nope", b"", {"Accept": "text/html"}).problem[0] == 404
+        assert ask(served.url, "GET", path, b"", {"Accept": "*/*"}).problem == (
+            404,
+            "no such path; docs/http.md lists them",
+        )
+    assert (
+        ask(served.url, "GET", "/v1/pipelines/nope", b"", {"Accept": "text/html"}).problem[0] == 404
+    )
 
 
 def test_a_house_without_pipelines_says_how_to_deploy_one() -> None:
@@ -85,7 +121,10 @@ def test_a_pipelines_room_shows_figures_graph_table_and_log(served: Served) -> N
 
     text = text_of(page)
     assert page.status == 200
-    assert all(told in text for told in ("Where tea is kept.", "/write tea", "memory_write", "Served by", "From whom"))
+    assert all(
+        told in text
+        for told in ("Where tea is kept.", "/write tea", "memory_write", "Served by", "From whom")
+    )
     assert "memory_write listens to dispatch_write on chat." in text
 
 
@@ -100,13 +139,15 @@ def test_what_is_shown_to_try_works(served: Served) -> None:
     served.house.client.await_quiet(uid)
 
     assert answer.status == 200
-    log = ask(served.url, "GET", last[1].removeprefix(served.url).replace("limit=5", "limit=50")).json["items"]
+    log = ask(
+        served.url, "GET", last[1].removeprefix(served.url).replace("limit=5", "limit=50")
+    ).json["items"]
     said = [item["message"]["args"][0]["text"] for item in log if item["message"]["from"] == "User"]
     assert sorted(said) == ["/read", "/write The meeting is at 3pm", "/write The meeting is at 3pm"]
 
 
 def test_names_that_a_shell_would_read_are_quoted_in_what_is_shown_to_try(served: Served) -> None:
-    swarm = "a'b \"c\" $(d)/é"
+    swarm = 'a\'b "c" $(d)/é'
     uid = served.deploy(make_agent("x", "add_1", on=swarm, to=""))
 
     curl, *_, publish, _ = map(shlex.split, lines_to_try(room(served, uid)))
@@ -122,7 +163,12 @@ def test_whatever_is_named_or_said_is_shown_as_text(served: Served) -> None:
     served.house.client.enter(uid, HOSTILE, sender=HOSTILE, swarm=HOSTILE)
     served.house.client.await_quiet(uid)
 
-    pages = [served.get("/"), room(served, uid), served.get(f"/pipelines/{uid}/fares"), served.get("/fragments/overview")]
+    pages = [
+        served.get("/"),
+        room(served, uid),
+        served.get(f"/pipelines/{uid}/fares"),
+        served.get("/fragments/overview"),
+    ]
 
     for page in pages:
         assert page.status == 200
@@ -130,7 +176,9 @@ def test_whatever_is_named_or_said_is_shown_as_text(served: Served) -> None:
     assert HOSTILE in text_of(pages[1])
 
 
-@pytest.mark.parametrize("data", [b'{"args": []}', b'{"text": "<b>"}', b'{"from": "", "args": [{"text": ""}, 1, null]}'])
+@pytest.mark.parametrize(
+    "data", [b'{"args": []}', b'{"text": "<b>"}', b'{"from": "", "args": [{"text": ""}, 1, null]}']
+)
 def test_a_log_may_hold_anything(served: Served, data: bytes) -> None:
     uid = served.deploy()
     served.house.client.redis.xadd(f"swarm:{{{uid}}}:chat", {"mid": "x", "data": data})
@@ -145,7 +193,9 @@ def test_the_log_shows_the_newest_messages_first_and_is_bounded(served: Served) 
     uid = served.deploy()
     served.house.client.enter_together(uid, [f"number {number}" for number in range(70)])
     served.house.client.await_quiet(uid)
-    served.house.client.redis.xadd(f"swarm:{{{uid}}}:chat", {"mid": "x", "data": make_envelope("long " * 10_000)})
+    served.house.client.redis.xadd(
+        f"swarm:{{{uid}}}:chat", {"mid": "x", "data": make_envelope("long " * 10_000)}
+    )
 
     page = said(served, uid)
 
@@ -156,7 +206,10 @@ def test_the_log_shows_the_newest_messages_first_and_is_bounded(served: Served) 
 
 @pytest.mark.parametrize("count", [0, 1, 60])
 def test_pipelines_of_any_size_have_a_page(served: Served, count: int) -> None:
-    agents = [make_agent(f"agent_{number}", "add_1", hears=f"agent_{number * 7 % 60}") for number in range(count)]
+    agents = [
+        make_agent(f"agent_{number}", "add_1", hears=f"agent_{number * 7 % 60}")
+        for number in range(count)
+    ]
     uid = put(served.url, make_bundle(make_uid()) | {"agents": agents})
 
     page = room(served, uid)
@@ -167,9 +220,17 @@ def test_pipelines_of_any_size_have_a_page(served: Served, count: int) -> None:
 
 def test_a_second_page_lists_what_the_first_has_no_place_for() -> None:
     with Served(worker=False) as house:
-        uids = [put(house.url, make_bundle(f"p{number:03}", name=f"pipeline {number:03}")) for number in range(23)]
+        uids = [
+            put(house.url, make_bundle(f"p{number:03}", name=f"pipeline {number:03}"))
+            for number in range(23)
+        ]
 
-        pages = [house.get("/"), house.get("/?page=2"), house.get("/?page=99"), house.get("/?page=%E2%91%A0")]
+        pages = [
+            house.get("/"),
+            house.get("/?page=2"),
+            house.get("/?page=99"),
+            house.get("/?page=%E2%91%A0"),
+        ]
 
         rows = [re.findall(r'id="to-(\w+)"', page.body.decode()) for page in pages]
         assert rows == [uids[:20], uids[20:], uids[20:], uids[:20]]
@@ -186,7 +247,9 @@ def test_who_serves_nothing_and_a_bus_that_keeps_nothing_are_named_loudly() -> N
             assert "NOT PERSISTENT" in text_of(page)
 
 
-@pytest.mark.parametrize("path", ["/pipelines/nothing", "/pipelines/%3Cscript%3E", "/pipelines/{uid}?swarm=nothing"])
+@pytest.mark.parametrize(
+    "path", ["/pipelines/nothing", "/pipelines/%3Cscript%3E", "/pipelines/{uid}?swarm=nothing"]
+)
 def test_what_is_not_there_has_a_readable_page(served: Served, path: str) -> None:
     uid = served.deploy()
 
@@ -196,7 +259,9 @@ def test_what_is_not_there_has_a_readable_page(served: Served, path: str) -> Non
     assert "There is no such thing" in text_of(page) and "All pipelines" in text_of(page)
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/static/nothing.js", "/static/..%2fpages.py", "/pipelines/nothing/fares"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/static/nothing.js", "/static/..%2fpages.py", "/pipelines/nothing/fares"]
+)
 def test_parts_and_other_paths_tell_problems_as_the_api_does(served: Served, path: str) -> None:
     status, detail = served.get(path).problem
 
@@ -208,10 +273,14 @@ def test_while_the_bus_is_away_the_frame_says_so_and_comes_back_with_it() -> Non
         uid = house.deploy(pipeline_name="tea")
         house.house.server.stop(grace_s=5)
 
-        away = wait_for(lambda: _if_status(house.get("/"), 503), "the page tells that the bus is away")
+        away = wait_for(
+            lambda: _if_status(house.get("/"), 503), "the page tells that the bus is away"
+        )
         for page in (away, room(house, uid)):
             assert page.status == 503 and page.headers["retry-after"] == "1"
-            assert "The bus does not answer" in text_of(page) and b'http-equiv="refresh"' in page.body
+            assert (
+                "The bus does not answer" in text_of(page) and b'http-equiv="refresh"' in page.body
+            )
         assert house.get(f"/pipelines/{uid}/fares").problem[0] == 503
 
         house.house.server.start()
@@ -220,7 +289,9 @@ def test_while_the_bus_is_away_the_frame_says_so_and_comes_back_with_it() -> Non
 
 def test_a_page_knows_when_other_versions_are_in_service(served: Served) -> None:
     uid = served.deploy(pipeline_name="first")
-    fares = re.search(rf'hx-get="(/pipelines/{uid}/fares\?seen=\w+)"', room(served, uid).body.decode())
+    fares = re.search(
+        rf'hx-get="(/pipelines/{uid}/fares\?seen=\w+)"', room(served, uid).body.decode()
+    )
     assert fares is not None
     before = text_of(served.get(fares[1]))
 

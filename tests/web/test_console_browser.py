@@ -1,4 +1,6 @@
-"""The console in Chromium, with a real worker behind it: chat, looks, keyboard, phone, dark, and what it costs over time."""
+"""The console in Chromium, with a real worker behind it: chat, looks, keyboard, phone, dark, and
+what it costs over time."""
+
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +17,12 @@ from tests.support.pages import put
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
-HOSTILE = '"><script>document.title = "taken"</script><img src=x onerror="document.title = \'taken\'">'
+HOSTILE = (
+    '"><script>document.title = "taken"</script><img src=x onerror="document.title = \'taken\'">'
+)
 DARK = "#14171a"
 LOOKS = 200
-WARM = 20   # looks until the browser has compiled and kept what it will
+WARM = 20  # looks until the browser has compiled and kept what it will
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +45,14 @@ def uid(served: Served) -> Iterator[str]:
 
 
 def make_person(name: str = "User", swarm: str = "chat") -> Json:
-    return {"agent_class": "chat_agent", "agent_alias": "person", "agent_name": name, "agent_rec_swarm": swarm,
-            "agent_send_swarm": swarm, "wf_publish_results": True}
+    return {
+        "agent_class": "chat_agent",
+        "agent_alias": "person",
+        "agent_name": name,
+        "agent_rec_swarm": swarm,
+        "agent_send_swarm": swarm,
+        "wf_publish_results": True,
+    }
 
 
 @contextmanager
@@ -51,13 +61,17 @@ def opened(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[
     context = browser.new_context(**how)
     page, faults, asked = context.new_page(), list[str](), list[str]()
     page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console", lambda message: faults.append(message.text) if message.type == "error" else None
+    )
     page.on("request", lambda request: asked.append(request.url))
     try:
         page.goto(served.url + path)
         yield page
         assert [url for url in asked if not url.startswith(served.url)] == []
-        assert [fault for fault in faults if not fault.startswith(("Failed to load resource", "htmx:"))] == []   # of a request
+        assert [
+            fault for fault in faults if not fault.startswith(("Failed to load resource", "htmx:"))
+        ] == []  # of a request
     finally:
         context.close()
 
@@ -77,7 +91,9 @@ def overflow(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def test_what_is_written_in_the_chat_is_found_in_it(browser: Browser, served: Served, uid: str) -> None:
+def test_what_is_written_in_the_chat_is_found_in_it(
+    browser: Browser, served: Served, uid: str
+) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         written = say(page, "/write The meeting is at 3pm")
         expect(written.locator(".answer")).to_have_text(re.compile("Written as [0-9a-f-]{36}"))
@@ -90,11 +106,20 @@ def test_what_is_written_in_the_chat_is_found_in_it(browser: Browser, served: Se
 
         expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text("Deleted 1 record.")
         expect(say(page, "/read").locator(".answer")).to_contain_text("Nothing found.")
-        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text("Nothing was deleted")
+        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text(
+            "Nothing was deleted"
+        )
 
 
-def test_a_search_with_an_explanation_shows_records_and_says_why(browser: Browser, served: Served) -> None:
-    search = make_agent("search", "memory_search", {"memory_id": STORE, "explain": True, "mode": "hybrid"}, hears="find")
+def test_a_search_with_an_explanation_shows_records_and_says_why(
+    browser: Browser, served: Served
+) -> None:
+    search = make_agent(
+        "search",
+        "memory_search",
+        {"memory_id": STORE, "explain": True, "mode": "hybrid"},
+        hears="find",
+    )
     find = make_agent("find", "regex_match", {"pattern": "^/search (.*)"})
     write = make_agent("write", "memory_write", {"memory_id": STORE}, hears="keep")
     keep = make_agent("keep", "regex_match", {"pattern": "^/write (.*)"})
@@ -111,7 +136,9 @@ def test_a_search_with_an_explanation_shows_records_and_says_why(browser: Browse
         expect(say(page, "/search xylophone").locator(".answer")).to_contain_text("Nothing found: ")
 
 
-def test_what_is_said_is_shown_in_part_where_it_is_very_long(browser: Browser, served: Served, uid: str) -> None:
+def test_what_is_said_is_shown_in_part_where_it_is_very_long(
+    browser: Browser, served: Served, uid: str
+) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         page.locator("#text").fill("/write " + "tea " * 50_000)
         page.locator("#text").press("Enter")
@@ -121,7 +148,9 @@ def test_what_is_said_is_shown_in_part_where_it_is_very_long(browser: Browser, s
         assert len(shown) < 5000 and shown.endswith("(200006 characters)")
 
 
-def test_the_exchanges_are_a_list_in_a_log_that_is_there_from_the_beginning(browser: Browser, served: Served, uid: str) -> None:
+def test_the_exchanges_are_a_list_in_a_log_that_is_there_from_the_beginning(
+    browser: Browser, served: Served, uid: str
+) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         log = page.get_by_role("log", name="What you said, and the answers")
         expect(log).to_have_count(1)
@@ -132,7 +161,9 @@ def test_the_exchanges_are_a_list_in_a_log_that_is_there_from_the_beginning(brow
         expect(log.get_by_role("list").get_by_role("listitem")).to_have_count(2)
 
 
-def test_what_is_written_from_the_right_is_shown_so(browser: Browser, served: Served, uid: str) -> None:
+def test_what_is_written_from_the_right_is_shown_so(
+    browser: Browser, served: Served, uid: str
+) -> None:
     ends_left = """(node) => {
       const text = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode(), at = (place) => {
         const range = document.createRange();
@@ -154,10 +185,14 @@ def test_what_is_written_from_the_right_is_shown_so(browser: Browser, served: Se
 
 def test_what_has_no_answer_says_why(browser: Browser, served: Served, uid: str) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
-        expect(say(page, "hello")).to_contain_text("No answer: nothing in the pipeline answers to this.")
+        expect(say(page, "hello")).to_contain_text(
+            "No answer: nothing in the pipeline answers to this."
+        )
 
 
-def test_the_chat_keeps_so_many_exchanges_and_no_more(browser: Browser, served: Served, uid: str) -> None:
+def test_the_chat_keeps_so_many_exchanges_and_no_more(
+    browser: Browser, served: Served, uid: str
+) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         for number in range(23):
             say(page, f"/write number {number}")
@@ -187,7 +222,10 @@ def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: 
     on = {"on": HOSTILE, "to": HOSTILE}
     write = make_agent("write", "memory_write", {"memory_id": STORE}, hears=HOSTILE, **on)
     read = make_agent("read", "memory_read", {"memory_id": STORE}, hears="write", **on)
-    uid = put(served.url, make_bundle(make_uid(), make_person(HOSTILE, HOSTILE), write, read, name=HOSTILE))
+    uid = put(
+        served.url,
+        make_bundle(make_uid(), make_person(HOSTILE, HOSTILE), write, read, name=HOSTILE),
+    )
 
     with opened(browser, served, f"/pipelines/{uid}") as page:
         exchange = say(page, HOSTILE)
@@ -195,23 +233,31 @@ def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: 
         expect(exchange.locator("tbody")).to_contain_text(HOSTILE)
         expect(page.locator(".said")).to_contain_text(HOSTILE)
         expect(page.locator("h1")).to_contain_text('"><script>')
-        assert page.locator("script:not([src]), img[src=x]").count() == 0 and page.title() != "taken"
+        assert (
+            page.locator("script:not([src]), img[src=x]").count() == 0 and page.title() != "taken"
+        )
 
 
-def test_without_a_script_everything_can_be_read(browser: Browser, served: Served, uid: str) -> None:
+def test_without_a_script_everything_can_be_read(
+    browser: Browser, served: Served, uid: str
+) -> None:
     served.say(uid, {"text": "/write tea"}, query="?wait=5")
 
     with opened(browser, served, f"/pipelines/{uid}", java_script_enabled=False) as page:
         expect(page.locator("#say")).to_be_hidden()
         expect(page.get_by_text("The chat needs JavaScript.")).to_be_visible()
-        expect(page.locator(".chat pre")).to_contain_text(f"curl '{served.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'")
+        expect(page.locator(".chat pre")).to_contain_text(
+            f"curl '{served.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'"
+        )
         for told in (".strip", ".said", "svg .box", ".agents", ".try pre"):
             expect(page.locator(told).first).to_be_visible()
         expect(page.locator(".copy")).to_have_count(0)
 
 
 @pytest.mark.parametrize("path", ["/", "/pipelines/{uid}", "/pipelines/nothing"])
-def test_a_phone_shows_no_page_wider_than_itself(browser: Browser, served: Served, uid: str, path: str) -> None:
+def test_a_phone_shows_no_page_wider_than_itself(
+    browser: Browser, served: Served, uid: str, path: str
+) -> None:
     phone = {"width": 360, "height": 740}
 
     with opened(browser, served, path.format(uid=uid), viewport=phone, has_touch=True) as page:
@@ -226,7 +272,11 @@ def test_dark_where_the_system_is_dark(browser: Browser, served: Served, uid: st
     papers = []
     for scheme in ("light", "dark"):
         with opened(browser, served, f"/pipelines/{uid}", color_scheme=scheme) as page:
-            papers.append(page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip())
+            papers.append(
+                page.evaluate(
+                    "getComputedStyle(document.documentElement).getPropertyValue('--paper')"
+                ).strip()
+            )
             assert lowest_contrast(page) >= 4.5
 
     assert papers[1] == DARK != papers[0]
@@ -239,7 +289,9 @@ def lowest_contrast(page: Page) -> float:
 
 def test_the_keyboard_is_enough(browser: Browser, served: Served, uid: str) -> None:
     with opened(browser, served, "/") as page:
-        expect(page.locator(f"#to-{uid}")).to_be_visible()   # what is deployed appears within two looks
+        expect(
+            page.locator(f"#to-{uid}")
+        ).to_be_visible()  # what is deployed appears within two looks
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         tab_to(page, f"document.activeElement.id === 'to-{uid}'")
@@ -265,7 +317,9 @@ def tab_to(page: Page, arrived: str) -> None:
     raise AssertionError(f"no way by Tab to where {arrived}")
 
 
-def test_the_focus_stays_where_it_is_when_the_page_looks_again(browser: Browser, served: Served, uid: str) -> None:
+def test_the_focus_stays_where_it_is_when_the_page_looks_again(
+    browser: Browser, served: Served, uid: str
+) -> None:
     with opened(browser, served, "/") as page:
         link = page.locator(f"#to-{uid}")
         link.focus()
@@ -277,22 +331,33 @@ def test_the_focus_stays_where_it_is_when_the_page_looks_again(browser: Browser,
 
 
 def test_a_line_is_copied(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]) as page:
+    with opened(
+        browser, served, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]
+    ) as page:
         page.locator(".copy").first.click()
 
         expect(page.locator(".copy span").first).to_have_text("Copied")
-        assert page.evaluate("navigator.clipboard.readText()") == page.locator("[data-copy]").first.inner_text()
+        assert (
+            page.evaluate("navigator.clipboard.readText()")
+            == page.locator("[data-copy]").first.inner_text()
+        )
 
 
-def test_each_button_that_copies_says_which_line_it_is_of(browser: Browser, served: Served, uid: str) -> None:
+def test_each_button_that_copies_says_which_line_it_is_of(
+    browser: Browser, served: Served, uid: str
+) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         names = [button.inner_text() for button in page.get_by_role("button", name="Copy ").all()]
 
-        expect(page.get_by_role("button", name="Copy What was said last, HTTP", exact=True)).to_have_count(1)
+        expect(
+            page.get_by_role("button", name="Copy What was said last, HTTP", exact=True)
+        ).to_have_count(1)
         assert len(names) == page.locator("[data-copy]").count() == len(set(names)) > 3
 
 
-def test_a_server_that_is_away_is_told_quietly_and_asked_ever_less_often(browser: Browser, served: Served, uid: str) -> None:
+def test_a_server_that_is_away_is_told_quietly_and_asked_ever_less_often(
+    browser: Browser, served: Served, uid: str
+) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
         page.clock.install()
         page.clock.run_for(2000)
@@ -302,7 +367,9 @@ def test_a_server_that_is_away_is_told_quietly_and_asked_ever_less_often(browser
 
         look(page, lambda: len(failed) >= 4)
         silence = page.locator("#silence")
-        expect(silence).to_have_text(re.compile(r"^No answer from the server since \d\d:\d\d:\d\d\.$"))
+        expect(silence).to_have_text(
+            re.compile(r"^No answer from the server since \d\d:\d\d:\d\d\.$")
+        )
         seen = len(failed)
         for _ in range(15):
             page.clock.run_for(1000)
@@ -317,7 +384,9 @@ def test_a_server_that_is_away_is_told_quietly_and_asked_ever_less_often(browser
 
 def test_a_hidden_page_does_not_look(browser: Browser, served: Served, uid: str) -> None:
     with opened(browser, served, f"/pipelines/{uid}") as page:
-        page.evaluate("Object.defineProperty(document, 'hidden', {get: () => window.away === true})")
+        page.evaluate(
+            "Object.defineProperty(document, 'hidden', {get: () => window.away === true})"
+        )
         page.evaluate("window.away = true")
         page.wait_for_timeout(2000)
         asked: list[str] = []
@@ -332,6 +401,7 @@ def test_a_hidden_page_does_not_look(browser: Browser, served: Served, uid: str)
 
 def look(page: Page, done: Callable[[], object]) -> None:
     """Lets the page's time run until something holds."""
+
     def holds() -> object:
         page.clock.run_for(1500)
         return done()
@@ -340,7 +410,9 @@ def look(page: Page, done: Callable[[], object]) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_page_that_is_open_for_long_neither_grows_nor_leaves_anything(browser: Browser, served: Served, uid: str) -> None:
+def test_a_page_that_is_open_for_long_neither_grows_nor_leaves_anything(
+    browser: Browser, served: Served, uid: str
+) -> None:
     sockets = count_sockets(served.web.pid)
     with opened(browser, served, f"/pipelines/{uid}") as page:
         session, answers = page.context.new_cdp_session(page), list[int]()
@@ -349,7 +421,9 @@ def test_a_page_that_is_open_for_long_neither_grows_nor_leaves_anything(browser:
 
         def load_and_look(looks: int) -> dict[str, int]:
             for _ in range(looks):
-                served.house.client.enter_together(uid, ["/write number one", "/search number", "x" * 500] * 5)
+                served.house.client.enter_together(
+                    uid, ["/write number one", "/search number", "x" * 500] * 5
+                )
                 seen = len(answers)
                 look(page, lambda seen=seen: len(answers) >= seen + 2)
             return weigh(page, session)
@@ -357,34 +431,48 @@ def test_a_page_that_is_open_for_long_neither_grows_nor_leaves_anything(browser:
         before = load_and_look(WARM)
         after = load_and_look(LOOKS)
 
-        print(f"after {WARM} looks {before}, after {WARM + LOOKS} looks {after}, {len(answers)} answers")
+        print(
+            f"after {WARM} looks {before}, after {WARM + LOOKS} looks {after}, {len(answers)} answers"
+        )
         assert set(answers) == {200}
-        assert after["nodes"] <= before["nodes"] + 20 and after["listeners"] <= before["listeners"] + 24   # of two requests
+        assert (
+            after["nodes"] <= before["nodes"] + 20
+            and after["listeners"] <= before["listeners"] + 24
+        )  # of two requests
         assert after["heap"] <= before["heap"] + 500_000
 
-    wait_for(lambda: count_sockets(served.web.pid) <= sockets, "the server keeps nothing of the page")
+    wait_for(
+        lambda: count_sockets(served.web.pid) <= sockets, "the server keeps nothing of the page"
+    )
     assert served.get("/status").json["listeners"] == 0
 
 
 def weigh(page: Page, session: Any) -> dict[str, int]:
-    """What the page holds after collections of garbage, of which one may come in the middle of a swap."""
+    """What the page holds after collections of garbage, of which one may come in the middle of a
+    swap."""
     found = []
     for _ in range(4):
         page.wait_for_timeout(50)
         session.send("HeapProfiler.collectGarbage")
         counted, heap = session.send("Memory.getDOMCounters"), session.send("Runtime.getHeapUsage")
         found.append((counted["nodes"], counted["jsEventListeners"], int(heap["usedSize"])))
-    return dict(zip(("nodes", "listeners", "heap"), map(min, zip(*found, strict=True)), strict=True))
+    return dict(
+        zip(("nodes", "listeners", "heap"), map(min, zip(*found, strict=True)), strict=True)
+    )
 
 
 def count_sockets(pid: int) -> int:
     """How many sockets a process has open; 0 where the system does not tell."""
     folder = Path(f"/proc/{pid}/fd")
-    return sum(1 for link in folder.iterdir() if _target(link).startswith("socket:")) if folder.exists() else 0
+    return (
+        sum(1 for link in folder.iterdir() if _target(link).startswith("socket:"))
+        if folder.exists()
+        else 0
+    )
 
 
 def _target(link: Path) -> str:
     try:
         return str(link.readlink())
-    except FileNotFoundError:   # closed meanwhile
+    except FileNotFoundError:  # closed meanwhile
         return ""

@@ -1,4 +1,6 @@
-"""What pages cost the server: one look at the bus a second, however many are open, and nothing once they are closed."""
+"""What pages cost the server: one look at the bus a second, however many are open, and nothing once
+they are closed."""
+
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +29,16 @@ def test_many_open_pages_cost_the_bus_one_look_a_second(served: Served) -> None:
         answers = list(pool.map(lambda _: served.get(f"/pipelines/{uid}/fares").status, range(100)))
 
     assert set(answers) == {200}
-    assert 1 <= looks(served) - before <= 10   # a look a second, were the machine ever so busy
+    assert 1 <= looks(served) - before <= 10  # a look a second, were the machine ever so busy
 
 
 def looks(served: Served) -> int:
     """How often the roll of workers was read, which each look does once."""
-    return int(served.house.client.redis.info("commandstats").get("cmdstat_zrangebyscore", {"calls": 0})["calls"])
+    return int(
+        served.house.client.redis.info("commandstats").get("cmdstat_zrangebyscore", {"calls": 0})[
+            "calls"
+        ]
+    )
 
 
 def test_a_pipeline_is_shown_as_soon_as_it_is_deployed(served: Served) -> None:
@@ -49,7 +55,9 @@ def test_a_slow_look_is_shared_and_a_failed_one_is_tried_again(served: Served) -
         assert set(pool.map(lambda _: served.get(f"/pipelines/{uid}").status, range(10))) == {200}
 
     served.house.server.stop(grace_s=5)
-    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 503, "the page tells that the bus is away")
+    wait_for(
+        lambda: served.get(f"/pipelines/{uid}").status == 503, "the page tells that the bus is away"
+    )
     served.house.server.start()
 
     wait_for(lambda: served.get(f"/pipelines/{uid}").status == 200, "the page is back")
@@ -57,7 +65,11 @@ def test_a_slow_look_is_shared_and_a_failed_one_is_tried_again(served: Served) -
 
 def test_a_page_that_was_closed_leaves_no_task_behind(served: Served) -> None:
     uid = served.deploy()
-    paths = ["/", "/fragments/overview", *[f"/pipelines/{uid}{part}" for part in ("", "/fares", "/said?swarm=chat")]]
+    paths = [
+        "/",
+        "/fragments/overview",
+        *[f"/pipelines/{uid}{part}" for part in ("", "/fares", "/said?swarm=chat")],
+    ]
 
     before, after = asyncio.run(count_tasks(served, paths))
 
@@ -66,7 +78,9 @@ def test_a_page_that_was_closed_leaves_no_task_behind(served: Served) -> None:
 
 async def count_tasks(served: Served, paths: list[str]) -> tuple[int, int]:
     """The tasks of a web server of its own: when it has answered once, and after many looks."""
-    server = WebServer(Address(path=str(served.house.client.socket)), served.house.root, WebOptions(port=0), str)
+    server = WebServer(
+        Address(path=str(served.house.client.socket)), served.house.root, WebOptions(port=0), str
+    )
     running = asyncio.create_task(server.run())
     await server.ready.wait()
     await look(server.url, paths, 1)

@@ -1,4 +1,5 @@
 """The picture of a pipeline: everybody has a place in it, whoever listens to whom."""
+
 from itertools import pairwise
 from typing import Any
 
@@ -14,12 +15,18 @@ NAMES = st.sampled_from(["a", "b", "c", "d", "User", "<script>", "漢字" * 20, 
 SWARMS = st.sampled_from(["chat", "talk", "third", ""])
 
 
-def make_station(name: str = "a", *, hears: tuple[str, ...] = (), on: str = "chat", to: str = "chat", **keys: Any) -> Station:
+def make_station(
+    name: str = "a", *, hears: tuple[str, ...] = (), on: str = "chat", to: str = "chat", **keys: Any
+) -> Station:
     return Station(name, name, "add_1", "", on, hears, to, **{"is_idle": False} | keys)
 
 
-STATIONS = st.lists(st.builds(make_station, NAMES, hears=st.lists(NAMES, max_size=4).map(tuple), on=SWARMS, to=SWARMS),
-                    max_size=40)
+STATIONS = st.lists(
+    st.builds(
+        make_station, NAMES, hears=st.lists(NAMES, max_size=4).map(tuple), on=SWARMS, to=SWARMS
+    ),
+    max_size=40,
+)
 
 
 def places(graph: Graph) -> list[Place]:
@@ -29,7 +36,9 @@ def places(graph: Graph) -> list[Place]:
 
 
 @given(STATIONS)
-def test_no_two_things_stand_in_the_same_place_and_all_stand_in_the_picture(stations: list[Station]) -> None:
+def test_no_two_things_stand_in_the_same_place_and_all_stand_in_the_picture(
+    stations: list[Station],
+) -> None:
     graph = draw(stations)
 
     assert [box.station for box in graph.boxes] == stations
@@ -37,7 +46,10 @@ def test_no_two_things_stand_in_the_same_place_and_all_stand_in_the_picture(stat
     bars = sorted((bar.x, bar.y, bar.y + bar.height) for bar in graph.bars)
     for (x, _, end), (next_x, start, _) in pairwise(bars):
         assert x < next_x or end <= start
-    for thing, width, height in [*((box, 184, 40) for box in graph.boxes), *((bar, 104, bar.height) for bar in graph.bars)]:
+    for thing, width, height in [
+        *((box, 184, 40) for box in graph.boxes),
+        *((bar, 104, bar.height) for bar in graph.bars),
+    ]:
         assert 0 <= thing.x <= graph.width - width and 0 <= thing.y <= graph.height - height
 
 
@@ -60,15 +72,35 @@ def test_a_chain_stands_in_one_row() -> None:
 
 
 def test_two_who_hear_the_same_one_stand_behind_it_below_each_other() -> None:
-    graph = draw([make_station("a"), make_station("b", hears=("a",)), make_station("c", hears=("a",)), make_station("d")])
+    graph = draw(
+        [
+            make_station("a"),
+            make_station("b", hears=("a",)),
+            make_station("c", hears=("a",)),
+            make_station("d"),
+        ]
+    )
 
     assert places(graph) == [(0, 0), (1, 0), (1, 1), (0, 2)]
 
 
 def test_agents_that_answer_each_other_for_ever_are_drawn_too() -> None:
-    graph = draw([make_station("a", hears=("b",)), make_station("b", hears=("a",)), make_station("c", hears=("c",))])
+    graph = draw(
+        [
+            make_station("a", hears=("b",)),
+            make_station("b", hears=("a",)),
+            make_station("c", hears=("c",)),
+        ]
+    )
 
-    assert sorted(wire.kind for wire in graph.wires) == ["crosses", "listens", "listens", "passes", "says", "says"]
+    assert sorted(wire.kind for wire in graph.wires) == [
+        "crosses",
+        "listens",
+        "listens",
+        "passes",
+        "says",
+        "says",
+    ]
 
 
 def test_one_that_is_on_another_swarm_is_not_heard() -> None:
@@ -78,7 +110,9 @@ def test_one_that_is_on_another_swarm_is_not_heard() -> None:
 
 
 def test_a_very_long_chain_is_drawn() -> None:
-    graph = draw([make_station("0"), *[make_station(str(at), hears=(str(at - 1),)) for at in range(1, 3000)]])
+    graph = draw(
+        [make_station("0"), *[make_station(str(at), hears=(str(at - 1),)) for at in range(1, 3000)]]
+    )
 
     assert len(graph.boxes) == 3000 and len({box.y for box in graph.boxes}) == 1
 
@@ -92,4 +126,8 @@ def test_what_is_clipped_is_one_line_that_fits(text: str, cells: int) -> None:
 
 
 def test_wide_letters_take_two_places() -> None:
-    assert (clip("漢字漢字", 8), clip("漢字漢字", 7), clip("漢字漢字", 6)) == ("漢字漢字", "漢字漢…", "漢字…")
+    assert (clip("漢字漢字", 8), clip("漢字漢字", 7), clip("漢字漢字", 6)) == (
+        "漢字漢字",
+        "漢字漢…",
+        "漢字…",
+    )

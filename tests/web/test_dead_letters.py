@@ -1,4 +1,5 @@
 """/v1/dead-letters: what could not be run is listed, shown, replayed once and dropped."""
+
 from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
@@ -29,7 +30,13 @@ def deploy(served: Served, uid: str, *agents: Json) -> None:
 
 def mend(served: Served, uid: str) -> None:
     """Somebody listens there now."""
-    deploy(served, uid, make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="User", on=MISSPELT, to=MISSPELT))
+    deploy(
+        served,
+        uid,
+        make_agent(
+            "keeper", "memory_write", {"memory_id": STORE}, hears="User", on=MISSPELT, to=MISSPELT
+        ),
+    )
 
 
 def path(uid: str, ident: str) -> str:
@@ -58,7 +65,12 @@ def test_a_letter_is_listed_in_short_and_shown_with_all_that_came(served: Served
     shown = served.get(path(uid, ident)).json
 
     data = make_envelope("/write tea").decode()
-    assert (item["pipeline_uid"], item["id"], item["swarm"], item["agent"]) == (uid, ident, MISSPELT, "")
+    assert (item["pipeline_uid"], item["id"], item["swarm"], item["agent"]) == (
+        uid,
+        ident,
+        MISSPELT,
+        "",
+    )
     assert (item["attempts"], item["bytes"], len(item["bundle"])) == (1, len(data), 64)
     assert "it has chat" in item["error"] and item["buried_at"].endswith("Z")
     assert shown == item | {"producer_id": "order-1", "hop": "3", "encoding": "utf-8", "data": data}
@@ -76,7 +88,9 @@ def test_what_was_said_is_told_to_the_byte_whatever_it_is(served: Served, data: 
     assert (read, shown["encoding"] == "base64") == (data, data[:1] == b"\xff")
 
 
-def test_pages_have_each_letter_once_in_the_order_in_which_they_came_though_some_go_and_come(served: Served) -> None:
+def test_pages_have_each_letter_once_in_the_order_in_which_they_came_though_some_go_and_come(
+    served: Served,
+) -> None:
     uid, other = served.deploy(), served.deploy()
     idents = [bury(served, uid) for _ in range(5)]
     bury(served, other)
@@ -105,7 +119,9 @@ def test_a_replay_keeps_the_id_and_the_letter_is_gone_when_it_went_through(serve
     assert (answer.status, answer.json) == (202, {"message_id": ident})
     assert served.house.contents(uid) == ["tea"]
     assert {said.input for said in served.house.client.log(uid, MISSPELT)} == {ident}
-    assert [answer.problem[0] for answer in (replay(served, uid, ident), served.get(path(uid, ident)))] == [404, 404]
+    assert [
+        answer.problem[0] for answer in (replay(served, uid, ident), served.get(path(uid, ident)))
+    ] == [404, 404]
 
 
 def test_with_wait_a_replay_tells_what_came_of_it(served: Served) -> None:
@@ -128,7 +144,9 @@ def test_ten_replays_over_http_at_once_have_one_effect(served: Served) -> None:
     mend(served, uid)
 
     with ThreadPoolExecutor(10) as pool:
-        statuses = {answer.status for answer in pool.map(lambda _: replay(served, uid, ident), range(10))}
+        statuses = {
+            answer.status for answer in pool.map(lambda _: replay(served, uid, ident), range(10))
+        }
     served.house.client.await_quiet(uid)
 
     assert 202 in statuses and statuses <= {202, 404}
@@ -138,15 +156,25 @@ def test_ten_replays_over_http_at_once_have_one_effect(served: Served) -> None:
 
 def test_a_step_of_a_cascade_is_found_by_its_whole_id(served: Served) -> None:
     uid = served.deploy()
-    relay, first = make_relay("all", "(.*)"), make_memory("write", hears="dispatch_all") | {"wf_publish_results": False}
-    steps = [make_agent("keeper", "memory_write", {"memory_id": NOTES}, hears="dispatch_all", publishes=one)
-             for one in (True, False)]
+    relay, first = (
+        make_relay("all", "(.*)"),
+        make_memory("write", hears="dispatch_all") | {"wf_publish_results": False},
+    )
+    steps = [
+        make_agent(
+            "keeper", "memory_write", {"memory_id": NOTES}, hears="dispatch_all", publishes=one
+        )
+        for one in (True, False)
+    ]
     deploy(served, uid, relay, first, steps[0])
     served.house.client.enter(uid, "tea", hop="31")
     (letter,) = wait_for(lambda: served.house.dead_letters(uid), "its last step goes too far")
     deploy(served, uid, relay, first, steps[1])
 
-    assert "+" in letter.id and served.get(f"/v1/dead-letters/{uid}/{letter.id}").json["agent"] == "keeper_"
+    assert (
+        "+" in letter.id
+        and served.get(f"/v1/dead-letters/{uid}/{letter.id}").json["agent"] == "keeper_"
+    )
     assert replay(served, uid, letter.id, "?wait=10").status == 200
 
     assert (served.house.contents(uid), served.house.contents(uid, "notes")) == (["tea"], ["tea"])
@@ -161,7 +189,9 @@ def test_a_letter_that_is_dropped_is_gone(served: Served) -> None:
     assert served.house.dead_letters(uid) == []
 
 
-def test_the_letters_of_a_pipeline_that_is_no_more_can_be_read_and_dropped_and_not_replayed(served: Served) -> None:
+def test_the_letters_of_a_pipeline_that_is_no_more_can_be_read_and_dropped_and_not_replayed(
+    served: Served,
+) -> None:
     uid = served.deploy()
     ident = bury(served, uid)
     served.house.remove(uid)
@@ -173,21 +203,36 @@ def test_the_letters_of_a_pipeline_that_is_no_more_can_be_read_and_dropped_and_n
     assert (served.get(path(uid, ident)).status, drop(served, uid, ident).status) == (200, 204)
 
 
-@pytest.mark.parametrize("ident", ["1-0", "nothing", "'; DROP TABLE dead_letters; --", "\x00", "x" * 5000, "é"])
+@pytest.mark.parametrize(
+    "ident", ["1-0", "nothing", "'; DROP TABLE dead_letters; --", "\x00", "x" * 5000, "é"]
+)
 def test_what_is_no_letter_is_not_found(served: Served, ident: str) -> None:
     uid = served.deploy()
     kept = bury(served, uid)
 
-    answers = [served.get(path(uid, ident)), replay(served, uid, ident), drop(served, uid, ident),
-               replay(served, "nobody", kept)]
+    answers = [
+        served.get(path(uid, ident)),
+        replay(served, uid, ident),
+        drop(served, uid, ident),
+        replay(served, "nobody", kept),
+    ]
 
     assert [answer.problem[0] for answer in answers] == [404] * 4
     assert [letter.id for letter in served.house.dead_letters(uid)] == [kept]
 
 
-@pytest.mark.parametrize(("query", "status"), [("cursor=x", 400), ("cursor=-1", 400), ("cursor=" + "9" * 19, 400),
-                                               ("cursor=" + "9" * 400, 400), ("limit=0", 400), ("pipline=x", 400),
-                                               ("pipeline=nobody", 404)])
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("cursor=x", 400),
+        ("cursor=-1", 400),
+        ("cursor=" + "9" * 19, 400),
+        ("cursor=" + "9" * 400, 400),
+        ("limit=0", 400),
+        ("pipline=x", 400),
+        ("pipeline=nobody", 404),
+    ],
+)
 def test_a_list_that_cannot_be_is_refused(served: Served, query: str, status: int) -> None:
     assert served.get(f"/v1/dead-letters?{query}").problem[0] == status
 
@@ -197,8 +242,10 @@ def test_a_page_of_another_origin_can_replay_and_drop_nothing(served: Served) ->
     ident = bury(served, uid)
     evil = {"Origin": "https://evil.example", "Content-Type": "application/json"}
 
-    answers = [ask(served.url, "POST", path(uid, ident) + "/replay", b"{}", evil),
-               ask(served.url, "DELETE", path(uid, ident), b"", evil)]
+    answers = [
+        ask(served.url, "POST", path(uid, ident) + "/replay", b"{}", evil),
+        ask(served.url, "DELETE", path(uid, ident), b"", evil),
+    ]
 
     assert [answer.problem[0] for answer in answers] == [403, 403]
     assert [letter.attempts for letter in served.house.dead_letters(uid)] == [1]

@@ -1,4 +1,6 @@
-"""The directory of pipelines in service: the catalogue is looked at once a second, and at once where somebody asks in vain."""
+"""The directory of pipelines in service: the catalogue is looked at once a second, and at once
+where somebody asks in vain."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -50,12 +52,17 @@ def at_a_desk(tmp_path: Path, about: Callable[[Desk], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-OLD, NEW = make_bundle("a", make_agent("old", "add_1")), make_bundle("a", make_agent("new", "add_1"))
+OLD, NEW = (
+    make_bundle("a", make_agent("old", "add_1")),
+    make_bundle("a", make_agent("new", "add_1")),
+)
 
 
 def test_a_pipeline_is_found_with_its_agents_and_swarms(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
-        await desk.deploy(make_bundle("a", *make_commands(), make_agent("plus", "add_1", on="b", to="c")))
+        await desk.deploy(
+            make_bundle("a", *make_commands(), make_agent("plus", "add_1", on="b", to="c"))
+        )
         served = await desk.directory.find("a")
         assert served.swarms == ("chat", "b", "c")
         assert served.agent("plus_").block.name == "add_1"

@@ -1,4 +1,5 @@
 """/openapi.json and /docs: everything that is served, by what is declared beside it."""
+
 import re
 from pathlib import Path
 from typing import Any
@@ -24,19 +25,32 @@ def test_the_document_is_valid(document: dict[str, Any]) -> None:
 def test_every_route_of_the_server_is_in_it(document: dict[str, Any], tmp_path: Path) -> None:
     served = {(route.method, route.path) for route in routes_of(tmp_path) if route.method != "HEAD"}
 
-    told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    told = {
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    }
 
     assert told == served and len(told) > 30
 
 
-def test_each_says_what_it_is_for_what_it_answers_and_who_may_call(document: dict[str, Any], tmp_path: Path) -> None:
+def test_each_says_what_it_is_for_what_it_answers_and_who_may_call(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
     scopes = {(route.method, route.path): route.access for route in routes_of(tmp_path)}
-    everything = [(method.upper(), path, told)
-                  for path, methods in document["paths"].items() for method, told in methods.items()]
+    everything = [
+        (method.upper(), path, told)
+        for path, methods in document["paths"].items()
+        for method, told in methods.items()
+    ]
 
     for method, path, told in everything:
-        assert told["summary"].endswith((".", "}", ";")) or ":" in told["summary"], (path, told["summary"])
-        assert any(status < "400" for status in told["responses"]) and "default" not in told["responses"]
+        assert told["summary"].endswith((".", "}", ";")) or ":" in told["summary"], (
+            path,
+            told["summary"],
+        )
+        assert (
+            any(status < "400" for status in told["responses"])
+            and "default" not in told["responses"]
+        )
         assert told["x-scope"] == scopes[method, path]
         assert (told["security"] == [{"key": []}]) is (told["x-scope"] not in ("open", "own"))
     assert len({told["operationId"] for _, _, told in everything}) == len(everything)
@@ -48,7 +62,13 @@ def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: 
     place = place_of(operation)
     told = document["paths"][place.path][place.method.lower()]
     given = {one["name"] for one in told["parameters"] if one["in"] != "header"} - {"uid", "store"}
-    body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {}).get("properties", {})
+    body = (
+        told.get("requestBody", {})
+        .get("content", {})
+        .get("application/json", {})
+        .get("schema", {})
+        .get("properties", {})
+    )
 
     assert told["operationId"] == name
     in_header = {"if_version"} if place.has_if_match else set()
@@ -58,29 +78,59 @@ def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: 
 
 def test_what_programs_make_clients_of_is_told(document: dict[str, Any]) -> None:
     everything = [told for methods in document["paths"].values() for told in methods.values()]
-    bodies = [content for told in everything if "requestBody" in told for content in told["requestBody"]["content"].values()]
-    kinds = {(one["in"], one["name"]): one["schema"]["type"] for told in everything if "." in told["operationId"]
-             for one in told["parameters"] if one["name"] in ("wait", "limit", "tags", "offset")}
+    bodies = [
+        content
+        for told in everything
+        if "requestBody" in told
+        for content in told["requestBody"]["content"].values()
+    ]
+    kinds = {
+        (one["in"], one["name"]): one["schema"]["type"]
+        for told in everything
+        if "." in told["operationId"]
+        for one in told["parameters"]
+        if one["name"] in ("wait", "limit", "tags", "offset")
+    }
 
     assert len(bodies) > 20 and all("schema" in body for body in bodies)
-    assert not [name for name, schema in document["components"]["schemas"].items() if schema.get("title", name) != name]
-    assert kinds == {("query", "wait"): "number", ("query", "limit"): "integer", ("query", "tags"): "array",
-                     ("query", "offset"): "integer"}
+    assert not [
+        name
+        for name, schema in document["components"]["schemas"].items()
+        if schema.get("title", name) != name
+    ]
+    assert kinds == {
+        ("query", "wait"): "number",
+        ("query", "limit"): "integer",
+        ("query", "tags"): "array",
+        ("query", "offset"): "integer",
+    }
 
 
 def test_a_filter_is_told_with_its_fields_and_operators(document: dict[str, Any]) -> None:
     at = document["paths"]["/v1/pipelines/{uid}/records"]["get"]["parameters"]
     (parameter,) = [one for one in at if one["name"] == "filter"]
-    body = document["paths"]["/v1/pipelines/{uid}/records/search"]["post"]["requestBody"]["content"]["application/json"]
+    body = document["paths"]["/v1/pipelines/{uid}/records/search"]["post"]["requestBody"][
+        "content"
+    ]["application/json"]
 
-    for told in (parameter["content"]["application/json"]["schema"], body["schema"]["properties"]["filter"]):
+    for told in (
+        parameter["content"]["application/json"]["schema"],
+        body["schema"]["properties"]["filter"],
+    ):
         schema = told["anyOf"][0]
         assert schema["properties"].keys() == {"and", "or", "not"} and schema["examples"]
-        sorts = {pattern: set(held["properties"]) for pattern, held in schema["patternProperties"].items()}
-        assert sorts["^(tags)$"] == {"contains", "exists"} and any("created_at" in pattern for pattern in sorts)
+        sorts = {
+            pattern: set(held["properties"])
+            for pattern, held in schema["patternProperties"].items()
+        }
+        assert sorts["^(tags)$"] == {"contains", "exists"} and any(
+            "created_at" in pattern for pattern in sorts
+        )
 
 
-def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(served: Served, document: dict[str, Any]) -> None:
+def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(
+    served: Served, document: dict[str, Any]
+) -> None:
     answer = served.get("/docs")
     page = answer.body.decode()
 
@@ -88,4 +138,8 @@ def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(served: Serve
     assert all(path.replace("{", "{") in page for path in document["paths"])
     assert "records.create" in page and "The text." in page
     assert "the <code>next_cursor</code> of" in page and "`" not in page
-    assert [link for link in re.findall(r'(?:src|href)="([^"]+)"', page) if not link.startswith(("/", "#"))] == []
+    assert [
+        link
+        for link in re.findall(r'(?:src|href)="([^"]+)"', page)
+        if not link.startswith(("/", "#"))
+    ] == []

@@ -1,4 +1,6 @@
-"""Whatever is wrong with a request: a problem (RFC 9457) that says what, never a traceback, and the server lives on."""
+"""Whatever is wrong with a request: a problem (RFC 9457) that says what, never a traceback, and the
+server lives on."""
+
 import asyncio
 from collections.abc import Iterator
 
@@ -10,7 +12,7 @@ from tests.support.http import Answer, ask, send_raw
 from tests.support.served import Served
 from web.errors import tell_problems
 
-MOST = 1 << 20   # bus.max_message_bytes
+MOST = 1 << 20  # bus.max_message_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -34,27 +36,52 @@ def post(served: Served, uid: str, *lines: bytes, body: bytes = b"") -> Answer:
     return raw(served, b"\r\n".join(head) + b"\r\n\r\n" + body)
 
 
-@pytest.mark.parametrize(("method", "path", "allowed"), [
-    ("DELETE", "/v1/pipelines/{uid}/swarms/chat/messages", "GET,HEAD,POST"),
-    ("GET", "/webhooks/{uid}/memory_write_", "POST"), ("PATCH", "/v1/pipelines/{uid}", "DELETE,GET,HEAD,PUT"),
-    ("POST", "/live", "GET,HEAD"), ("PUT", "/v1/pipelines", "GET,HEAD,POST"), ("OPTIONS", "/status", "GET,HEAD"),
-    ("GET", "/api/v1/pd/webhook/t/a/b", "POST"), ("PROPFIND", "/v1/pipelines", "GET,HEAD,POST")])
-def test_a_wrong_method_is_told_with_those_that_are_right(served: Served, uid: str, method: str, path: str,
-                                                          allowed: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/v1/pipelines/{uid}/swarms/chat/messages", "GET,HEAD,POST"),
+        ("GET", "/webhooks/{uid}/memory_write_", "POST"),
+        ("PATCH", "/v1/pipelines/{uid}", "DELETE,GET,HEAD,PUT"),
+        ("POST", "/live", "GET,HEAD"),
+        ("PUT", "/v1/pipelines", "GET,HEAD,POST"),
+        ("OPTIONS", "/status", "GET,HEAD"),
+        ("GET", "/api/v1/pd/webhook/t/a/b", "POST"),
+        ("PROPFIND", "/v1/pipelines", "GET,HEAD,POST"),
+    ],
+)
+def test_a_wrong_method_is_told_with_those_that_are_right(
+    served: Served, uid: str, method: str, path: str, allowed: str
+) -> None:
     answer = ask(served.url, method, path.format(uid=uid))
 
     assert answer.problem[0] == 405
     assert answer.headers["allow"] == allowed
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/v1/pipelines/", "/webhooks/a", "/webhooks/a/b/c", "/../../live", "/%2e%2e/live",
-                                  "/v1//pipelines", "//evil.example/live", "/live;x", "/v1/pipelines/a/../../../live/x",
-                                  "/webhooks/..%2f..%2flive", "/static/..%2f..%2fapp.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nowhere",
+        "/v1/pipelines/",
+        "/webhooks/a",
+        "/webhooks/a/b/c",
+        "/../../live",
+        "/%2e%2e/live",
+        "/v1//pipelines",
+        "//evil.example/live",
+        "/live;x",
+        "/v1/pipelines/a/../../../live/x",
+        "/webhooks/..%2f..%2flive",
+        "/static/..%2f..%2fapp.py",
+    ],
+)
 def test_an_unknown_path_is_told_and_none_leads_out(served: Served, path: str) -> None:
     assert raw(served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()).problem[0] == 404
 
 
-def test_a_fault_of_ours_is_logged_with_its_route_and_no_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_ours_is_logged_with_its_route_and_no_token(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def fail(request: web.Request) -> web.Response:
         raise ValueError
 
@@ -66,7 +93,9 @@ def test_a_fault_of_ours_is_logged_with_its_route_and_no_token(caplog: pytest.Lo
 
     assert asyncio.run(ask_for_it()) == 500
     (record,) = [one for one in caplog.records if one.message == "request_failed"]
-    assert vars(record)["route"] == "/api/v1/pd/webhook/{token}/{alias}" and "tea-with-milk" not in str(vars(record))
+    assert vars(record)[
+        "route"
+    ] == "/api/v1/pd/webhook/{token}/{alias}" and "tea-with-milk" not in str(vars(record))
 
 
 def test_head_of_an_unknown_path_has_no_body(served: Served) -> None:
@@ -75,7 +104,10 @@ def test_head_of_an_unknown_path_has_no_body(served: Served) -> None:
     assert (answer.status, answer.body) == (404, b"")
 
 
-@pytest.mark.parametrize("uid", ["a%00b", "a%0d%0aX-Injected:%20yes", "%ff", "..", "%2e%2e%2f", "a" * 4000, "%F0%9F%8D%B5"])
+@pytest.mark.parametrize(
+    "uid",
+    ["a%00b", "a%0d%0aX-Injected:%20yes", "%ff", "..", "%2e%2e%2f", "a" * 4000, "%F0%9F%8D%B5"],
+)
 def test_an_odd_uid_is_one_that_is_not_there(served: Served, uid: str) -> None:
     answer = raw(served, f"GET /v1/pipelines/{uid} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
@@ -84,16 +116,25 @@ def test_an_odd_uid_is_one_that_is_not_there(served: Served, uid: str) -> None:
     assert len(answer.body) < 1000
 
 
-@pytest.mark.parametrize("request_", [
-    b"GET /li\0ve HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n",
-    b"GET /live HTTP/1.1\nHost: localhost\n\n", b"\x16\x03\x01 hello\r\n\r\n", b"GET /live HTTP/1.1\r\n\r\n",
-    b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: secret\x01\r\n\r\n", b"GET /live HTTP/9.9\r\nHost: localhost\r\n\r\n",
-    b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"FOO /live HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
-    b"GET /live HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 3000 + b"\r\n",
-    b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-    b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
-    b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /li\0ve HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n",
+        b"GET /live HTTP/1.1\nHost: localhost\n\n",
+        b"\x16\x03\x01 hello\r\n\r\n",
+        b"GET /live HTTP/1.1\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: secret\x01\r\n\r\n",
+        b"GET /live HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"FOO /live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 3000 + b"\r\n",
+        b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
 def test_what_is_no_http_is_refused_without_a_traceback(served: Served, request_: bytes) -> None:
     answer = raw(served, request_)
 
@@ -119,10 +160,16 @@ def test_a_line_that_is_too_long_is_told_as_such(served: Served) -> None:
     assert "longer than 8190 bytes" in answer.problem[1] and "aaa" not in answer.problem[1]
 
 
-@pytest.mark.parametrize(("lines", "body"), [
-    ([b"Content-Encoding: gzip", b"Content-Length: 8"], b"not gzip"),
-    ([b"Content-Encoding: deflate", b"Content-Length: 8"], b"\xff" * 8)])
-def test_a_body_that_is_packed_is_refused(served: Served, uid: str, lines: list[bytes], body: bytes) -> None:
+@pytest.mark.parametrize(
+    ("lines", "body"),
+    [
+        ([b"Content-Encoding: gzip", b"Content-Length: 8"], b"not gzip"),
+        ([b"Content-Encoding: deflate", b"Content-Length: 8"], b"\xff" * 8),
+    ],
+)
+def test_a_body_that_is_packed_is_refused(
+    served: Served, uid: str, lines: list[bytes], body: bytes
+) -> None:
     status, told = post(served, uid, *lines, body=body).problem
 
     assert status == 415
@@ -130,11 +177,16 @@ def test_a_body_that_is_packed_is_refused(served: Served, uid: str, lines: list[
 
 
 def test_a_body_whose_encoding_is_none_is_taken(served: Served, uid: str) -> None:
-    assert post(served, uid, b"Content-Encoding: identity", b"Content-Length: 3", body=b"tea").status == 202
+    assert (
+        post(served, uid, b"Content-Encoding: identity", b"Content-Length: 3", body=b"tea").status
+        == 202
+    )
 
 
 def test_a_body_in_broken_chunks_is_refused(served: Served, uid: str) -> None:
-    assert post(served, uid, b"Transfer-Encoding: chunked", body=b"zz\r\nx\r\n0\r\n\r\n").status == 400
+    assert (
+        post(served, uid, b"Transfer-Encoding: chunked", body=b"zz\r\nx\r\n0\r\n\r\n").status == 400
+    )
 
 
 def test_a_body_in_chunks_is_taken_whole(served: Served) -> None:
@@ -149,13 +201,17 @@ def test_a_body_in_chunks_is_taken_whole(served: Served) -> None:
 
 def test_a_body_that_is_too_long_is_refused(served: Served, uid: str) -> None:
     declared = post(served, uid, b"Content-Length: %d" % (1 << 40), body=b"x" * (MOST + 1))
-    chunked = post(served, uid, b"Transfer-Encoding: chunked", body=b"%x\r\n" % (2 * MOST) + b"x" * (MOST + 1))
+    chunked = post(
+        served, uid, b"Transfer-Encoding: chunked", body=b"%x\r\n" % (2 * MOST) + b"x" * (MOST + 1)
+    )
 
     assert [answer.problem[0] for answer in (declared, chunked)] == [413, 413]
     assert "bus.max_message_bytes" in declared.problem[1]
 
 
-def test_a_body_that_becomes_too_long_as_an_envelope_is_refused_and_no_dead_letter(served: Served) -> None:
+def test_a_body_that_becomes_too_long_as_an_envelope_is_refused_and_no_dead_letter(
+    served: Served,
+) -> None:
     uid = served.deploy()
 
     assert served.webhook(uid, "memory_write_", b"x" * MOST).problem[0] == 413
@@ -167,5 +223,9 @@ def test_every_key_of_a_problem_is_there(served: Served) -> None:
     told = served.get("/nowhere")
 
     assert told.headers["content-type"].startswith("application/problem+json")
-    assert told.json == {"type": "about:blank", "title": "Not Found", "status": 404,
-                         "detail": "no such path; docs/http.md lists them"}
+    assert told.json == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": "no such path; docs/http.md lists them",
+    }

@@ -1,4 +1,6 @@
-"""What a page on the internet would send to a local memory, as its browser would send it: nothing of it has an effect."""
+"""What a page on the internet would send to a local memory, as its browser would send it: nothing
+of it has an effect."""
+
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -10,10 +12,13 @@ from tests.support.listener import Listener
 from tests.support.served import Served
 
 EVIL = "https://evil.example"
-FORMS = {   # what a form, or fetch with mode "no-cors", sends without asking for leave
+FORMS = {  # what a form, or fetch with mode "no-cors", sends without asking for leave
     "urlencoded": ("application/x-www-form-urlencoded", b"text=tea"),
     "JSON in plain text": ("text/plain", b'{"text": "tea", "x": "="}'),
-    "multipart": ("multipart/form-data; boundary=x", b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\ntea\r\n--x--'),
+    "multipart": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\ntea\r\n--x--',
+    ),
     "nothing": ("", b'{"text": "tea"}'),
     "JSON": ("application/json", b'{"text": "tea"}'),
 }
@@ -39,12 +44,18 @@ def uid(served: Served) -> Iterator[str]:
 
 
 def paths(uid: str) -> tuple[str, ...]:
-    return f"/webhooks/{uid}/memory_write_", f"/v1/pipelines/{uid}/swarms/chat/messages", "/v1/pipelines"
+    return (
+        f"/webhooks/{uid}/memory_write_",
+        f"/v1/pipelines/{uid}/swarms/chat/messages",
+        "/v1/pipelines",
+    )
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_page_of_another_origin_can_post_nothing(served: Served, uid: str, origin: str, form: str) -> None:
+def test_a_page_of_another_origin_can_post_nothing(
+    served: Served, uid: str, origin: str, form: str
+) -> None:
     kind, body = FORMS[form]
     headers = ORIGINS[origin] | ({"Content-Type": kind} if kind else {})
 
@@ -55,10 +66,14 @@ def test_a_page_of_another_origin_can_post_nothing(served: Served, uid: str, ori
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_a_page_of_another_origin_can_change_no_pipeline(served: Served, uid: str, method: str, origin: str) -> None:
+def test_a_page_of_another_origin_can_change_no_pipeline(
+    served: Served, uid: str, method: str, origin: str
+) -> None:
     headers = ORIGINS[origin] | {"Content-Type": "application/json"}
 
-    assert ask(served.url, method, f"/v1/pipelines/{uid}", make_bundle(uid), headers).problem[0] == 403
+    assert (
+        ask(served.url, method, f"/v1/pipelines/{uid}", make_bundle(uid), headers).problem[0] == 403
+    )
     assert served.get(f"/v1/pipelines/{uid}").json["version"] == 1
 
 
@@ -68,14 +83,34 @@ def test_a_key_does_not_open_the_door_to_another_origin(served: Served, uid: str
     assert refused.problem[0] == 403
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "localhost.evil.example",
-                                  "2130706433", "0.0.0.0", "[::]", "", "evil.example\t"])
-def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(served: Served, uid: str, host: str) -> None:
-    origin = {"Origin": f"http://{host.strip()}", "Sec-Fetch-Site": "same-origin"}   # as the rebound page has it
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8765",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "2130706433",
+        "0.0.0.0",
+        "[::]",
+        "",
+        "evil.example\t",
+    ],
+)
+def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(
+    served: Served, uid: str, host: str
+) -> None:
+    origin = {
+        "Origin": f"http://{host.strip()}",
+        "Sec-Fetch-Site": "same-origin",
+    }  # as the rebound page has it
     headers = origin | {"Host": host, "Content-Type": "application/json"}
 
-    answers = [ask(served.url, method, path, b'{"text": "tea"}' if method == "POST" else b"", headers)
-               for path in (*paths(uid), "/status", "/live", f"/v1/pipelines/{uid}") for method in ("GET", "POST", "DELETE")]
+    answers = [
+        ask(served.url, method, path, b'{"text": "tea"}' if method == "POST" else b"", headers)
+        for path in (*paths(uid), "/status", "/live", f"/v1/pipelines/{uid}")
+        for method in ("GET", "POST", "DELETE")
+    ]
 
     assert {answer.problem[0] for answer in answers} <= {400, 421}
 
@@ -83,7 +118,10 @@ def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(served: Serv
 def test_the_refusal_of_a_name_says_how_it_becomes_ours(served: Served) -> None:
     status, detail = served.get("/live", Host="memory.example").problem
 
-    assert (status, detail) == (421, "this server is not 'memory.example'; add the name to web.hosts if it is to be")
+    assert (status, detail) == (
+        421,
+        "this server is not 'memory.example'; add the name to web.hosts if it is to be",
+    )
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8765"])
@@ -91,10 +129,20 @@ def test_every_name_of_loopback_is_ours(served: Served, host: str) -> None:
     assert served.get("/live", Host=host).json == {"live": True}
 
 
-@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "text/plain; application/json",
-                                  "multipart/form-data; boundary=x", ""])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "application/x-www-form-urlencoded",
+        "text/plain",
+        "text/plain; application/json",
+        "multipart/form-data; boundary=x",
+        "",
+    ],
+)
 def test_our_own_page_sends_json_or_nothing(served: Served, uid: str, kind: str) -> None:
-    headers = {"Origin": served.url, "Sec-Fetch-Site": "same-origin"} | ({"Content-Type": kind} if kind else {})
+    headers = {"Origin": served.url, "Sec-Fetch-Site": "same-origin"} | (
+        {"Content-Type": kind} if kind else {}
+    )
 
     refused = [ask(served.url, "POST", path, b'{"text": "tea"}', headers) for path in paths(uid)]
 
@@ -103,14 +151,21 @@ def test_our_own_page_sends_json_or_nothing(served: Served, uid: str, kind: str)
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT"])
 def test_a_browser_that_says_no_type_changes_nothing(served: Served, uid: str, method: str) -> None:
-    assert ask(served.url, method, f"/v1/pipelines/{uid}", b"", {"Origin": served.url}).problem[0] == 415
+    assert (
+        ask(served.url, method, f"/v1/pipelines/{uid}", b"", {"Origin": served.url}).problem[0]
+        == 415
+    )
     assert served.get(f"/v1/pipelines/{uid}").status == 200
 
 
 def test_our_own_page_may_say_and_deploy(served: Served) -> None:
     uid = served.deploy()
-    headers = {"Origin": served.url, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/json; charset=utf-8",
-               "Referer": f"{served.url}/"}
+    headers = {
+        "Origin": served.url,
+        "Sec-Fetch-Site": "same-origin",
+        "Content-Type": "application/json; charset=utf-8",
+        "Referer": f"{served.url}/",
+    }
 
     said = ask(served.url, "POST", paths(uid)[1], {"text": "/write tea"}, headers)
     replaced = ask(served.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid), headers)
@@ -129,7 +184,10 @@ def test_who_is_no_browser_may_send_anything(served: Served, kind: str) -> None:
 
 
 def raw_post(served: Served, path: str, *lines: str) -> Answer:
-    return send_raw(served.url, "\r\n".join([f"POST {path} HTTP/1.1", *lines, "Content-Length: 3", "", "tea"]).encode())
+    return send_raw(
+        served.url,
+        "\r\n".join([f"POST {path} HTTP/1.1", *lines, "Content-Length: 3", "", "tea"]).encode(),
+    )
 
 
 def test_two_hosts_or_two_origins_open_no_door(served: Served, uid: str) -> None:
@@ -137,13 +195,29 @@ def test_two_hosts_or_two_origins_open_no_door(served: Served, uid: str) -> None
 
     assert raw_post(served, path, "Host: localhost", "Host: evil.example").status == 400
     assert raw_post(served, path, "Host: evil.example", "Host: localhost").status in (400, 421)
-    assert raw_post(served, path, "Host: localhost", f"Origin: {EVIL}", f"Origin: {served.url}").status == 403
-    assert raw_post(served, path, host, f"Origin: {served.url}", f"Origin: {EVIL}").status in (400, 403, 415)
+    assert (
+        raw_post(served, path, "Host: localhost", f"Origin: {EVIL}", f"Origin: {served.url}").status
+        == 403
+    )
+    assert raw_post(served, path, host, f"Origin: {served.url}", f"Origin: {EVIL}").status in (
+        400,
+        403,
+        415,
+    )
 
 
 def test_no_answer_gives_leave_to_another_origin(served: Served, uid: str) -> None:
-    asked = ask(served.url, "OPTIONS", paths(uid)[1], b"", ORIGINS["a foreign page"] | {
-        "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"})
+    asked = ask(
+        served.url,
+        "OPTIONS",
+        paths(uid)[1],
+        b"",
+        ORIGINS["a foreign page"]
+        | {
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "content-type",
+        },
+    )
     read = ask(served.url, "GET", paths(uid)[1], b"", ORIGINS["a foreign page"])
 
     assert (asked.status, read.status) == (403, 403)
@@ -151,22 +225,48 @@ def test_no_answer_gives_leave_to_another_origin(served: Served, uid: str) -> No
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-@pytest.mark.parametrize(("mode", "dest"), [
-    ("no-cors", "object"), ("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("navigate", "iframe"),
-    ("navigate", "object"), ("no-cors", "empty")])
-def test_a_page_of_another_site_cannot_tell_what_is_there(served: Served, uid: str, site: str, mode: str, dest: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "dest"),
+    [
+        ("no-cors", "object"),
+        ("no-cors", "image"),
+        ("no-cors", "script"),
+        ("cors", "empty"),
+        ("navigate", "iframe"),
+        ("navigate", "object"),
+        ("no-cors", "empty"),
+    ],
+)
+def test_a_page_of_another_site_cannot_tell_what_is_there(
+    served: Served, uid: str, site: str, mode: str, dest: str
+) -> None:
     told = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
 
-    answers = [ask(served.url, method, path, b"", told) for method in ("GET", "HEAD") for path in (
-        f"/v1/pipelines/{uid}", "/v1/pipelines/nope", f"/pipelines/{uid}", "/metrics", "/live", "/static/mark.svg", "/nope")]
+    answers = [
+        ask(served.url, method, path, b"", told)
+        for method in ("GET", "HEAD")
+        for path in (
+            f"/v1/pipelines/{uid}",
+            "/v1/pipelines/nope",
+            f"/pipelines/{uid}",
+            "/metrics",
+            "/live",
+            "/static/mark.svg",
+            "/nope",
+        )
+    ]
 
     assert {answer.status for answer in answers} == {403}
-    assert len({answer.body for answer in answers}) == 2   # of GET, and of HEAD, which has none
+    assert len({answer.body for answer in answers}) == 2  # of GET, and of HEAD, which has none
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/v1/pipelines"])
 def test_a_link_of_another_site_may_be_followed(served: Served, path: str) -> None:
-    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    followed = {
+        "Sec-Fetch-Site": "cross-site",
+        "Sec-Fetch-Mode": "navigate",
+        "Sec-Fetch-Dest": "document",
+    }
 
     assert ask(served.url, "GET", path, b"", followed).status == 200
 

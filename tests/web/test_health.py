@@ -1,4 +1,5 @@
 """/live, /ready, /status and /metrics, with everything there, and with the bus away."""
+
 import os
 import signal
 from collections.abc import Iterator
@@ -34,13 +35,21 @@ def test_with_everything_there_it_is_live_and_ready(served: Served) -> None:
 def test_the_status_says_which_durability_is_in_force(served: Served) -> None:
     status = served.get("/status").json
 
-    assert status["durability"] == {"appendonly": "yes", "appendfsync": "always", "meaning": "what is acknowledged is on disk"}
+    assert status["durability"] == {
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "meaning": "what is acknowledged is on disk",
+    }
     assert status["bus"].endswith("server.sock")
 
 
-@pytest.mark.parametrize(("key", "value", "meaning"), [("appendonly", "no", "NOT PERSISTENT"),
-                                                       ("appendfsync", "everysec", "up to two seconds")])
-def test_a_bus_that_keeps_less_is_named_as_such(served: Served, key: str, value: str, meaning: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "meaning"),
+    [("appendonly", "no", "NOT PERSISTENT"), ("appendfsync", "everysec", "up to two seconds")],
+)
+def test_a_bus_that_keeps_less_is_named_as_such(
+    served: Served, key: str, value: str, meaning: str
+) -> None:
     redis = served.house.client.redis
     before = redis.config_get(key)
     redis.config_set(key, value)
@@ -75,8 +84,9 @@ def test_the_status_has_the_owner_the_count_and_the_rate_of_a_pipeline(served: S
 
     status = served.get("/status").json
     assert told(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]
-    assert {key: told(served, uid)[key] for key in ("lag", "oldest_s", "dead_letters", "version")} == {
-        "lag": 0, "oldest_s": 0.0, "dead_letters": 0, "version": 1}
+    assert {
+        key: told(served, uid)[key] for key in ("lag", "oldest_s", "dead_letters", "version")
+    } == {"lag": 0, "oldest_s": 0.0, "dead_letters": 0, "version": 1}
 
 
 def test_a_dead_letter_is_counted(served: Served) -> None:
@@ -121,7 +131,11 @@ def test_without_a_bus_it_is_live_but_not_ready_and_says_so(alone: Served) -> No
     ready, status = alone.get("/ready"), alone.get("/status")
 
     assert alone.get("/live").status == 200
-    assert (ready.status, ready.json["ready"], ready.json["checks"]["catalogue"]) == (503, False, "ok")
+    assert (ready.status, ready.json["ready"], ready.json["checks"]["catalogue"]) == (
+        503,
+        False,
+        "ok",
+    )
     assert "no server answers" in ready.json["checks"]["bus"]
     assert (status.problem[0], status.headers["retry-after"]) == (503, "1")
     assert samples(alone)["memrelay_bus_up"] == 0

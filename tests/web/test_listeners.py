@@ -1,4 +1,6 @@
-"""A thousand listeners, one of which stops reading: it is dropped with a reason, and the others hear everything."""
+"""A thousand listeners, one of which stops reading: it is dropped with a reason, and the others
+hear everything."""
+
 import os
 import resource
 import selectors
@@ -14,8 +16,8 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 MANY, MESSAGES, BACKLOG = 1000, 200, 40
-FILLER = "x" * 6_000   # fills what the system keeps for one who does not read
-BUFFER = 32_768        # of that one
+FILLER = "x" * 6_000  # fills what the system keeps for one who does not read
+BUFFER = 32_768  # of that one
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,8 @@ def listen(served: Served, uid: str, count: int, stack: ExitStack) -> list[Liste
 
 
 def hear_all(listeners: list[Listener], count: int) -> list[list[bytes]]:
-    """The payloads of the next `count` frames of each, which are all that come; one thread reads them as they come."""
+    """The payloads of the next `count` frames of each, which are all that come; one thread reads
+    them as they come."""
     heard: dict[int, list[bytes]] = {listener.socket.fileno(): [] for listener in listeners}
     left = dict.fromkeys(heard, b"")
     with selectors.DefaultSelector() as selector:
@@ -82,31 +85,39 @@ def say(served: Served, uid: str, start: int, end: int) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_others_hear_everything(served: Served) -> None:
+def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_others_hear_everything(
+    served: Served,
+) -> None:
     uid = served.deploy()
     with ExitStack() as stack:
         stopped = stack.enter_context(Listener(served.url, uid, buffer_bytes=BUFFER))
         others = listen(served, uid, MANY - 1, stack)
         heard: list[list[bytes]] = [[] for _ in others]
-        for start in range(0, MESSAGES, BACKLOG // 2):   # who reads is never so far behind
+        for start in range(0, MESSAGES, BACKLOG // 2):  # who reads is never so far behind
             say(served, uid, start, start + BACKLOG // 2)
-            heard = [one + more for one, more in zip(heard, hear_all(others, BACKLOG // 2), strict=True)]
+            heard = [
+                one + more for one, more in zip(heard, hear_all(others, BACKLOG // 2), strict=True)
+            ]
         wait_for(lambda: dropped(served), "the one that does not read is dropped")
         closed = stopped.close_frame()
 
-    logged = [b'{"cursor":"%s","mid":"%s","message":%s}' % (ident, fields[b"mid"], fields[b"data"])
-              for ident, fields in served.house.client.redis.xrange(f"swarm:{{{uid}}}:chat")]
+    logged = [
+        b'{"cursor":"%s","mid":"%s","message":%s}' % (ident, fields[b"mid"], fields[b"data"])
+        for ident, fields in served.house.client.redis.xrange(f"swarm:{{{uid}}}:chat")
+    ]
     assert len(logged) == MESSAGES
     assert all(one == logged for one in heard)
     assert closed.code == 1013
-    assert closed.reason.startswith(f"too slow: more than {BACKLOG} messages behind; come again with ?after=")
+    assert closed.reason.startswith(
+        f"too slow: more than {BACKLOG} messages behind; come again with ?after="
+    )
     assert served.web.await_event("listener_dropped")["reason"] == "too slow"
 
 
 @pytest.mark.timeout(120)
 def test_listeners_that_have_left_leave_nothing_behind(served: Served) -> None:
     uid = served.deploy()
-    for _ in range(2):   # the first round fills what the runtime keeps for the next
+    for _ in range(2):  # the first round fills what the runtime keeps for the next
         before = handles(served), memory_mb(served)
         with ExitStack() as stack:
             hear = listen(served, uid, MANY, stack)
@@ -114,7 +125,10 @@ def test_listeners_that_have_left_leave_nothing_behind(served: Served) -> None:
             hear_all(hear, 10)
         wait_for(lambda: served.get("/status").json["listeners"] == 0, "nobody listens")
 
-    wait_for(lambda: handles(served) <= before[0] + 2, f"the handles are back: {before[0]}, and now {handles(served)}")
+    wait_for(
+        lambda: handles(served) <= before[0] + 2,
+        f"the handles are back: {before[0]}, and now {handles(served)}",
+    )
     assert memory_mb(served) < before[1] + 10
 
 
@@ -124,16 +138,23 @@ def test_one_that_is_dropped_and_never_reads_again_keeps_no_handle(served: Serve
 
     with Listener(served.url, uid, buffer_bytes=BUFFER):
         say(served, uid, 0, MESSAGES)
-        wait_for(lambda: handles(served) <= before, "its handle is back, though it is still connected")
+        wait_for(
+            lambda: handles(served) <= before, "its handle is back, though it is still connected"
+        )
     assert served.get("/status").json["listeners"] == 0
 
 
 @pytest.mark.timeout(120)
-def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_memory(served: Served) -> None:
+def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_memory(
+    served: Served,
+) -> None:
     uid = served.deploy()
     with served.house.client.redis.pipeline() as pipe:
-        for number in range(600):   # 10 MB
-            pipe.xadd(f"swarm:{{{uid}}}:chat", {"mid": str(number), "data": b'{"args":[{"text":"%s"}]}' % (b"x" * 16_000)})
+        for number in range(600):  # 10 MB
+            pipe.xadd(
+                f"swarm:{{{uid}}}:chat",
+                {"mid": str(number), "data": b'{"args":[{"text":"%s"}]}' % (b"x" * 16_000)},
+            )
         pipe.execute()
     before = memory_mb(served)
 
@@ -141,9 +162,9 @@ def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_m
         for _ in range(40):
             stack.enter_context(Listener(served.url, uid, "?after=0-0", buffer_bytes=BUFFER))
         wait_for(lambda: served.get("/status").json["listeners"] == 40, "all listen")
-        time.sleep(2)   # until all have read what they will
+        time.sleep(2)  # until all have read what they will
 
-        assert memory_mb(served) < before + 100   # 8 MB for each are 320
+        assert memory_mb(served) < before + 100  # 8 MB for each are 320
 
 
 def test_one_that_was_dropped_comes_again_where_it_was(served: Served) -> None:

@@ -1,4 +1,5 @@
 """A WebSocket follows a swarm's log: from a cursor on, then live, with no gap and nothing twice."""
+
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -23,7 +24,9 @@ def say_many(served: Served, uid: str, start: int, end: int) -> list[str]:
 def after(served: Served, uid: str, text: str) -> str:
     """The query for what came after a message."""
     entries = served.house.client.redis.xrange(swarm_of(uid, "chat"))
-    (cursor,) = [ident.decode() for ident, fields in entries if b'"%s"' % text.encode() in fields[b"data"]]
+    (cursor,) = [
+        ident.decode() for ident, fields in entries if b'"%s"' % text.encode() in fields[b"data"]
+    ]
     return f"?after={cursor}"
 
 
@@ -47,7 +50,10 @@ def test_a_listener_hears_what_is_said_from_now_on(served: Served) -> None:
 def test_a_listener_that_asks_from_the_beginning_hears_all_that_the_log_has(served: Served) -> None:
     uid = served.deploy()
     texts = say_many(served, uid, 0, 3)
-    wait_for(lambda: len(served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]) == 3, "the log")
+    wait_for(
+        lambda: len(served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]) == 3,
+        "the log",
+    )
 
     with Listener(served.url, uid, "?after=0-0") as listener:
         assert listener.texts(3) == texts
@@ -92,13 +98,22 @@ def test_a_listener_from_a_cursor_gets_the_rest_of_the_log_first(served: Served)
         assert listener.texts(8) == texts[4:]
 
 
-def test_catching_up_with_2000_while_others_speak_has_no_gap_and_nothing_twice(served: Served) -> None:
+def test_catching_up_with_2000_while_others_speak_has_no_gap_and_nothing_twice(
+    served: Served,
+) -> None:
     uid = served.deploy()
     texts = say_many(served, uid, 0, 2000)
     served.house.client.await_quiet(uid)
 
-    with ThreadPoolExecutor(1) as pool, Listener(served.url, uid, after(served, uid, "said 0")) as listener:
-        speaking = pool.submit(lambda: [text for at in range(2000, 3000, 5) for text in say_many(served, uid, at, at + 5)])
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Listener(served.url, uid, after(served, uid, "said 0")) as listener,
+    ):
+        speaking = pool.submit(
+            lambda: [
+                text for at in range(2000, 3000, 5) for text in say_many(served, uid, at, at + 5)
+            ]
+        )
         heard = [listener.hear() for _ in range(2999)]
 
     assert [one["message"]["args"][0]["text"] for one in heard] == texts[1:] + speaking.result()
@@ -117,7 +132,10 @@ def test_what_others_put_into_the_log_makes_no_gap(served: Served) -> None:
     assert heard == [f"said {number}" for number in range(1500) if number % 5]
 
 
-@pytest.mark.parametrize("query", ["?after=x", "?after=99999999999999999999-0", "?after=%D9%A5-0", "?since=0-1", "?cursor=1-1"])
+@pytest.mark.parametrize(
+    "query",
+    ["?after=x", "?after=99999999999999999999-0", "?after=%D9%A5-0", "?since=0-1", "?cursor=1-1"],
+)
 def test_a_place_that_cannot_be_is_refused(served: Served, query: str) -> None:
     with Listener(served.url, served.deploy(), query) as listener:
         assert listener.refusal.problem[0] == 400
@@ -128,8 +146,13 @@ def test_an_unknown_swarm_is_refused(served: Served) -> None:
         assert listener.refusal.problem[0] == 404
 
 
-@pytest.mark.parametrize("headers", [{"Sec-WebSocket-Version": "1"}, {"Sec-WebSocket-Key": "short"}, {"Connection": "close"}])
-def test_a_handshake_that_is_none_is_refused_and_leaves_nothing_behind(served: Served, headers: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [{"Sec-WebSocket-Version": "1"}, {"Sec-WebSocket-Key": "short"}, {"Connection": "close"}],
+)
+def test_a_handshake_that_is_none_is_refused_and_leaves_nothing_behind(
+    served: Served, headers: dict[str, str]
+) -> None:
     with Listener(served.url, served.deploy(), **headers) as listener:
         assert listener.refusal.problem[0] == 400
 
@@ -139,7 +162,9 @@ def test_a_handshake_that_is_none_is_refused_and_leaves_nothing_behind(served: S
 def test_an_upgrade_to_something_else_is_not_taken(served: Served) -> None:
     path = f"/v1/pipelines/{served.deploy()}/swarms/chat/messages"
 
-    plain = served.get(path, Upgrade="h2c", Connection="Upgrade, HTTP2-Settings", HTTP2_Settings="AAMAAABk")
+    plain = served.get(
+        path, Upgrade="h2c", Connection="Upgrade, HTTP2-Settings", HTTP2_Settings="AAMAAABk"
+    )
 
     assert (plain.status, plain.json["items"]) == (200, [])
 
@@ -181,7 +206,9 @@ def test_bytes_that_are_no_frames_close_the_connection(served: Served) -> None:
         assert listener.close_frame().code == 1002
 
 
-def test_listeners_that_come_and_go_while_others_speak_hear_each_message_once(served: Served) -> None:
+def test_listeners_that_come_and_go_while_others_speak_hear_each_message_once(
+    served: Served,
+) -> None:
     uid, done = served.deploy(), threading.Event()
 
     def come_and_go(_: int) -> int:
@@ -198,6 +225,9 @@ def test_listeners_that_come_and_go_while_others_speak_hear_each_message_once(se
         texts = [text for at in range(0, 1500, 3) for text in say_many(served, uid, at, at + 3)]
         assert listener.texts(1500) == texts
         done.set()
-        wait_for(lambda: [say_many(served, uid, 0, 3)] and all(guest.done() for guest in guests), "the guests are gone")
+        wait_for(
+            lambda: [say_many(served, uid, 0, 3)] and all(guest.done() for guest in guests),
+            "the guests are gone",
+        )
 
     assert all(guest.result() for guest in guests)

@@ -1,4 +1,5 @@
 """Logging in with a browser's means: a form, a cookie, and no key that stays anywhere."""
+
 import html
 import re
 from urllib.parse import urlencode
@@ -16,11 +17,17 @@ from tests.support.waiting import wait_for
 
 def own(served: Served) -> dict[str, str]:
     """What a browser says of a form of our own page."""
-    return {"Origin": served.url, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+    return {
+        "Origin": served.url,
+        "Sec-Fetch-Site": "same-origin",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
 
 
 def log_in(served: Served, key: str, *, goal: str = "/", **headers: str) -> Answer:
-    return ask(served.url, "POST", "/login", urlencode({"key": key, "next": goal}), own(served) | headers)
+    return ask(
+        served.url, "POST", "/login", urlencode({"key": key, "next": goal}), own(served) | headers
+    )
 
 
 def cookie_of(answer: Answer) -> dict[str, str]:
@@ -34,12 +41,19 @@ def test_a_key_begins_a_session_that_opens_pages_the_api_and_sockets(keyed: Serv
     cookie = cookie_of(answer)
 
     assert (answer.status, answer.headers["location"]) == (303, f"/pipelines/{uid}")
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(answer.headers["set-cookie"].split("; "))
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(
+        answer.headers["set-cookie"].split("; ")
+    )
     assert "Secure" not in answer.headers["set-cookie"]
     assert key.text not in str(answer.headers) and key.text[16:] not in str(answer.headers)
     assert "Log out" in text_of(ask(keyed.url, "GET", f"/pipelines/{uid}", b"", cookie))
-    said = ask(keyed.url, "POST", f"/v1/pipelines/{uid}/swarms/chat/messages?wait=5", {"text": "/write tea"},
-               own(keyed) | cookie | {"Content-Type": "application/json"})
+    said = ask(
+        keyed.url,
+        "POST",
+        f"/v1/pipelines/{uid}/swarms/chat/messages?wait=5",
+        {"text": "/write tea"},
+        own(keyed) | cookie | {"Content-Type": "application/json"},
+    )
     assert "guid" in said.texts[0]
     assert ask(keyed.url, "DELETE", f"/v1/pipelines/{uid}", b"", cookie).status == 403
     with Listener(keyed.url, uid, Origin=keyed.url, **cookie) as listener:
@@ -47,12 +61,16 @@ def test_a_key_begins_a_session_that_opens_pages_the_api_and_sockets(keyed: Serv
 
 
 def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(keyed: Served) -> None:
-    answer = log_in(keyed, make_key(keyed.house.root).text, Origin=keyed.url.replace("http:", "https:"))
+    answer = log_in(
+        keyed, make_key(keyed.house.root).text, Origin=keyed.url.replace("http:", "https:")
+    )
 
     assert "Secure" in answer.headers["set-cookie"].split("; ")
 
 
-@pytest.mark.parametrize("query", ["?swarm=memory", "?swarm=%E8%8C%B6&page=2", "?swarm=a%26b%2Fc%22%3E"])
+@pytest.mark.parametrize(
+    "query", ["?swarm=memory", "?swarm=%E8%8C%B6&page=2", "?swarm=a%26b%2Fc%22%3E"]
+)
 def test_one_is_led_back_to_the_swarm_that_was_looked_at(keyed: Served, query: str) -> None:
     place = f"/pipelines/{keyed.deploy()}{query}"
     asked = ask(keyed.url, "GET", place)
@@ -64,9 +82,22 @@ def test_one_is_led_back_to_the_swarm_that_was_looked_at(keyed: Served, query: s
     assert (asked.status, answer.status, answer.headers["location"]) == (303, 303, place)
 
 
-@pytest.mark.parametrize("goal", ["//evil.example", "https://evil.example", "/\\evil.example", "/v1/pipelines", "",
-                                  "/pipelines/a/b", "/pipelines/a\n", "/?a=\r\nb", "/?é",
-                                  "//evil.example/?a=b", f"/?{'a' * 1001}"])
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "/v1/pipelines",
+        "",
+        "/pipelines/a/b",
+        "/pipelines/a\n",
+        "/?a=\r\nb",
+        "/?é",
+        "//evil.example/?a=b",
+        f"/?{'a' * 1001}",
+    ],
+)
 def test_one_is_led_to_pages_of_ours_alone(keyed: Served, goal: str) -> None:
     assert log_in(keyed, make_key(keyed.house.root).text, goal=goal).headers["location"] == "/"
 
@@ -89,8 +120,10 @@ def test_another_page_can_neither_log_in_nor_out(keyed: Served) -> None:
     cookie = cookie_of(log_in(keyed, key.text))
     foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
 
-    refused = [ask(keyed.url, "POST", path, urlencode({"key": key.text}), own(keyed) | cookie | foreign)
-               for path in ("/login", "/logout")]
+    refused = [
+        ask(keyed.url, "POST", path, urlencode({"key": key.text}), own(keyed) | cookie | foreign)
+        for path in ("/login", "/logout")
+    ]
 
     assert [answer.problem[0] for answer in refused] == [403, 403]
     assert ask(keyed.url, "GET", "/status", b"", cookie).status == 200
@@ -104,9 +137,14 @@ def test_a_session_ends_with_logging_out_and_with_its_key(keyed: Served) -> None
 
     assert (left.status, left.headers["location"]) == (303, "/login")
     assert "Max-Age=0" in left.headers["set-cookie"]
-    assert [ask(keyed.url, "GET", "/status", b"", cookie).status for cookie in (first, second)] == [401, 200]
+    assert [ask(keyed.url, "GET", "/status", b"", cookie).status for cookie in (first, second)] == [
+        401,
+        200,
+    ]
     revoke(keyed.house.root, key)
-    wait_for(lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session is over")
+    wait_for(
+        lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session is over"
+    )
 
 
 def test_where_no_key_was_made_there_is_nothing_to_log_in_to(served: Served) -> None:
@@ -128,7 +166,9 @@ def test_a_person_logs_in_talks_and_logs_out(keyed: Served) -> None:
         page.fill("#text", "/write tea")
         page.click("button:has-text('Say it')")
         page.wait_for_selector("#exchanges .answer")
-        kept = page.evaluate("document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+        kept = page.evaluate(
+            "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
+        )
         assert "memrelay_session" not in kept and key.text[16:] not in kept + page.url
         page.wait_for_selector(".said .what")
 
@@ -151,7 +191,10 @@ def test_an_open_page_says_that_its_session_is_over(keyed: Served) -> None:
         page.context.clear_cookies()
 
         page.wait_for_selector("#silence:has-text('You are logged out')")
-        assert re.fullmatch(r"You are logged out since [0-9:]{8}\. Reload this page to log in\.", page.inner_text("#silence"))
+        assert re.fullmatch(
+            r"You are logged out since [0-9:]{8}\. Reload this page to log in\.",
+            page.inner_text("#silence"),
+        )
         page.fill("#text", "/write tea")
         page.click("button:has-text('Say it')")
         page.wait_for_selector("#exchanges :text('You are logged out, and nothing was said.')")

@@ -1,4 +1,6 @@
-"""What is lost when parts are killed: nothing that was answered with 202, and nothing is done twice under one webhook-id."""
+"""What is lost when parts are killed: nothing that was answered with 202, and nothing is done twice
+under one webhook-id."""
+
 import threading
 import time
 from collections.abc import Iterator
@@ -31,13 +33,22 @@ def restart_bus(served: Served) -> None:
 
 
 def post_until(served: Served, uid: str, ended: threading.Event, ids: bool) -> Answers:
-    """Posts numbered writes from eight threads until it is told to end: (text, answer); None where the connection broke."""
+    """Posts numbered writes from eight threads until it is told to end: (text, answer); None where
+    the connection broke."""
+
     def post(worker: int) -> Answers:
         answers: Answers = []
         while not ended.is_set():
             text = f"{worker}-{len(answers)}"
             try:
-                answers.append((text, served.webhook(uid, "memory_write_", text, **({"webhook_id": text} if ids else {}))))
+                answers.append(
+                    (
+                        text,
+                        served.webhook(
+                            uid, "memory_write_", text, **({"webhook_id": text} if ids else {})
+                        ),
+                    )
+                )
             except (OSError, HTTPException):
                 answers.append((text, None))
                 time.sleep(0.02)
@@ -82,19 +93,30 @@ def test_a_web_server_that_is_killed_under_load_has_kept_every_202(served: Serve
     assert set(taken(posting.result())) <= set(kept(served, uid))
 
 
-def test_a_bus_that_is_killed_under_load_has_kept_every_202_and_a_repeat_has_one_effect(served: Served) -> None:
+def test_a_bus_that_is_killed_under_load_has_kept_every_202_and_a_repeat_has_one_effect(
+    served: Served,
+) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=True)
         wait_for(lambda: len(served.house.contents(uid)) > 200, "the load is on")
         restart_bus(served)
-        wait_for(lambda: served.webhook(uid, "memory_write_", "again").status == 202, "it takes messages again")
+        wait_for(
+            lambda: served.webhook(uid, "memory_write_", "again").status == 202,
+            "it takes messages again",
+        )
         ended.set()
 
     answers = dict(posting.result())
-    failed = [text for text, answer in answers.items() if answer is not None and answer.status != 202]
-    assert {(answers[text].status, answers[text].headers["retry-after"]) for text in failed} == {(503, "1")}
-    assert {served.webhook(uid, "memory_write_", text, webhook_id=text).status for text in failed} == {202}
+    failed = [
+        text for text, answer in answers.items() if answer is not None and answer.status != 202
+    ]
+    assert {(answers[text].status, answers[text].headers["retry-after"]) for text in failed} == {
+        (503, "1")
+    }
+    assert {
+        served.webhook(uid, "memory_write_", text, webhook_id=text).status for text in failed
+    } == {202}
     assert [text for text in kept(served, uid) if text != "again"] == sorted(answers)
 
 
@@ -103,14 +125,21 @@ def test_who_waits_while_the_bus_dies_is_told_and_asks_again(served: Served) -> 
     served.house.workers[-1].kill()
 
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(served.webhook, uid, "memory_write_", "tea", query="?wait=20", webhook_id="msg_1")
+        asking = pool.submit(
+            served.webhook, uid, "memory_write_", "tea", query="?wait=20", webhook_id="msg_1"
+        )
         wait_for(lambda: served.house.client.redis.xlen(input_of(uid)), "it is appended")
         restart_bus(served)
         answer = asking.result()
 
     assert (answer.problem[0], answer.headers["retry-after"]) == (503, "1")
     served.house.start_worker()
-    assert "guid" in served.webhook(uid, "memory_write_", "tea", query="?wait=10", webhook_id="msg_1").texts[0]
+    assert (
+        "guid"
+        in served.webhook(uid, "memory_write_", "tea", query="?wait=10", webhook_id="msg_1").texts[
+            0
+        ]
+    )
     assert kept(served, uid) == ["tea"]
 
 
@@ -122,13 +151,17 @@ def test_without_a_worker_who_waits_is_told_and_the_message_runs_later(served: S
     named = served.webhook(uid, "memory_write_", "milk", query="?wait=0.2", webhook_id="msg_1")
 
     assert [answer.problem[0] for answer in (plain, named)] == [504, 504]
-    assert served.house.client.redis.xrange(input_of(uid))[0][0].decode() == plain.json["message_id"]
+    assert (
+        served.house.client.redis.xrange(input_of(uid))[0][0].decode() == plain.json["message_id"]
+    )
     assert named.json["message_id"] == "msg_1"
     served.house.start_worker()
     assert kept(served, uid) == ["milk", "tea"]
 
 
-def test_a_web_server_that_was_there_before_the_bus_serves_as_soon_as_the_bus_does(served: Served) -> None:
+def test_a_web_server_that_was_there_before_the_bus_serves_as_soon_as_the_bus_does(
+    served: Served,
+) -> None:
     uid, house = served.deploy(), served.house
     house.server.stop()
 
@@ -141,7 +174,9 @@ def test_a_web_server_that_was_there_before_the_bus_serves_as_soon_as_the_bus_do
     assert served.webhook(uid, "memory_write_", "tea", query="?wait=15").status == 200
 
 
-def test_listeners_outlive_a_bus_that_is_killed_without_a_gap_and_nothing_twice(served: Served) -> None:
+def test_listeners_outlive_a_bus_that_is_killed_without_a_gap_and_nothing_twice(
+    served: Served,
+) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener, Listener(served.url, uid) as other:
@@ -154,7 +189,9 @@ def test_listeners_outlive_a_bus_that_is_killed_without_a_gap_and_nothing_twice(
 
     logged = [said.text for said in served.house.client.log(uid)]
     assert heard == (logged, logged)
-    assert sorted(set(logged)) == sorted(f"{number}-{at}" for number in range(5) for at in range(50))
+    assert sorted(set(logged)) == sorted(
+        f"{number}-{at}" for number in range(5) for at in range(50)
+    )
 
 
 def test_without_a_bus_a_listener_is_refused_and_told_to_come_again(served: Served) -> None:
@@ -186,4 +223,4 @@ def test_a_listener_that_stopped_reading_does_not_hold_up_the_end(served: Served
         began = time.monotonic()
         assert served.web.stop() == 0
 
-    assert time.monotonic() - began < 4 + LATE_S   # process managers kill after 5
+    assert time.monotonic() - began < 4 + LATE_S  # process managers kill after 5

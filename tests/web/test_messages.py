@@ -1,4 +1,5 @@
 """Saying something on a swarm over HTTP, awaiting what it leads to, and reading the log."""
+
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -27,7 +28,9 @@ def read(served: Served, uid: str, query: str) -> tuple[list[str], str | None]:
     """(texts, next_cursor) of a page of the log."""
     page = served.get(log_path(uid) + query)
     assert page.status == 200, page
-    return [item["message"]["args"][0]["text"] for item in page.json["items"]], page.json["next_cursor"]
+    return [item["message"]["args"][0]["text"] for item in page.json["items"]], page.json[
+        "next_cursor"
+    ]
 
 
 def test_a_message_is_taken_with_202_and_runs(served: Served) -> None:
@@ -57,7 +60,10 @@ def test_no_results_since_publishing_is_off_is_told(served: Served) -> None:
     answer = served.say(uid, "tea", query="?wait=10")
 
     assert (answer.status, answer.json["results"]) == (200, [])
-    assert answer.json["reason"] == "publishing is off (wf_publish_results) for memory_write_, which ran"
+    assert (
+        answer.json["reason"]
+        == "publishing is off (wf_publish_results) for memory_write_, which ran"
+    )
 
 
 def test_no_results_since_nothing_matched_is_told(served: Served) -> None:
@@ -75,7 +81,9 @@ def test_no_results_since_the_message_was_given_up_is_told(served: Served) -> No
 
 
 @pytest.mark.parametrize("wait", ["nan", "-1", "1e9", "inf", "0", "soon", ""])
-def test_a_wait_that_cannot_be_is_refused_before_anything_is_said(served: Served, wait: str) -> None:
+def test_a_wait_that_cannot_be_is_refused_before_anything_is_said(
+    served: Served, wait: str
+) -> None:
     uid = served.deploy()
 
     status, detail = served.say(uid, {"text": "/write tea"}, query=f"?wait={wait}").problem
@@ -110,14 +118,19 @@ def test_an_empty_query_is_none(served: Served, query: str) -> None:
 def test_the_same_webhook_id_has_one_effect_and_one_answer(served: Served) -> None:
     uid = served.deploy()
 
-    answers = [served.say(uid, {"text": "/write tea"}, query="?wait=10", webhook_id="msg_1") for _ in range(2)]
+    answers = [
+        served.say(uid, {"text": "/write tea"}, query="?wait=10", webhook_id="msg_1")
+        for _ in range(2)
+    ]
 
     assert answers[0].json == answers[1].json
     assert answers[0].json["message_id"] == "msg_1"
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_two_with_the_same_webhook_id_at_once_have_one_effect_and_one_answer(served: Served) -> None:
+def test_two_with_the_same_webhook_id_at_once_have_one_effect_and_one_answer(
+    served: Served,
+) -> None:
     uid, gate = served.deploy(), threading.Barrier(8)
 
     def say(_: int) -> object:
@@ -134,7 +147,10 @@ def test_two_with_the_same_webhook_id_at_once_have_one_effect_and_one_answer(ser
 def test_an_idempotency_key_does_the_same(served: Served) -> None:
     uid = served.deploy()
 
-    ids = [served.say(uid, {"text": "/write tea"}, Idempotency_Key="key 1").json["message_id"] for _ in range(2)]
+    ids = [
+        served.say(uid, {"text": "/write tea"}, Idempotency_Key="key 1").json["message_id"]
+        for _ in range(2)
+    ]
     served.house.client.await_quiet(uid)
 
     assert ids == ["key 1", "key 1"]
@@ -144,7 +160,10 @@ def test_an_idempotency_key_does_the_same(served: Served) -> None:
 def test_the_same_id_with_another_body_is_the_first_message(served: Served) -> None:
     uid = served.deploy()
 
-    answers = [served.say(uid, {"text": f"/write {text}"}, query="?wait=10", webhook_id="msg_9") for text in ("tea", "coffee")]
+    answers = [
+        served.say(uid, {"text": f"/write {text}"}, query="?wait=10", webhook_id="msg_9")
+        for text in ("tea", "coffee")
+    ]
 
     assert answers[0].status == 200 and answers[0].body == answers[1].body
     assert served.house.contents(uid) == ["tea"]
@@ -160,7 +179,9 @@ def test_many_who_wait_at_once_get_their_own_answers(served: Served) -> None:
     assert [answer.texts for answer in answers] == [[str(number + 1)] for number in range(64)]
 
 
-@pytest.mark.parametrize(("uid", "swarm"), [("nobody", "chat"), ("", "chat"), ("a" * 4000, "chat"), ("%00", "chat")])
+@pytest.mark.parametrize(
+    ("uid", "swarm"), [("nobody", "chat"), ("", "chat"), ("a" * 4000, "chat"), ("%00", "chat")]
+)
 def test_an_unknown_pipeline_is_told(served: Served, uid: str, swarm: str) -> None:
     assert served.say(uid, "x", swarm=swarm).problem[0] == 404
     assert served.get(f"/v1/pipelines/{uid}/swarms/{swarm}/messages").problem[0] == 404
@@ -177,7 +198,9 @@ def test_an_unknown_swarm_is_told_with_those_that_are_there(served: Served) -> N
 
 def test_a_swarm_with_a_slash_in_its_name_can_be_said_on(served: Served) -> None:
     uid = make_uid()
-    served.house.deploy(make_bundle(uid, make_agent("plus", "add_1", hears="User", on="a/ü b", to="a/ü b")))
+    served.house.deploy(
+        make_bundle(uid, make_agent("plus", "add_1", hears="User", on="a/ü b", to="a/ü b"))
+    )
 
     assert served.say(uid, "1", swarm="a%2F%C3%BC%20b", query="?wait=10").texts == ["2"]
 
@@ -209,7 +232,12 @@ def test_the_log_is_read_backwards_too(served: Served) -> None:
 def test_what_others_put_into_the_log_shortens_no_page(served: Served) -> None:
     uid, log = served.deploy(), served.house.client.redis
     say_many(served, uid, 5)
-    for fields in ({"note": "x"}, {"mid": 'a"b', "data": "{}"}, {"mid": "a", "data": "{"}, {"mid": "a"}) * 3:
+    for fields in (
+        {"note": "x"},
+        {"mid": 'a"b', "data": "{}"},
+        {"mid": "a", "data": "{"},
+        {"mid": "a"},
+    ) * 3:
         log.xadd(f"swarm:{{{uid}}}:chat", fields)
     say_many(served, uid, 5)
 
@@ -220,9 +248,15 @@ def test_what_others_put_into_the_log_shortens_no_page(served: Served) -> None:
     assert len(read(served, uid, "?limit=10&order=desc")[0]) == 10
 
 
-def test_an_item_of_the_log_has_its_cursor_its_mid_and_the_message_as_it_was_said(served: Served) -> None:
+def test_an_item_of_the_log_has_its_cursor_its_mid_and_the_message_as_it_was_said(
+    served: Served,
+) -> None:
     uid = served.deploy()
-    said = {"from": "Ann", "id": "x", "args": [{"text": "hello", "mood": {"deep": [1, None]}}, {"text": "and more"}]}
+    said = {
+        "from": "Ann",
+        "id": "x",
+        "args": [{"text": "hello", "mood": {"deep": [1, None]}}, {"text": "and more"}],
+    }
 
     taken = served.say(uid, said, query="?wait=10").json["message_id"]
 
@@ -232,9 +266,27 @@ def test_an_item_of_the_log_has_its_cursor_its_mid_and_the_message_as_it_was_sai
     assert item["message"] == said
 
 
-@pytest.mark.parametrize("query", ["cursor=x", "cursor=5", "cursor=-", "cursor=99999999999999999999-0", "cursor=%D9%A5-0",
-                                   "cursor=1-1%00", "limit=0", "limit=1001", "limit=-1", "limit=x", "limit=",
-                                   "limit=001000000", "limit=%D9%A5", "order=up", "order=", "what=1"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "cursor=x",
+        "cursor=5",
+        "cursor=-",
+        "cursor=99999999999999999999-0",
+        "cursor=%D9%A5-0",
+        "cursor=1-1%00",
+        "limit=0",
+        "limit=1001",
+        "limit=-1",
+        "limit=x",
+        "limit=",
+        "limit=001000000",
+        "limit=%D9%A5",
+        "order=up",
+        "order=",
+        "what=1",
+    ],
+)
 def test_a_page_of_the_log_that_cannot_be_is_refused(served: Served, query: str) -> None:
     assert served.get(f"{log_path(served.deploy())}?{query}").problem[0] == 400
 

@@ -1,4 +1,6 @@
-"""Every operation times every kind of key: made from the declarations, so that a new operation is tested unnamed."""
+"""Every operation times every kind of key: made from the declarations, so that a new operation is
+tested unnamed."""
+
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,8 +28,14 @@ class Gate(NamedTuple):
         path = place.path.format(uid=uid or self.uid, guid="nobody", id="nobody")
         if "memory_id" in place.query_fields:
             path += "?memory_id=nobody"
-        body = {name: "x" for name in ("content", "query", "memory_id", "name", "text") if name in place.body_fields} or b""
-        return ask(self.served.url, place.method, path, body, self.keys[key].headers if key else {}).status
+        body = {
+            name: "x"
+            for name in ("content", "query", "memory_id", "name", "text")
+            if name in place.body_fields
+        } or b""
+        return ask(
+            self.served.url, place.method, path, body, self.keys[key].headers if key else {}
+        ).status
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +44,27 @@ def gate() -> Iterator[Gate]:
         uid, other = served.deploy(), served.deploy()
         root = served.house.root
         keys = {scope: make_key(root, scope, pipelines=(uid,)) for scope in SCOPES}
-        keys |= {f"lacks {scope}": make_key(root, *[one for one in SCOPES if one != scope], pipelines=(uid,))
-                 for scope in SCOPES}
-        keys |= {"other": make_key(root, pipelines=(other,)), "expired": make_key(root, pipelines=(uid,), lasts_ms=-1),
-                 "revoked": make_key(root, pipelines=(uid,)), "wrong": Held("", f"mr_{'0' * 12}_{'f' * 64}")}
+        keys |= {
+            f"lacks {scope}": make_key(
+                root, *[one for one in SCOPES if one != scope], pipelines=(uid,)
+            )
+            for scope in SCOPES
+        }
+        keys |= {
+            "other": make_key(root, pipelines=(other,)),
+            "expired": make_key(root, pipelines=(uid,), lasts_ms=-1),
+            "revoked": make_key(root, pipelines=(uid,)),
+            "wrong": Held("", f"mr_{'0' * 12}_{'f' * 64}"),
+        }
         revoke(root, keys["revoked"])
         await_closed(served)
         yield Gate(served, uid, keys)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_a_key_does_what_its_scope_is_for_and_nothing_else(gate: Gate, operation: Operation) -> None:
+def test_a_key_does_what_its_scope_is_for_and_nothing_else(
+    gate: Gate, operation: Operation
+) -> None:
     for scope in SCOPES:
         alone, others = gate.status(operation, scope), gate.status(operation, f"lacks {scope}")
         let_in = others if scope != operation.access else alone

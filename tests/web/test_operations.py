@@ -1,4 +1,5 @@
 """The operations over HTTP: one handler for all, by what each declares."""
+
 import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,12 @@ class Records:
     def __init__(self, served: Served, uid: str = "") -> None:
         self.served, self.uid = served, uid or served.deploy()
 
-    def __call__(self, method: str, path: str = "", body: bytes | Json = b"", **headers: str) -> Answer:
-        return ask(self.served.url, method, f"/v1/pipelines/{self.uid}/records{path}", body, headers)
+    def __call__(
+        self, method: str, path: str = "", body: bytes | Json = b"", **headers: str
+    ) -> Answer:
+        return ask(
+            self.served.url, method, f"/v1/pipelines/{self.uid}/records{path}", body, headers
+        )
 
     def create(self, content: str, **headers: str) -> Json:
         answer = self("POST", "", {"content": content}, **headers)
@@ -40,31 +45,56 @@ def records(served: Served) -> Records:
 def faults(answer: Answer) -> dict[str, str]:
     """What is wrong with an input, by place."""
     assert answer.problem[0] == 422
-    return {fault["pointer"]: fault["rule"] + fault["suggestion"] for fault in answer.json["faults"]}
+    return {
+        fault["pointer"]: fault["rule"] + fault["suggestion"] for fault in answer.json["faults"]
+    }
 
 
 def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: object) -> None:
-    routes = {(route.method, route.resource.canonical): access_of(route.handler)
-              for route in app_for(tmp_path).router.routes()}
+    routes = {
+        (route.method, route.resource.canonical): access_of(route.handler)
+        for route in app_for(tmp_path).router.routes()
+    }
 
     places = {place_of(operation): operation.access for operation in all_operations().values()}
 
-    assert {(place.method, place.path): access for place, access in places.items()}.items() <= routes.items()
+    assert {
+        (place.method, place.path): access for place, access in places.items()
+    }.items() <= routes.items()
     assert {(place.method, place.path.removeprefix("/v1/pipelines/{uid}")) for place in places} == {
-        ("POST", "/records"), ("GET", "/records"), ("GET", "/records/{guid}"), ("PATCH", "/records/{guid}"),
-        ("DELETE", "/records/{guid}"), ("POST", "/records/search"), ("POST", "/records/append"),
-        ("GET", "/records/{guid}/history"), ("POST", "/records/{guid}/restore"),
+        ("POST", "/records"),
+        ("GET", "/records"),
+        ("GET", "/records/{guid}"),
+        ("PATCH", "/records/{guid}"),
+        ("DELETE", "/records/{guid}"),
+        ("POST", "/records/search"),
+        ("POST", "/records/append"),
+        ("GET", "/records/{guid}/history"),
+        ("POST", "/records/{guid}/restore"),
         *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures")],
-        *[(method, f"/{noun}{path}") for noun in ("memories", "entries") for method, path in
-          (("POST", ""), ("GET", ""), ("GET", "/{id}"), ("PATCH", "/{id}"), ("DELETE", "/{id}"))],
-        ("POST", "/knowledge/search"), ("POST", "/knowledge/context")}
+        *[
+            (method, f"/{noun}{path}")
+            for noun in ("memories", "entries")
+            for method, path in (
+                ("POST", ""),
+                ("GET", ""),
+                ("GET", "/{id}"),
+                ("PATCH", "/{id}"),
+                ("DELETE", "/{id}"),
+            )
+        ],
+        ("POST", "/knowledge/search"),
+        ("POST", "/knowledge/context"),
+    }
 
 
 def test_the_life_of_a_record(records: Records) -> None:
     made = records("POST", "", {"content": "tea", "tags": ["a"]})
     at = "/" + made.json["guid"]
     changed = records("PATCH", at, {"content": "coffee"}, If_Match=made.headers["etag"])
-    grown = records("POST", "/append", {"content": "with milk", "guid": made.json["guid"], "separator": " "})
+    grown = records(
+        "POST", "/append", {"content": "with milk", "guid": made.json["guid"], "separator": " "}
+    )
     shown = records("GET", at)
     gone = records("DELETE", at, If_Match=shown.headers["etag"])
 
@@ -72,14 +102,21 @@ def test_the_life_of_a_record(records: Records) -> None:
     assert made.headers["etag"] == f'"{made.json["version"]}"' != changed.headers["etag"]
     assert (changed.status, changed.json["content"], changed.json["tags"]) == (200, "coffee", ["a"])
     assert grown.json == {"guid": made.json["guid"], "created": False}
-    assert shown.json["content"] == "coffee with milk" and shown.json["created_at"] == made.json["created_at"]
+    assert (
+        shown.json["content"] == "coffee with milk"
+        and shown.json["created_at"] == made.json["created_at"]
+    )
     assert (gone.status, gone.body) == (204, b"")
     assert records("GET", at).problem[0] == records("DELETE", at).problem[0] == 404
 
 
 def test_a_record_is_made_again_of_what_was_told_of_it(records: Records) -> None:
     told = records("POST", "", {"content": "tea", "tags": ["hot"]}).json
-    written = {name: held for name, held in told.items() if name not in ("guid", "created_at", "updated_at", "version")}
+    written = {
+        name: held
+        for name, held in told.items()
+        if name not in ("guid", "created_at", "updated_at", "version")
+    }
 
     again = records("POST", "", written)
 
@@ -91,18 +128,41 @@ def test_a_history_is_told_and_a_deletion_undone(records: Records) -> None:
     at = "/" + made["guid"]
     records("PATCH", at, {"content": "coffee", "reason": "tired"})
     shown = records("GET", at)
-    assert records("DELETE", at + "?reason=gone%20off", If_Match=shown.headers["etag"]).status == 204
+    assert (
+        records("DELETE", at + "?reason=gone%20off", If_Match=shown.headers["etag"]).status == 204
+    )
     gone = records("GET", "?deleted=true").json
-    back = records("POST", at + "/restore", {"number": 1, "reason": "after all"}, If_Match=shown.headers["etag"])
+    back = records(
+        "POST",
+        at + "/restore",
+        {"number": 1, "reason": "after all"},
+        If_Match=shown.headers["etag"],
+    )
     first = records("GET", at + "/history?limit=2").json
     rest = records("GET", at + f"/history?cursor={first['next_cursor']}").json
 
     assert (gone["total"], gone["items"][0]["content"]) == (1, "coffee")
-    assert (back.status, back.json["content"], back.headers["etag"]) == (200, "tea", f'"{back.json["version"]}"')
-    told = [(one["number"], one["record"] and one["record"]["content"], one["change"], one["actor"], one["reason"])
-            for one in first["items"] + rest["items"]]
-    assert told == [(4, "tea", None, None, None), (3, None, "restore", "http", "after all"),
-                    (2, "coffee", "delete", "http", "gone off"), (1, "tea", "update", "http", "tired")]
+    assert (back.status, back.json["content"], back.headers["etag"]) == (
+        200,
+        "tea",
+        f'"{back.json["version"]}"',
+    )
+    told = [
+        (
+            one["number"],
+            one["record"] and one["record"]["content"],
+            one["change"],
+            one["actor"],
+            one["reason"],
+        )
+        for one in first["items"] + rest["items"]
+    ]
+    assert told == [
+        (4, "tea", None, None, None),
+        (3, None, "restore", "http", "after all"),
+        (2, "coffee", "delete", "http", "gone off"),
+        (1, "tea", "update", "http", "tired"),
+    ]
     assert first["total"] == 4 and rest["next_cursor"] is None
 
 
@@ -110,10 +170,12 @@ def test_a_reason_is_null_where_nothing_is_said_as_a_history_tells_it(records: R
     made = records.create("tea")
     at = "/" + made["guid"]
 
-    answers = [records("PATCH", at, {"content": "coffee", "reason": None}),
-               records("POST", at + "/restore", {"number": 1, "reason": None}),
-               records("POST", "/append", {"content": "more", "guid": made["guid"], "reason": None}),
-               records("POST", "/erase", {"guids": [made["guid"]], "reason": None})]
+    answers = [
+        records("PATCH", at, {"content": "coffee", "reason": None}),
+        records("POST", at + "/restore", {"number": 1, "reason": None}),
+        records("POST", "/append", {"content": "more", "guid": made["guid"], "reason": None}),
+        records("POST", "/erase", {"guids": [made["guid"]], "reason": None}),
+    ]
 
     assert [answer.status for answer in answers] == [200] * 4
 
@@ -122,17 +184,28 @@ def test_a_parameter_without_a_value_asks_for_nothing(records: Records) -> None:
     records("POST", "", {"content": "tea", "tags": ["hot"]})
     records.create("rain")
 
-    totals = {query: records("GET", f"?{query}").json.get("total")
-              for query in ("kind=", "tags=", "tags=&tags=", "tags=hot&tags=", "store=", "cursor=")}
+    totals = {
+        query: records("GET", f"?{query}").json.get("total")
+        for query in ("kind=", "tags=", "tags=&tags=", "tags=hot&tags=", "store=", "cursor=")
+    }
 
-    assert totals == {"kind=": 2, "tags=": 2, "tags=&tags=": 2, "tags=hot&tags=": 1, "store=": 2, "cursor=": 2}
+    assert totals == {
+        "kind=": 2,
+        "tags=": 2,
+        "tags=&tags=": 2,
+        "tags=hot&tags=": 1,
+        "store=": 2,
+        "cursor=": 2,
+    }
 
 
 def test_the_mark_that_some_editors_put_before_json_is_no_part_of_it(records: Records) -> None:
     mark = b"\xef\xbb\xbf"
     (only,) = records.served.get(f"/v1/pipelines/{records.uid}/versions").json["items"]
 
-    again = records.served.post(f"/v1/pipelines/{records.uid}/rollback", mark + b'{"version": %d}' % only["version"])
+    again = records.served.post(
+        f"/v1/pipelines/{records.uid}/rollback", mark + b'{"version": %d}' % only["version"]
+    )
 
     assert records("POST", "", mark + b'{"content": "tea"}').json["content"] == "tea"
     assert again.status == 200
@@ -146,22 +219,35 @@ def test_what_expires_is_told_until_then(records: Records) -> None:
     assert over.problem[0] == 422 and "is over" in over.problem[1]
 
 
-@pytest.mark.parametrize("name", ["kind", "scope", "source", "tags", "filter", "deleted", "order", "limit", "cursor", "store"])
+@pytest.mark.parametrize(
+    "name",
+    ["kind", "scope", "source", "tags", "filter", "deleted", "order", "limit", "cursor", "store"],
+)
 def test_a_parameter_is_given_several_times_where_it_is_a_list(records: Records, name: str) -> None:
     found = records("GET", f"?{name}=a&{name}=b")
 
     assert found.status == (200 if name == "tags" else 400)
 
 
-@pytest.mark.parametrize(("method", "path", "body", "expected"), [
-    ("GET", "/nobody/history", b"", 404), ("POST", "/nobody/restore", b"{}", 404), ("POST", "/nobody/restore", b"", 404),
-    ("DELETE", "/nobody?number=1", b"", 400), ("DELETE", "/nobody", b'{"reason": "x"}', 422),
-    ("DELETE", "/nobody?reason=" + "x" * 1025, b"", 422), ("GET", "/nobody/history?cursor=x", b"", 422),
-    ("POST", "/nobody/restore", b'{"number": 0}', 422), ("POST", "/nobody/restore", b'{"number": "1"}', 422),
-    ("GET", "?deleted=perhaps", b"", 422), ("POST", "/nobody/history", b"", 405),
-])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("GET", "/nobody/history", b"", 404),
+        ("POST", "/nobody/restore", b"{}", 404),
+        ("POST", "/nobody/restore", b"", 404),
+        ("DELETE", "/nobody?number=1", b"", 400),
+        ("DELETE", "/nobody", b'{"reason": "x"}', 422),
+        ("DELETE", "/nobody?reason=" + "x" * 1025, b"", 422),
+        ("GET", "/nobody/history?cursor=x", b"", 422),
+        ("POST", "/nobody/restore", b'{"number": 0}', 422),
+        ("POST", "/nobody/restore", b'{"number": "1"}', 422),
+        ("GET", "?deleted=perhaps", b"", 422),
+        ("POST", "/nobody/history", b"", 405),
+    ],
+)
 def test_what_cannot_be_told_or_restored_is_refused(
-        records: Records, method: str, path: str, body: bytes, expected: int) -> None:
+    records: Records, method: str, path: str, body: bytes, expected: int
+) -> None:
     assert records(method, path, body).problem[0] == expected
 
 
@@ -175,10 +261,20 @@ def test_what_is_said_and_what_is_created_lie_in_one_store(records: Records) -> 
 
 def test_pages_go_on_by_cursor_with_filters(records: Records) -> None:
     for number in range(5):
-        records("POST", "", {"content": str(number), "kind": "even" if number % 2 == 0 else "odd", "tags": ["x", "y"]})
+        records(
+            "POST",
+            "",
+            {
+                "content": str(number),
+                "kind": "even" if number % 2 == 0 else "odd",
+                "tags": ["x", "y"],
+            },
+        )
 
     first = records("GET", "?kind=even&tags=x&tags=y&limit=2&order=desc").json
-    second = records("GET", f"?kind=even&tags=x&tags=y&limit=2&order=desc&cursor={first['next_cursor']}").json
+    second = records(
+        "GET", f"?kind=even&tags=x&tags=y&limit=2&order=desc&cursor={first['next_cursor']}"
+    ).json
 
     assert [one["content"] for one in first["items"] + second["items"]] == ["4", "2", "0"]
     assert (first["total"], second["total"], second["next_cursor"]) == (3, 3, None)
@@ -186,11 +282,17 @@ def test_pages_go_on_by_cursor_with_filters(records: Records) -> None:
 
 def test_a_filter_is_a_parameter_of_a_list_and_a_field_of_a_search(records: Records) -> None:
     for number in range(4):
-        records("POST", "", {"content": f"tea {number}", "data": {"n": number}, "key": "even" * (number % 2 == 0)})
+        records(
+            "POST",
+            "",
+            {"content": f"tea {number}", "data": {"n": number}, "key": "even" * (number % 2 == 0)},
+        )
     wanted = {"data.n": {"gte": 1}, "key": {"exists": True}}
 
     page = records("GET", f"?filter={quote(json.dumps(wanted))}").json
-    found = records("POST", "/search", {"query": "tea", "filter": wanted, "mode": "hybrid", "limit": 1}).json
+    found = records(
+        "POST", "/search", {"query": "tea", "filter": wanted, "mode": "hybrid", "limit": 1}
+    ).json
 
     assert ([one["content"] for one in page["items"]], page["total"]) == (["tea 2"], 1)
     assert [hit["record"] for hit in found["items"]] == page["items"]
@@ -199,30 +301,42 @@ def test_a_filter_is_a_parameter_of_a_list_and_a_field_of_a_search(records: Reco
 
 def test_what_is_wrong_with_a_filter_or_with_data_is_told_by_its_place(records: Records) -> None:
     wrong = {"and": [{"kynd": {"eq": 1}}, {"data.x": {"equals": 1}}], "seq": {"in": [1, "2"]}}
-    expected = {"/filter/and/0/kynd": "there is no field 'kynd'; did you mean 'kind'?",
-                "/filter/and/1/data.x/equals": "there is no operator 'equals'; ",
-                "/filter/seq/in/1": "must be a number"}
+    expected = {
+        "/filter/and/0/kynd": "there is no field 'kynd'; did you mean 'kind'?",
+        "/filter/and/1/data.x/equals": "there is no operator 'equals'; ",
+        "/filter/seq/in/1": "must be a number",
+    }
 
-    for answer in (records("GET", f"?filter={quote(json.dumps(wrong))}"),
-                   records("POST", "/search", {"query": "tea", "filter": wrong})):
+    for answer in (
+        records("GET", f"?filter={quote(json.dumps(wrong))}"),
+        records("POST", "/search", {"query": "tea", "filter": wrong}),
+    ):
         told = faults(answer)
         assert told.keys() == expected.keys()
         assert all(told[place].startswith(rule) for place, rule in expected.items())
     for text in ("", "{", "[]", "1", "null", "[" * 900):
         assert faults(records("GET", f"?filter={quote(text)}")).keys() == {"/filter"}
     assert records("GET", "?filter={}&filter={}").problem[0] == 400
-    assert faults(records("POST", "", {"content": "tea", "data": {"a": [2**63]}})).keys() == {"/data/a/0"}
+    assert faults(records("POST", "", {"content": "tea", "data": {"a": [2**63]}})).keys() == {
+        "/data/a/0"
+    }
 
 
 def test_what_is_known_already_is_not_told_again(records: Records) -> None:
     made = records.create("tea")
     at, known = "/" + made["guid"], f'"{made["version"]}"'
 
-    same = [records(method, at, If_None_Match=tags) for method in ("GET", "HEAD") for tags in (known, f'"x", W/{known}', "*")]
+    same = [
+        records(method, at, If_None_Match=tags)
+        for method in ("GET", "HEAD")
+        for tags in (known, f'"x", W/{known}', "*")
+    ]
     records("PATCH", at, {"content": "coffee"})
     other = [records("GET", at, If_None_Match=tags) for tags in (known, "nonsense")]
 
-    assert [(answer.status, answer.body, answer.headers["etag"]) for answer in same] == [(304, b"", known)] * 6
+    assert [(answer.status, answer.body, answer.headers["etag"]) for answer in same] == [
+        (304, b"", known)
+    ] * 6
     assert [(answer.status, answer.json["content"]) for answer in other] == [(200, "coffee")] * 2
 
 
@@ -230,7 +344,9 @@ def test_an_edit_of_a_further_field_changes_the_etag(records: Records) -> None:
     made = records.create("tea")
     at = "/" + made["guid"]
 
-    changed = records("PATCH", at, {"data": {"a": 1}, "in_context": True}, If_Match=f'"{made["version"]}"')
+    changed = records(
+        "PATCH", at, {"data": {"a": 1}, "in_context": True}, If_Match=f'"{made["version"]}"'
+    )
 
     assert (changed.json["data"], changed.json["in_context"]) == ({"a": 1}, True)
     assert changed.headers["etag"] != f'"{made["version"]}"'
@@ -239,20 +355,29 @@ def test_an_edit_of_a_further_field_changes_the_etag(records: Records) -> None:
 
 def test_the_same_key_has_one_effect_and_the_same_answer(records: Records) -> None:
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: records("POST", "", {"content": "tea"}, Idempotency_Key="k"), range(40)))
+        answers = list(
+            pool.map(
+                lambda _: records("POST", "", {"content": "tea"}, Idempotency_Key="k"), range(40)
+            )
+        )
 
     assert {answer.status for answer in answers} == {201}
     assert len({answer.body for answer in answers}) == 1
     assert records("GET").json["total"] == 1
 
 
-def test_a_key_that_was_used_for_another_call_is_refused_and_nothing_is_done(records: Records) -> None:
+def test_a_key_that_was_used_for_another_call_is_refused_and_nothing_is_done(
+    records: Records,
+) -> None:
     made = records.create("tea", Idempotency_Key="k")
     at = "/" + made["guid"]
 
-    for answer in (records("POST", "", {"content": "coffee"}, Idempotency_Key="k"), records("DELETE", at, webhook_id="k"),
-                   records("PATCH", at, {"content": "coffee"}, Idempotency_Key="k"),
-                   records("POST", "/append", {"content": "coffee"}, Idempotency_Key="k")):
+    for answer in (
+        records("POST", "", {"content": "coffee"}, Idempotency_Key="k"),
+        records("DELETE", at, webhook_id="k"),
+        records("PATCH", at, {"content": "coffee"}, Idempotency_Key="k"),
+        records("POST", "/append", {"content": "coffee"}, Idempotency_Key="k"),
+    ):
         status, detail = answer.problem
         assert status == 422 and "'k' was used" in detail and "a key of its own" in detail
         assert answer.json["title"] == "The Idempotency-Key was used already"
@@ -273,7 +398,11 @@ def test_an_edit_over_another_version_is_refused(records: Records) -> None:
     at = "/" + made["guid"]
     records("PATCH", at, {"content": "coffee"})
 
-    for method, tag in (("PATCH", made["version"]), ("DELETE", made["version"]), ("PATCH", "nothing")):
+    for method, tag in (
+        ("PATCH", made["version"]),
+        ("DELETE", made["version"]),
+        ("PATCH", "nothing"),
+    ):
         body = {"content": "x"} if method == "PATCH" else b""
         assert records(method, at, body, If_Match=f'"{tag}"').problem[0] == 412
     assert records("PATCH", at, {"kind": "k"}, If_Match=f'W/"{made["version"]}"').problem[0] == 412
@@ -295,25 +424,48 @@ def test_what_belongs_into_the_url_is_told_to_stand_there(records: Records) -> N
 
     told = faults(records("DELETE", path, {"reason": "mistaken", "why": "x"}))
 
-    assert told["/reason"].endswith("it stands in the URL: ?reason=...") and told["/why"].endswith("known are reason")
+    assert told["/reason"].endswith("it stands in the URL: ?reason=...") and told["/why"].endswith(
+        "known are reason"
+    )
     assert records("DELETE", f"{path}?reason=mistaken").status == 204
 
 
-@pytest.mark.parametrize(("method", "path", "body", "expected"), [
-    ("POST", "", b"{", 400), ("POST", "", b"[]", 422), ("POST", "", b'"x"', 422), ("POST", "", b"", 422),
-    ("POST", "", b"\xff", 400), ("POST", "", b'{"content": "\\ud800"}', 400), ("POST", "", b"[" * 100_000, 400),
-    ("POST", "", b'{"content": ' + b"[" * 900 + b"]" * 900 + b"}", 422), ("POST", "", b"x" * (1 << 20) + b"x", 413),
-    ("POST", "", b"{" + b",".join(b'"%d":1' % n for n in range(20_000)) + b"}", 422),
-    ("POST", "?kind=x", b"{}", 400), ("GET", "?nope=1", b"", 400), ("GET", "?kind=a&kind=b", b"", 400),
-    ("GET", "?cursor=x", b"", 422), ("GET", "?limit=99999999999999999999999", b"", 422), ("GET", "?store=x", b"", 422),
-    ("GET", "?store=instances/other/memories", b"", 422), ("GET", "?store=a&store=b", b"", 400),
-    ("GET", "/" + "x" * 200, b"", 422), ("PUT", "", b"{}", 405), ("POST", "/nothing", b"{}", 405), ("GET", "/x/y", b"", 404),
-])
-def test_what_cannot_be_understood_is_refused(records: Records, method: str, path: str, body: bytes, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("POST", "", b"{", 400),
+        ("POST", "", b"[]", 422),
+        ("POST", "", b'"x"', 422),
+        ("POST", "", b"", 422),
+        ("POST", "", b"\xff", 400),
+        ("POST", "", b'{"content": "\\ud800"}', 400),
+        ("POST", "", b"[" * 100_000, 400),
+        ("POST", "", b'{"content": ' + b"[" * 900 + b"]" * 900 + b"}", 422),
+        ("POST", "", b"x" * (1 << 20) + b"x", 413),
+        ("POST", "", b"{" + b",".join(b'"%d":1' % n for n in range(20_000)) + b"}", 422),
+        ("POST", "?kind=x", b"{}", 400),
+        ("GET", "?nope=1", b"", 400),
+        ("GET", "?kind=a&kind=b", b"", 400),
+        ("GET", "?cursor=x", b"", 422),
+        ("GET", "?limit=99999999999999999999999", b"", 422),
+        ("GET", "?store=x", b"", 422),
+        ("GET", "?store=instances/other/memories", b"", 422),
+        ("GET", "?store=a&store=b", b"", 400),
+        ("GET", "/" + "x" * 200, b"", 422),
+        ("PUT", "", b"{}", 405),
+        ("POST", "/nothing", b"{}", 405),
+        ("GET", "/x/y", b"", 404),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(
+    records: Records, method: str, path: str, body: bytes, expected: int
+) -> None:
     assert records(method, path, body).problem[0] == expected
 
 
-@pytest.mark.parametrize("content", ["\x00", "'; DROP TABLE records; --", "é" * 1000, "{{7*7}}", "\u2028", "a\r\nb"])
+@pytest.mark.parametrize(
+    "content", ["\x00", "'; DROP TABLE records; --", "é" * 1000, "{{7*7}}", "\u2028", "a\r\nb"]
+)
 def test_a_text_is_kept_as_it_is(records: Records, content: str) -> None:
     made = records.create(content)
 
@@ -322,12 +474,17 @@ def test_a_text_is_kept_as_it_is(records: Records, content: str) -> None:
 
 def test_a_store_that_the_bundle_names_is_chosen_by_a_parameter(served: Served) -> None:
     notes = "instances/${pipeline_uid}/notes"
-    records = Records(served, served.deploy(*make_commands(), make_memory("write", memory_id=notes, alias="note")))
+    records = Records(
+        served, served.deploy(*make_commands(), make_memory("write", memory_id=notes, alias="note"))
+    )
     store = f"?store=instances/{records.uid}/notes"
 
     made = records("POST", store, {"content": "tea"})
 
-    assert made.headers["location"].endswith(store) and made.json["scope"] == f"instances/{records.uid}/notes"
+    assert (
+        made.headers["location"].endswith(store)
+        and made.json["scope"] == f"instances/{records.uid}/notes"
+    )
     assert records("GET").json["total"] == 0
     assert records("GET", store).json["total"] == 1
 
@@ -349,7 +506,9 @@ def test_where_no_worker_serves_it_nothing_is_done_and_the_caller_told() -> None
         assert records("GET").json["total"] == 0
 
 
-def test_an_owner_that_does_not_answer_in_time_is_told_of_and_the_key_gets_the_answer_later() -> None:
+def test_an_owner_that_does_not_answer_in_time_is_told_of_and_the_key_gets_the_answer_later() -> (
+    None
+):
     with Served(WEB__CALL_TIMEOUT_S="1") as served:
         records = Records(served)
         records("GET")
@@ -358,7 +517,9 @@ def test_an_owner_that_does_not_answer_in_time_is_told_of_and_the_key_gets_the_a
         late = [records("POST", "", {"content": "tea"}, Idempotency_Key="k"), records("GET")]
 
         served.house.workers[0].tell(signal.SIGCONT)
-        assert [(answer.problem[0], answer.headers["retry-after"]) for answer in late] == [(504, "1")] * 2
+        assert [(answer.problem[0], answer.headers["retry-after"]) for answer in late] == [
+            (504, "1")
+        ] * 2
         assert "same Idempotency-Key" in late[0].problem[1]
         assert records.create("tea", Idempotency_Key="k")["content"] == "tea"
         assert records("GET").json["total"] == 1
@@ -382,7 +543,12 @@ def test_a_write_that_waits_for_a_paused_pipeline_is_told_why_and_done_later() -
 def test_a_search_explains_itself_where_it_is_asked_to(records: Records) -> None:
     made = records.create("green tea")
 
-    plain, told = (records("POST", "/search", {"query": "tea", "explain": explain}).json for explain in (False, True))
+    plain, told = (
+        records("POST", "/search", {"query": "tea", "explain": explain}).json
+        for explain in (False, True)
+    )
 
     assert (plain["explanation"], plain["items"]) == (None, told["items"])
-    assert [(hit["guid"], hit["arms"][0]["arm"]) for hit in told["explanation"]["hits"]] == [(made["guid"], "content")]
+    assert [(hit["guid"], hit["arms"][0]["arm"]) for hit in told["explanation"]["hits"]] == [
+        (made["guid"], "content")
+    ]

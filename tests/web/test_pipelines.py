@@ -1,4 +1,6 @@
-"""/v1/pipelines: a bundle goes in service, is shown, replaced and removed; a bad one is refused with all that is wrong."""
+"""/v1/pipelines: a bundle goes in service, is shown, replaced and removed; a bad one is refused
+with all that is wrong."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +9,12 @@ from tests.support.bundles import Json, make_agent, make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.served import Served
 
-BAD = {"agent_class": "wf_agent", "agent_alias": "bad", "wf_agent_name": "bad", "wf_diagram_webhook": "memory_wirte"}
+BAD = {
+    "agent_class": "wf_agent",
+    "agent_alias": "bad",
+    "wf_agent_name": "bad",
+    "wf_diagram_webhook": "memory_wirte",
+}
 
 
 def put(served: Served, uid: str, bundle: Json | bytes) -> Answer:
@@ -36,7 +43,10 @@ def test_a_bundle_without_a_uid_gets_one(served: Served) -> None:
     created = served.post("/v1/pipelines", bundle)
 
     assert created.status == 201
-    assert served.get(created.headers["location"]).json["bundle"]["pipeline_uid"] == created.json["pipeline_uid"]
+    assert (
+        served.get(created.headers["location"]).json["bundle"]["pipeline_uid"]
+        == created.json["pipeline_uid"]
+    )
 
 
 def test_a_uid_that_is_in_service_is_no_new_one(served: Served) -> None:
@@ -54,13 +64,20 @@ def test_a_pipeline_that_is_known_already_is_not_told_again(served: Served) -> N
     known = put(served, uid, make_bundle(uid)).headers["etag"]
     at = f"/v1/pipelines/{uid}"
 
-    same = [ask(served.url, "GET", at, headers={"If-None-Match": tags}) for tags in (known, f'"x", W/{known}', "*")]
+    same = [
+        ask(served.url, "GET", at, headers={"If-None-Match": tags})
+        for tags in (known, f'"x", W/{known}', "*")
+    ]
     put(served, uid, make_bundle(uid, name="another"))
     other = ask(served.url, "GET", at, headers={"If-None-Match": known})
 
-    assert [(answer.status, answer.body, answer.headers["etag"]) for answer in same] == [(304, b"", known)] * 3
+    assert [(answer.status, answer.body, answer.headers["etag"]) for answer in same] == [
+        (304, b"", known)
+    ] * 3
     assert (other.status, other.json["name"]) == (200, "another")
-    assert ask(served.url, "GET", "/v1/pipelines/nobody", headers={"If-None-Match": "*"}).status == 404
+    assert (
+        ask(served.url, "GET", "/v1/pipelines/nobody", headers={"If-None-Match": "*"}).status == 404
+    )
 
 
 def test_a_bad_bundle_is_refused_with_every_fault(served: Served) -> None:
@@ -70,11 +87,18 @@ def test_a_bad_bundle_is_refused_with_every_fault(served: Served) -> None:
 
     assert refused.problem[0] == 422
     pointers = [fault["pointer"] for fault in refused.json["faults"]]
-    assert {"/agents/0/wf_diagram_webhook", "/agents/1/agent_class", "/agents/1/agent_alias"} <= set(pointers)
+    assert {
+        "/agents/0/wf_diagram_webhook",
+        "/agents/1/agent_class",
+        "/agents/1/agent_alias",
+    } <= set(pointers)
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"agents": ' + b"[" * 2000 + b"]" * 2000 + b"}"],
-                         ids=["nothing", "a list", "half", "no text", "deep"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{", b"\xff", b'{"agents": ' + b"[" * 2000 + b"]" * 2000 + b"}"],
+    ids=["nothing", "a list", "half", "no text", "deep"],
+)
 def test_what_is_no_bundle_is_refused(served: Served, body: bytes) -> None:
     assert served.post("/v1/pipelines", body).problem[0] == 422
 
@@ -114,7 +138,9 @@ def test_a_uid_that_is_none_is_refused(served: Served, uid: str) -> None:
     refused = put(served, uid, make_bundle("x"))
 
     assert refused.problem[0] == 422
-    assert not [item for item in served.get("/v1/pipelines").json["items"] if "/" in item["pipeline_uid"]]
+    assert not [
+        item for item in served.get("/v1/pipelines").json["items"] if "/" in item["pipeline_uid"]
+    ]
 
 
 def test_a_pipeline_is_shown_with_its_bundle_and_hash(served: Served) -> None:
@@ -124,7 +150,10 @@ def test_a_pipeline_is_shown_with_its_bundle_and_hash(served: Served) -> None:
 
     assert shown.status == 200
     assert shown.headers["etag"] == f'"{shown.json["hash"]}"'
-    assert [agent["agent_alias"] for agent in shown.json["bundle"]["agents"]][:2] == ["dispatch_write_", "dispatch_read_"]
+    assert [agent["agent_alias"] for agent in shown.json["bundle"]["agents"]][:2] == [
+        "dispatch_write_",
+        "dispatch_read_",
+    ]
 
 
 def test_a_name_is_no_uid(served: Served) -> None:
@@ -164,6 +193,9 @@ def test_pages_of_pipelines_make_up_the_whole(served: Served, three: list[str]) 
     assert (len(found), len(set(found))) == (pages[0]["total"], pages[0]["total"])
 
 
-@pytest.mark.parametrize("query", ["cursor=x", "cursor=%ff", "cursor=W10=", "limit=0", "limit=001000000", "limit=x", "what=1"])
+@pytest.mark.parametrize(
+    "query",
+    ["cursor=x", "cursor=%ff", "cursor=W10=", "limit=0", "limit=001000000", "limit=x", "what=1"],
+)
 def test_a_page_that_cannot_be_is_refused(served: Served, query: str) -> None:
     assert served.get(f"/v1/pipelines?{query}").problem[0] == 400

@@ -1,4 +1,6 @@
-"""Public swarms over HTTP: saying something on one, its log, and following it, for whoever sees a pipeline that declares it."""
+"""Public swarms over HTTP: saying something on one, its log, and following it, for whoever sees a
+pipeline that declares it."""
+
 from bus.wire import LISTENERS
 from tests.support.bundles import Json, make_agent, make_memory, make_relay, make_uid
 from tests.support.http import Answer, ask
@@ -8,8 +10,16 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
-def log_of(served: Served, uid: str, swarm: str, query: str = "", key: Held | None = None) -> Answer:
-    return ask(served.url, "GET", f"/v1/pipelines/{uid}/swarms/{swarm}/messages{query}", b"", key.headers if key else {})
+def log_of(
+    served: Served, uid: str, swarm: str, query: str = "", key: Held | None = None
+) -> Answer:
+    return ask(
+        served.url,
+        "GET",
+        f"/v1/pipelines/{uid}/swarms/{swarm}/messages{query}",
+        b"",
+        key.headers if key else {},
+    )
 
 
 def texts(page: Answer) -> list[str]:
@@ -19,12 +29,15 @@ def texts(page: Answer) -> list[str]:
 def deploy(served: Served, swarm: str, *agents: Json) -> str:
     """The uid of a pipeline on a public swarm, of which it is a member."""
     uid = served.deploy(*agents, swarms=[{"name": swarm, "visibility": "public"}])
-    wait_for(lambda: uid in str(served.house.client.redis.zrange(LISTENERS, 0, -1)), "it is a member")
+    wait_for(
+        lambda: uid in str(served.house.client.redis.zrange(LISTENERS, 0, -1)), "it is a member"
+    )
     return uid
 
 
 def deploy_both(served: Served, swarm: str) -> tuple[str, str]:
-    """The uids of a pipeline that says in public what follows `/tell`, and of one that keeps what anybody says there."""
+    """The uids of a pipeline that says in public what follows `/tell`, and of one that keeps what
+    anybody says there."""
     keeper = deploy(served, swarm, make_memory("write", hears="*") | {"agent_rec_swarm": swarm})
     return deploy(served, swarm, make_relay("tell", r"^/tell\s+(.*)", to=swarm)), keeper
 
@@ -37,17 +50,30 @@ def test_what_is_said_in_public_is_in_one_log_whichever_pipeline_is_asked(served
     wait_for(lambda: served.house.contents(keeper) == ["tea", "milk"], "both are heard")
 
     pages = [log_of(served, uid, swarm) for uid in (speaker, keeper)]
-    assert pages[0].json == pages[1].json and (texts(pages[0]), pages[0].json["total"]) == (["tea", "milk"], 2)
+    assert pages[0].json == pages[1].json and (texts(pages[0]), pages[0].json["total"]) == (
+        ["tea", "milk"],
+        2,
+    )
     assert texts(log_of(served, speaker, swarm, "?order=desc&limit=1")) == ["milk"]
     assert [result["from"] for result in told.json["results"]] == ["dispatch_tell"]
     assert (said.status, said.json["results"]) == (200, [])
-    assert said.json["reason"] == f"it was said on the public swarm {swarm}: who listens there answers there, if at all"
+    assert (
+        said.json["reason"]
+        == f"it was said on the public swarm {swarm}: who listens there answers there, if at all"
+    )
 
 
 def test_a_webhook_and_a_chat_speak_in_public(served: Served) -> None:
     swarm = f"news_{make_uid()}"
-    chat = {"agent_class": "chat_agent", "agent_alias": "ann", "agent_name": "Ann", "agent_send_swarm": swarm}
-    uid = deploy(served, swarm, chat, make_agent("filter", "regex_filter", {"pattern": "tea"}, to=swarm))
+    chat = {
+        "agent_class": "chat_agent",
+        "agent_alias": "ann",
+        "agent_name": "Ann",
+        "agent_send_swarm": swarm,
+    }
+    uid = deploy(
+        served, swarm, chat, make_agent("filter", "regex_filter", {"pattern": "tea"}, to=swarm)
+    )
     keeper = deploy(served, swarm, make_memory("write", hears="*") | {"agent_rec_swarm": swarm})
 
     assert served.webhook(uid, "ann", "hello", webhook_id="1").status == 202
@@ -58,7 +84,10 @@ def test_a_webhook_and_a_chat_speak_in_public(served: Served) -> None:
     served.house.client.await_quiet(keeper)
 
     assert served.house.contents(keeper) == ["hello", "more tea"]
-    assert {item["message"]["from"] for item in log_of(served, uid, swarm).json["items"]} == {"Ann", "filter"}
+    assert {item["message"]["from"] for item in log_of(served, uid, swarm).json["items"]} == {
+        "Ann",
+        "filter",
+    }
 
 
 def test_a_websocket_follows_a_public_swarm(served: Served) -> None:
@@ -92,5 +121,7 @@ def test_who_sees_no_pipeline_that_declares_it_cannot_read_a_public_swarm(keyed:
     wait_for(lambda: log_of(keyed, stranger, "chat", key=other).status == 200, "the keys are known")
 
     assert texts(log_of(keyed, keeper, swarm, key=key)) == ["tea"]
-    refused = [log_of(keyed, uid, swarm, key=other).status for uid in (keeper, speaker, stranger, "public")]
+    refused = [
+        log_of(keyed, uid, swarm, key=other).status for uid in (keeper, speaker, stranger, "public")
+    ]
     assert refused == [404] * 4

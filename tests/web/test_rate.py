@@ -1,4 +1,6 @@
-"""A token bucket for each caller: a burst at once, then a steady rate; no caller pays for another."""
+"""A token bucket for each caller: a burst at once, then a steady rate; no caller pays for
+another."""
+
 import threading
 from collections.abc import Iterator
 
@@ -73,7 +75,9 @@ def test_the_callers_that_are_kept_are_bounded(clock: Clock) -> None:
 
 
 @given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 20), st.integers(1, 10))
-def test_no_more_than_the_burst_and_the_rate_is_ever_taken(pauses: list[float], rate: int, burst: int) -> None:
+def test_no_more_than_the_burst_and_the_rate_is_ever_taken(
+    pauses: list[float], rate: int, burst: int
+) -> None:
     clock = Clock()
     buckets, taken = Buckets(rate, burst, clock), 0
     for pause in pauses:
@@ -97,7 +101,9 @@ def test_over_http_a_key_is_a_caller_and_is_told_when_to_come_again(limited: Ser
 
 def test_who_sends_no_key_from_this_machine_is_not_limited(limited: Served) -> None:
     assert {limited.get("/live").status for _ in range(20)} == {200}
-    assert {limited.get("/live", Authorization=f"Bearer mr_{number}_x").status for number in range(20)} == {200}
+    assert {
+        limited.get("/live", Authorization=f"Bearer mr_{number}_x").status for number in range(20)
+    } == {200}
 
 
 def test_a_refused_message_is_not_taken(limited: Served) -> None:

@@ -1,4 +1,6 @@
-"""Every route is asked what its description allows, and what it does not. `make fuzz` asks for some ten minutes."""
+"""Every route is asked what its description allows, and what it does not. `make fuzz` asks for some
+ten minutes."""
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +16,14 @@ from tests.support.routes import app_for
 from tests.support.served import Served
 from web.documents import DOCUMENT
 
-CHECKS = [checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
-          checks.response_schema_conformance, checks.response_headers_conformance]
-NOT_READY = "/ready"   # 503 is what it says of a pipeline that is not there
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+    checks.response_headers_conformance,
+]
+NOT_READY = "/ready"  # 503 is what it says of a pipeline that is not there
 
 
 class Home(NamedTuple):
@@ -40,12 +47,20 @@ schema = schemathesis.openapi.from_dict(app_for(Path("nowhere"))[DOCUMENT])
 
 
 @schema.parametrize()
-@settings(max_examples=settings.default.max_examples // 8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=settings.default.max_examples // 8,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 def test_nothing_is_answered_that_is_not_described(case: Any, home: Home) -> None:
     names, there = case.path_parameters, {"uid": home.uid, "guid": home.guid, "swarm": "chat"}
-    if crc32(str(names).encode()) % 3 and case.method != "DELETE":   # else almost everything is about nothing
+    if (
+        crc32(str(names).encode()) % 3 and case.method != "DELETE"
+    ):  # else almost everything is about nothing
         names.update({name: there[name] for name in names if name in there})
 
-    case.call_and_validate(home.served.url, headers=home.headers, checks=CHECKS[case.path == NOT_READY:], timeout=30)
+    case.call_and_validate(
+        home.served.url, headers=home.headers, checks=CHECKS[case.path == NOT_READY :], timeout=30
+    )
 
     assert home.served.web.lives

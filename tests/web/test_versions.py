@@ -1,4 +1,5 @@
 """Versions: listed, gone back to, and changed only where the caller's condition holds."""
+
 import asyncio
 
 import orjson
@@ -11,7 +12,9 @@ from tests.support.served import Served
 
 
 def make_plus(uid: str, amount: int) -> Json:
-    return make_bundle(uid, make_agent("plus", "add_1", {"amount": amount}, hears="User"), name=f"plus {amount}")
+    return make_bundle(
+        uid, make_agent("plus", "add_1", {"amount": amount}, hears="User"), name=f"plus {amount}"
+    )
 
 
 def put(served: Served, bundle: Json, **headers: str) -> Answer:
@@ -41,7 +44,11 @@ def test_a_rollback_is_a_new_version_with_the_old_content_and_is_served(served: 
     assert (answer.status, answer.json["hash"], answer.json["version"]) == (200, hashes[0], 3)
     assert (answer.json["served"], answer.headers["etag"]) == (True, f'"{hashes[0]}"')
     assert served.say(uid, "1", query="?wait=10").texts == ["2"]
-    assert versions(served, uid) == [(3, "plus 1", True), (2, "plus 10", False), (1, "plus 1", False)]
+    assert versions(served, uid) == [
+        (3, "plus 1", True),
+        (2, "plus 10", False),
+        (1, "plus 1", False),
+    ]
 
 
 def test_a_rollback_of_a_rollback_goes_forward_again(served: Served) -> None:
@@ -78,9 +85,18 @@ def test_a_removed_pipeline_is_in_service_again_as_it_was_last(served: Served) -
     assert served.say(uid, "1", query="?wait=10").texts == ["3"]
 
 
-@pytest.mark.parametrize(("body", "rule"), [({"version": 9}, "it has 1 to 1"), ({"version": 2**62}, "it has 1 to 1"),
-                                            (b"", "one bundle only"), ({}, "one bundle only")])
-def test_a_version_that_never_was_is_not_found(served: Served, body: Json | bytes, rule: str) -> None:
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ({"version": 9}, "it has 1 to 1"),
+        ({"version": 2**62}, "it has 1 to 1"),
+        (b"", "one bundle only"),
+        ({}, "one bundle only"),
+    ],
+)
+def test_a_version_that_never_was_is_not_found(
+    served: Served, body: Json | bytes, rule: str
+) -> None:
     uid, _ = deploy(served, 1)
 
     status, detail = rollback(served, uid, body).problem
@@ -93,8 +109,19 @@ def test_a_pipeline_that_never_was_has_no_versions(served: Served) -> None:
     assert rollback(served, "nobody").problem[0] == 404
 
 
-@pytest.mark.parametrize("body", [b"2", b"[2]", b"{", b'{"version": "2"}', b'{"version": true}', b'{"version": 0}',
-                                  b'{"version": 1.5}', b'{"to": 1}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"2",
+        b"[2]",
+        b"{",
+        b'{"version": "2"}',
+        b'{"version": true}',
+        b'{"version": 0}',
+        b'{"version": 1.5}',
+        b'{"to": 1}',
+    ],
+)
 def test_a_body_that_names_no_version_is_refused(served: Served, body: bytes) -> None:
     uid, _ = deploy(served, 1, 2)
 
@@ -102,7 +129,9 @@ def test_a_body_that_names_no_version_is_refused(served: Served, body: bytes) ->
     assert len(versions(served, uid)) == 2
 
 
-def test_a_bundle_that_this_program_does_not_accept_any_more_is_refused_with_its_faults(served: Served) -> None:
+def test_a_bundle_that_this_program_does_not_accept_any_more_is_refused_with_its_faults(
+    served: Served,
+) -> None:
     uid = make_uid()
     asyncio.run(put_unchecked(served, make_bundle(uid, make_agent("old", "block_of_yesterday"))))
     new = put(served, make_plus(uid, 1)).json["hash"]
@@ -116,7 +145,13 @@ def test_a_bundle_that_this_program_does_not_accept_any_more_is_refused_with_its
 
 async def put_unchecked(served: Served, bundle: Json) -> None:
     async with Catalog(served.house.root) as catalog:
-        await catalog.deploy(bundle["pipeline_uid"], "old", f"hash of {bundle['pipeline_uid']}", orjson.dumps(bundle), 1)
+        await catalog.deploy(
+            bundle["pipeline_uid"],
+            "old",
+            f"hash of {bundle['pipeline_uid']}",
+            orjson.dumps(bundle),
+            1,
+        )
 
 
 def test_pages_of_versions_make_up_the_whole(served: Served) -> None:
@@ -129,18 +164,33 @@ def test_pages_of_versions_make_up_the_whole(served: Served) -> None:
     assert [len(page["items"]) for page in pages] == [2, 2, 1] and pages[0]["total"] == 5
 
 
-@pytest.mark.parametrize("query", ["cursor=x", "cursor=-1", "cursor=1e9", "cursor=%C2%B2", "limit=0", "what=1"])
+@pytest.mark.parametrize(
+    "query", ["cursor=x", "cursor=-1", "cursor=1e9", "cursor=%C2%B2", "limit=0", "what=1"]
+)
 def test_a_page_of_versions_that_cannot_be_is_refused(served: Served, query: str) -> None:
     uid, _ = deploy(served, 1)
 
     assert served.get(f"/v1/pipelines/{uid}/versions?{query}").problem[0] == 400
 
 
-@pytest.mark.parametrize(("header", "value", "status"), [
-    ("If_Match", "*", 200), ("If_Match", '"HASH"', 200), ("If_Match", '"x", "HASH"', 200), ("If_Match", 'W/"HASH"', 412),
-    ("If_Match", '""', 412), ("If_Match", "HASH", 400), ("If_Match", '"HASH', 400), ("If_Match", " ", 400),
-    ("If_None_Match", "*", 412), ("If_None_Match", '"HASH"', 400)])
-def test_a_condition_is_kept_or_told_to_be_none(served: Served, header: str, value: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [
+        ("If_Match", "*", 200),
+        ("If_Match", '"HASH"', 200),
+        ("If_Match", '"x", "HASH"', 200),
+        ("If_Match", 'W/"HASH"', 412),
+        ("If_Match", '""', 412),
+        ("If_Match", "HASH", 400),
+        ("If_Match", '"HASH', 400),
+        ("If_Match", " ", 400),
+        ("If_None_Match", "*", 412),
+        ("If_None_Match", '"HASH"', 400),
+    ],
+)
+def test_a_condition_is_kept_or_told_to_be_none(
+    served: Served, header: str, value: str, status: int
+) -> None:
     uid, (active,) = deploy(served, 1)
 
     answer = put(served, make_plus(uid, 2), **{header: value.replace("HASH", active)})
@@ -150,9 +200,13 @@ def test_a_condition_is_kept_or_told_to_be_none(served: Served, header: str, val
     assert status != 412 or answer.json["active"] == active
 
 
-@pytest.mark.parametrize(("header", "value", "status"), [("If_None_Match", "*", 201), ("If_Match", "*", 412),
-                                                         ("If_Match", '"x"', 412)])
-def test_a_condition_on_what_is_not_in_service(served: Served, header: str, value: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [("If_None_Match", "*", 201), ("If_Match", "*", 412), ("If_Match", '"x"', 412)],
+)
+def test_a_condition_on_what_is_not_in_service(
+    served: Served, header: str, value: str, status: int
+) -> None:
     answer = put(served, make_plus(make_uid(), 1), **{header: value})
 
     assert answer.status == status

@@ -1,4 +1,6 @@
-"""Webhooks: a POST that is handed to one agent, under our own path and under Kilroy's, with the agent's token."""
+"""Webhooks: a POST that is handed to one agent, under our own path and under Kilroy's, with the
+agent's token."""
+
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ from tests.support.bundles import Json, make_agent, make_commands, make_memory
 from tests.support.http import Answer, send_raw
 from tests.support.served import Served
 
-TOKEN = "tea-with-milk"   # HOOK_TOKEN of the web server's environment
+TOKEN = "tea-with-milk"  # HOOK_TOKEN of the web server's environment
 
 
 def make_hook(token: str = "env:HOOK_TOKEN", **keys: object) -> Json:
@@ -16,25 +18,36 @@ def make_hook(token: str = "env:HOOK_TOKEN", **keys: object) -> Json:
 
 
 def make_chat(**keys: object) -> Json:
-    talk = {"agent_name": "Ann", "wf_username": "ann", "agent_rec_swarm": "chat", "agent_send_swarm": "chat"}
+    talk = {
+        "agent_name": "Ann",
+        "wf_username": "ann",
+        "agent_rec_swarm": "chat",
+        "agent_send_swarm": "chat",
+    }
     return {"agent_class": "chat_agent", "agent_alias": "ann"} | talk | keys
 
 
-def kilroy(served: Served, alias: str, trigger: str = "memory_write", token: str = TOKEN, body: str = "tea") -> Answer:
+def kilroy(
+    served: Served, alias: str, trigger: str = "memory_write", token: str = TOKEN, body: str = "tea"
+) -> Answer:
     return served.post(f"/api/v1/pd/webhook/{token}/{alias}/{trigger}?wait=10", body)
 
 
 def test_a_webhook_reaches_its_agent_whatever_its_agent_from(served: Served) -> None:
     uid = served.deploy(make_memory("write", hears="nobody at all"))
 
-    answer = served.webhook(uid, "memory_write_", {"text": "tea", "from": "somebody"}, query="?wait=10")
+    answer = served.webhook(
+        uid, "memory_write_", {"text": "tea", "from": "somebody"}, query="?wait=10"
+    )
 
     assert "guid" in answer.texts[0]
     assert served.house.contents(uid) == ["tea"]
 
 
 def test_a_webhook_reaches_no_other_agent(served: Served) -> None:
-    uid = served.deploy(*[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")])
+    uid = served.deploy(
+        *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
+    )
 
     answer = served.webhook(uid, "one_", {"text": "tea", "from": "User"}, query="?wait=10")
 
@@ -43,21 +56,44 @@ def test_a_webhook_reaches_no_other_agent(served: Served) -> None:
 
 
 def test_a_webhook_to_a_chat_is_said_as_its_user(served: Served) -> None:
-    uid = served.deploy(make_chat(), *[agent | {"agent_from": "Ann"} if agent["wf_agent_name"].startswith("dispatch") else agent
-                                       for agent in make_commands()])
+    uid = served.deploy(
+        make_chat(),
+        *[
+            agent | {"agent_from": "Ann"}
+            if agent["wf_agent_name"].startswith("dispatch")
+            else agent
+            for agent in make_commands()
+        ],
+    )
 
     answer = served.webhook(uid, "ann", {"text": "/write tea", "from": "Mallory"}, query="?wait=10")
 
     assert "guid" in answer.texts[0]
     said = served.house.client.log(uid)[0]
-    assert (said.sender, said.envelope["id"], said.envelope["args"][0]["username"]) == ("Ann", "ann", "ann")
+    assert (said.sender, said.envelope["id"], said.envelope["args"][0]["username"]) == (
+        "Ann",
+        "ann",
+        "ann",
+    )
 
 
-@pytest.mark.parametrize(("body", "content"), [
-    ({"text": "tea"}, "tea"), ({"from": "x", "args": [{"text": "tea"}]}, "tea"), ({"event": "push"}, '{"event": "push"}'),
-    ("tea", "tea"), ("a=b", "a=b"), ("5", "5")])
-@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/x-www-form-urlencoded", "nonsense", ""])
-def test_the_body_decides_whatever_the_content_type(served: Served, body: Json | str, content: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("body", "content"),
+    [
+        ({"text": "tea"}, "tea"),
+        ({"from": "x", "args": [{"text": "tea"}]}, "tea"),
+        ({"event": "push"}, '{"event": "push"}'),
+        ("tea", "tea"),
+        ("a=b", "a=b"),
+        ("5", "5"),
+    ],
+)
+@pytest.mark.parametrize(
+    "kind", ["application/json", "text/plain", "application/x-www-form-urlencoded", "nonsense", ""]
+)
+def test_the_body_decides_whatever_the_content_type(
+    served: Served, body: Json | str, content: str, kind: str
+) -> None:
     uid = served.deploy(make_hook(""))
 
     answer = served.webhook(uid, "memory_write_", body, query="?wait=10", Content_Type=kind)
@@ -66,8 +102,15 @@ def test_the_body_decides_whatever_the_content_type(served: Served, body: Json |
     assert served.house.contents(uid) == [content]
 
 
-@pytest.mark.parametrize("agent", [make_chat(agent_send_swarm=""), make_chat(agent_class="viewer_agent"),
-                                   make_agent("off", "add_1") | {"wf_call_webhook": False}], ids=["mute chat", "viewer", "off"])
+@pytest.mark.parametrize(
+    "agent",
+    [
+        make_chat(agent_send_swarm=""),
+        make_chat(agent_class="viewer_agent"),
+        make_agent("off", "add_1") | {"wf_call_webhook": False},
+    ],
+    ids=["mute chat", "viewer", "off"],
+)
 def test_an_agent_that_takes_no_messages_is_none_to_send_to(served: Served, agent: Json) -> None:
     status, detail = served.webhook(served.deploy(agent), agent["agent_alias"], "tea").problem
 
@@ -78,8 +121,14 @@ def test_an_agent_that_takes_no_messages_is_none_to_send_to(served: Served, agen
 def test_an_unknown_pipeline_or_alias_is_told(served: Served) -> None:
     uid = served.deploy()
 
-    assert "no pipeline in service has the uid 'nobody'" in served.webhook("nobody", "memory_write_", "x").problem[1]
-    assert "has no agent 'memory_wirte'; it has dispatch_write_, " in served.webhook(uid, "memory_wirte", "x").problem[1]
+    assert (
+        "no pipeline in service has the uid 'nobody'"
+        in served.webhook("nobody", "memory_write_", "x").problem[1]
+    )
+    assert (
+        "has no agent 'memory_wirte'; it has dispatch_write_, "
+        in served.webhook(uid, "memory_wirte", "x").problem[1]
+    )
 
 
 def test_an_alias_with_a_slash_can_be_sent_to(served: Served) -> None:
@@ -93,7 +142,12 @@ def test_the_same_webhook_id_counts_for_each_agent_alone(served: Served) -> None
     uid = served.deploy(make_memory("write", alias="one"), make_memory("write", alias="other"))
 
     for alias in ("one_", "other_", "one_"):
-        assert served.webhook(uid, alias, alias, query="?wait=10", webhook_id="msg_1").json["message_id"] == "msg_1"
+        assert (
+            served.webhook(uid, alias, alias, query="?wait=10", webhook_id="msg_1").json[
+                "message_id"
+            ]
+            == "msg_1"
+        )
 
     assert served.house.contents(uid) == ["one_", "other_"]
 
@@ -109,9 +163,20 @@ def test_a_webhook_id_that_is_none_is_refused(served: Served, header: bytes) -> 
 def test_an_agent_with_a_token_takes_only_who_sends_it(served: Served) -> None:
     uid = served.deploy(make_hook())
 
-    right = served.webhook(uid, "memory_write_", "tea", query="?wait=10", Authorization=f"Bearer {TOKEN}")
-    wrong = [served.webhook(uid, "memory_write_", "milk", Authorization=given)
-             for given in ("Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", "Bearer \xff", TOKEN)]
+    right = served.webhook(
+        uid, "memory_write_", "tea", query="?wait=10", Authorization=f"Bearer {TOKEN}"
+    )
+    wrong = [
+        served.webhook(uid, "memory_write_", "milk", Authorization=given)
+        for given in (
+            "Bearer wrong",
+            f"Basic {TOKEN}",
+            "Bearer",
+            f"Bearer {TOKEN}x",
+            "Bearer \xff",
+            TOKEN,
+        )
+    ]
 
     assert right.status == 200
     assert [answer.problem[0] for answer in wrong] == [401] * 6
@@ -128,16 +193,25 @@ def test_a_token_may_stand_in_a_file_and_change_there(served: Served) -> None:
     file.write_text("second\n")
 
     assert first.status == 202
-    assert served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first").problem[0] == 401
+    assert (
+        served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first").problem[0] == 401
+    )
     assert served.webhook(uid, "memory_write_", "tea", Authorization="Bearer second").status == 202
 
 
-@pytest.mark.parametrize("reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:/nowhere/token"])
+@pytest.mark.parametrize(
+    "reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:/nowhere/token"]
+)
 def test_a_reference_to_nothing_lets_nobody_in(served: Served, reference: str) -> None:
     uid = served.deploy(make_hook(reference, agent_alias=f"hook {reference[-12:-6]}"))
 
     for given in ("Bearer ", "Bearer x", f"Bearer {reference}"):
-        assert served.webhook(uid, f"hook%20{reference[-12:-6]}", "tea", Authorization=given).problem[0] == 401
+        assert (
+            served.webhook(uid, f"hook%20{reference[-12:-6]}", "tea", Authorization=given).problem[
+                0
+            ]
+            == 401
+        )
 
 
 def test_the_kilroy_path_has_the_same_effect(served: Served) -> None:
@@ -152,7 +226,10 @@ def test_the_kilroy_path_has_the_same_effect(served: Served) -> None:
 def test_on_the_kilroy_path_a_wrong_token_is_refused_and_not_ignored(served: Served) -> None:
     uid = served.deploy(make_hook(agent_alias="guarded"))
 
-    refused = [kilroy(served, "guarded", token=token) for token in ("wrong", "API_TOKEN", "%ff", "%00", TOKEN + "%20")]
+    refused = [
+        kilroy(served, "guarded", token=token)
+        for token in ("wrong", "API_TOKEN", "%ff", "%00", TOKEN + "%20")
+    ]
 
     assert [answer.problem[0] for answer in refused] == [401] * 5
     assert served.house.contents(uid) == []
@@ -191,7 +268,10 @@ def test_a_wrong_trigger_is_told(served: Served) -> None:
 
     status, detail = kilroy(served, "triggered", trigger="memory_read").problem
 
-    assert (status, detail) == (404, "agent triggered has the trigger 'memory_write', not 'memory_read'")
+    assert (status, detail) == (
+        404,
+        "agent triggered has the trigger 'memory_write', not 'memory_read'",
+    )
 
 
 def test_a_chat_on_the_kilroy_path_has_any_trigger(served: Served) -> None:

@@ -1,4 +1,5 @@
 """The house that the tests of one file share: each test has pipelines of its own in it."""
+
 from collections.abc import Iterator
 
 import pytest

@@ -1,4 +1,5 @@
 """The agenda: who waits is taken when the time has come, and not before."""
+
 from bus.message import say
 from pipelines.check import check
 from pipelines.plan import Plan
@@ -20,7 +21,9 @@ class Clock:
 
 
 def make_input(ident: str) -> Input:
-    return Input(f"p/{ident}", ident, PLAN, "chat", say("User", "me", ident, username="User", now_ms=0))
+    return Input(
+        f"p/{ident}", ident, PLAN, "chat", say("User", "me", ident, username="User", now_ms=0)
+    )
 
 
 def taken(agenda: Agenda) -> list[str]:

@@ -1,4 +1,5 @@
 """A batch that comes back says the same, to the byte, whatever of it the inbox keeps."""
+
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,12 @@ FOREIGN = b'{"args": [{"text": "/write tea", "more": [1]}], "id": "me", "from": 
 
 
 def make_plan(user: str = "User", *public: str) -> Plan:
-    chat: Json = {"agent_class": "chat_agent", "agent_alias": "chat", "agent_name": user, "agent_send_swarm": "chat"}
+    chat: Json = {
+        "agent_class": "chat_agent",
+        "agent_alias": "chat",
+        "agent_name": user,
+        "agent_send_swarm": "chat",
+    }
     swarms = [{"name": name, "visibility": "public"} for name in public]
     bundle = check(make_bundle("p", *make_commands(), chat) | {"swarms": swarms}).bundle
     assert bundle is not None
@@ -33,8 +39,15 @@ def make_plan(user: str = "User", *public: str) -> Plan:
 
 
 def make_batch(*entries: Entry, journal: bool = False) -> Batch:
-    return Batch(entries, WorkerLimits(), Retries(WorkerLimits(), {}, 0), settled={}, quarantine=Quarantine(), spread=Spread(),
-                 journal=journal)
+    return Batch(
+        entries,
+        WorkerLimits(),
+        Retries(WorkerLimits(), {}, 0),
+        settled={},
+        quarantine=Quarantine(),
+        spread=Spread(),
+        journal=journal,
+    )
 
 
 def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") -> Outcome:
@@ -46,31 +59,59 @@ def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") 
 
 def said_by(outcome: Outcome) -> list[bytes]:
     """What leaves for the bus of it."""
-    logged, live = SwarmPen(outcome.uid, 10).write((outcome.said_by or outcome.id).encode(), outcome.said)
-    return logged[outcome.heard > HEARD:] + live[outcome.heard >= HEARD:]
+    logged, live = SwarmPen(outcome.uid, 10).write(
+        (outcome.said_by or outcome.id).encode(), outcome.said
+    )
+    return logged[outcome.heard > HEARD :] + live[outcome.heard >= HEARD :]
 
 
-@pytest.mark.parametrize(("before", "after"), [((), ()), (("chat",), ("chat",)), ((), ("chat",)), (("chat",), ())])
-@pytest.mark.parametrize("fields", [
-    (b"swarm", b"chat", b"data", DATA), (b"swarm", b"chat", b"data", FOREIGN),
-    (b"swarm", b"chat", b"data", DATA, b"heard", b"1"), (b"agent", b"chat", b"data", DATA),
-    (b"agent", b"memory_write_", b"data", DATA), (b"swarm", b"chat", b"data", DATA, b"id", b"mine"),
-    (b"swarm", b"chat", b"data", DATA, b"hop", b"3")])
+@pytest.mark.parametrize(
+    ("before", "after"), [((), ()), (("chat",), ("chat",)), ((), ("chat",)), (("chat",), ())]
+)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (b"swarm", b"chat", b"data", DATA),
+        (b"swarm", b"chat", b"data", FOREIGN),
+        (b"swarm", b"chat", b"data", DATA, b"heard", b"1"),
+        (b"agent", b"chat", b"data", DATA),
+        (b"agent", b"memory_write_", b"data", DATA),
+        (b"swarm", b"chat", b"data", DATA, b"id", b"mine"),
+        (b"swarm", b"chat", b"data", DATA, b"hop", b"3"),
+    ],
+)
 def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
-        tmp_path: Path, fields: tuple[bytes, ...], before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    tmp_path: Path, fields: tuple[bytes, ...], before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
     """Whether its swarm is public to the one, the other or both."""
     first = run(make_plan("User", *before), tmp_path, *fields)
 
     again = run(make_plan("Somebody", *after), tmp_path, *fields)
 
     assert first.said and first.store
-    assert (said_by(again), again.results, again.size) == (said_by(first), first.results, first.size)
+    assert (said_by(again), again.results, again.size) == (
+        said_by(first),
+        first.results,
+        first.size,
+    )
 
 
-def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(tmp_path: Path) -> None:
+def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(
+    tmp_path: Path,
+) -> None:
     first = run(make_plan(), tmp_path, b"swarm", b"chat", b"data", DATA, b"id", b"mine")
 
-    second = run(make_plan(), tmp_path, b"swarm", b"chat", b"data", FOREIGN, b"id", b"mine", ident="1700000000000-1")
+    second = run(
+        make_plan(),
+        tmp_path,
+        b"swarm",
+        b"chat",
+        b"data",
+        FOREIGN,
+        b"id",
+        b"mine",
+        ident="1700000000000-1",
+    )
 
     assert first.said and said_by(second) == said_by(first)
 
@@ -78,7 +119,10 @@ def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(tm
 def make_two_stores() -> Plan:
     """What is said for `a` is kept in one store, what for `b` in another."""
     relays = [make_relay(name, f"^/{name} (.*)") for name in "ab"]
-    keepers = [make_memory("write", hears=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name) for name in "ab"]
+    keepers = [
+        make_memory("write", hears=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name)
+        for name in "ab"
+    ]
     return Plan(check(make_bundle("p", *relays, *keepers)).accepted())
 
 
@@ -92,7 +136,7 @@ def test_a_batch_that_a_busy_store_stopped_goes_on_where_it_was(tmp_path: Path) 
     texts = {"1-0": "/a one", "2-0": "/a two", "3-0": "/b three"}
     make_batch(make_entry(plan, "2-0", texts["2-0"]))(stores)
     with stores.get("instances/p/a").transaction() as store:
-        store.inbox.forget(["p/2-0"])   # so its record is refused when it is committed again
+        store.inbox.forget(["p/2-0"])  # so its record is refused when it is committed again
     batch = make_batch(*[make_entry(plan, ident, text) for ident, text in texts.items()])
     stores.get("instances/p/b")
     with locked(tmp_path / "instances/p/b.db"), pytest.raises(StoreBusy):

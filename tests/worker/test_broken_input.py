@@ -1,4 +1,6 @@
-"""Broken and hostile input: a clear error or a dead letter each; the worker lives, and other pipelines hardly wait."""
+"""Broken and hostile input: a clear error or a dead letter each; the worker lives, and other
+pipelines hardly wait."""
+
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,7 +11,9 @@ from tests.support.house import House
 from tests.support.probe import Probe
 from tests.support.waiting import LATE_S, wait_for
 
-MOST_S = 1.0 + LATE_S   # what another pipeline may wait here; the aim is 0.1, and the figure is printed
+MOST_S = (
+    1.0 + LATE_S
+)  # what another pipeline may wait here; the aim is 0.1, and the figure is printed
 MB = 1 << 20
 
 
@@ -41,7 +45,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("data", "named"), BROKEN.values(), ids=BROKEN)
-def test_what_is_no_envelope_becomes_a_dead_letter_as_it_came(house: House, data: bytes, named: str) -> None:
+def test_what_is_no_envelope_becomes_a_dead_letter_as_it_came(
+    house: House, data: bytes, named: str
+) -> None:
     uid = deploy(house)
 
     ident = house.client.enter_raw(uid, data)
@@ -52,8 +58,14 @@ def test_what_is_no_envelope_becomes_a_dead_letter_as_it_came(house: House, data
     assert_well(house, uid)
 
 
-@pytest.mark.parametrize("data", [BROKEN["no JSON"][0], BROKEN["no args"][0], b"\xff\xfe"], ids=["no JSON", "no args", "bytes"])
-def test_what_is_published_and_is_no_envelope_becomes_a_dead_letter(house: House, data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [BROKEN["no JSON"][0], BROKEN["no args"][0], b"\xff\xfe"],
+    ids=["no JSON", "no args", "bytes"],
+)
+def test_what_is_published_and_is_no_envelope_becomes_a_dead_letter(
+    house: House, data: bytes
+) -> None:
     uid = deploy(house)
 
     house.client.publish(uid, data)
@@ -66,16 +78,22 @@ def test_what_is_published_and_is_no_envelope_becomes_a_dead_letter(house: House
 TEA = make_envelope("tea")
 
 
-@pytest.mark.parametrize(("fields", "named"), [
-    ({"tea": "green"}, "swarm"),
-    ({"swarm": "chat"}, "data"),
-    ({"data": TEA}, "swarm"),
-    ({"swarm": "", "data": TEA}, "swarm"),
-    ({"swarm": "chat", "data": TEA, "hop": "many"}, "hop"),
-    ({"swarm": "chat", "data": TEA, "hop": "-1"}, "hop"),
-    ({"swarm": "chat", "data": TEA, "hop": "9" * 5000}, "hop"),
-], ids=lambda value: str(value)[:40])
-def test_an_entry_without_the_fields_of_the_wire_becomes_a_dead_letter(house: House, fields: Json, named: str) -> None:
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"tea": "green"}, "swarm"),
+        ({"swarm": "chat"}, "data"),
+        ({"data": TEA}, "swarm"),
+        ({"swarm": "", "data": TEA}, "swarm"),
+        ({"swarm": "chat", "data": TEA, "hop": "many"}, "hop"),
+        ({"swarm": "chat", "data": TEA, "hop": "-1"}, "hop"),
+        ({"swarm": "chat", "data": TEA, "hop": "9" * 5000}, "hop"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_an_entry_without_the_fields_of_the_wire_becomes_a_dead_letter(
+    house: House, fields: Json, named: str
+) -> None:
     uid = deploy(house)
 
     ident = house.client.redis.xadd(input_of(uid), fields).decode()
@@ -84,7 +102,9 @@ def test_an_entry_without_the_fields_of_the_wire_becomes_a_dead_letter(house: Ho
     assert_well(house, uid)
 
 
-@pytest.mark.parametrize("swarm", ["chat\nchat", "a\tb", "\x00", "a{b}c", "x" * 129, "é" * 65 + "\x7f"], ids=ascii)
+@pytest.mark.parametrize(
+    "swarm", ["chat\nchat", "a\tb", "\x00", "a{b}c", "x" * 129, "é" * 65 + "\x7f"], ids=ascii
+)
 def test_a_name_that_no_swarm_can_have_becomes_a_dead_letter(house: House, swarm: str) -> None:
     uid = deploy(house)
 
@@ -109,12 +129,34 @@ def test_the_messages_of_a_batch_with_broken_ones_between_them_are_unharmed(hous
     assert len(house.dead_letters(uid)) == len(range(0, 200, 7))
 
 
-HOSTILE = ["a\x00b", '"', "'", '"tea', "tea*", "NEAR(tea green)", "tea AND", "AND OR NOT", "content:tea", "-tea", "^tea", "(((",
-           "tea NOT green", "{scope kind}: tea", "'; DROP TABLE records; --", "\\", "%", "\u202e\x00\x07", "+", "tea" * 5000]
+HOSTILE = [
+    "a\x00b",
+    '"',
+    "'",
+    '"tea',
+    "tea*",
+    "NEAR(tea green)",
+    "tea AND",
+    "AND OR NOT",
+    "content:tea",
+    "-tea",
+    "^tea",
+    "(((",
+    "tea NOT green",
+    "{scope kind}: tea",
+    "'; DROP TABLE records; --",
+    "\\",
+    "%",
+    "\u202e\x00\x07",
+    "+",
+    "tea" * 5000,
+]
 
 
 @pytest.mark.parametrize("words", HOSTILE, ids=lambda words: ascii(words)[:30])
-def test_no_word_is_an_operator_of_the_search_and_none_is_an_error(house: House, words: str) -> None:
+def test_no_word_is_an_operator_of_the_search_and_none_is_an_error(
+    house: House, words: str
+) -> None:
     uid = deploy(house)
     house.client.ask(uid, f"/write {words}")
     house.client.ask(uid, "/write tea is green")
@@ -138,10 +180,14 @@ def test_an_unknown_guid_deletes_nothing(house: House, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["swarm", "id", "reply", "agent", "hop"])
-def test_a_name_that_is_too_long_is_refused_and_its_letter_is_short(house: House, name: str) -> None:
+def test_a_name_that_is_too_long_is_refused_and_its_letter_is_short(
+    house: House, name: str
+) -> None:
     uid = deploy(house)
 
-    ident = house.client.enter_raw(uid, make_envelope("/write tea"), **({"id": "1", name: "x" * MB}))
+    ident = house.client.enter_raw(
+        uid, make_envelope("/write tea"), **({"id": "1", name: "x" * MB})
+    )
 
     letter = house.await_dead_letter(uid, ident)
     assert f"the field b'{name}' of the entry has {MB} bytes; at most 1024 may be" in letter.error
@@ -155,17 +201,23 @@ def test_a_message_of_20_mb_is_refused_by_its_size_and_holds_up_nobody(house: Ho
 
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(house.client.enter_raw, uid, data)
-        slowest_s = probe.slowest_s(lambda: sending.done() and not house.client.redis.xlen(input_of(uid)))
+        slowest_s = probe.slowest_s(
+            lambda: sending.done() and not house.client.redis.xlen(input_of(uid))
+        )
 
     print(f"a message of 20 MB: another pipeline waited {slowest_s * 1000:.0f} ms at most")
     letter = house.await_dead_letter(uid, sending.result())
-    assert "bus.max_message_bytes" in letter.error and letter.error.endswith("only its beginning is kept")
+    assert "bus.max_message_bytes" in letter.error and letter.error.endswith(
+        "only its beginning is kept"
+    )
     assert letter.data == data[:65_536]
     assert slowest_s < MOST_S
     assert_well(house, uid)
 
 
-def test_a_published_message_of_20_mb_is_refused_by_its_size_and_holds_up_nobody(house: House) -> None:
+def test_a_published_message_of_20_mb_is_refused_by_its_size_and_holds_up_nobody(
+    house: House,
+) -> None:
     uid, probe = deploy(house), Probe(house)
     data = make_envelope("/write " + "x" * 20 * MB)
 
@@ -173,7 +225,9 @@ def test_a_published_message_of_20_mb_is_refused_by_its_size_and_holds_up_nobody
         sending = pool.submit(house.client.publish, uid, data)
         slowest_s = probe.slowest_s(lambda: sending.done() and house.dead_letters(uid))
 
-    print(f"a published message of 20 MB: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    print(
+        f"a published message of 20 MB: another pipeline waited {slowest_s * 1000:.0f} ms at most"
+    )
     (letter,) = house.dead_letters(uid)
     assert "bus.max_message_bytes" in letter.error
     assert slowest_s < MOST_S
@@ -192,32 +246,46 @@ def test_a_result_larger_than_a_message_is_a_clear_error(house: House) -> None:
 
 
 def test_a_pattern_that_others_choke_on_holds_up_nobody(house: House) -> None:
-    uid, probe = deploy(house, make_relay("a", "(a+)+$"), make_relay("b", "^(a|aa)+$", to="out")), Probe(house)
+    uid, probe = (
+        deploy(house, make_relay("a", "(a+)+$"), make_relay("b", "^(a|aa)+$", to="out")),
+        Probe(house),
+    )
 
     ident = house.client.enter(uid, "a" * 100_000 + "!")
     slowest_s = probe.slowest_s(lambda: not house.client.redis.xrange(input_of(uid), ident, ident))
 
-    print(f"(a+)+$ on 100,000 characters: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    print(
+        f"(a+)+$ on 100,000 characters: another pipeline waited {slowest_s * 1000:.0f} ms at most"
+    )
     assert [said.sender for said in house.client.log(uid)] == ["User"]
     assert slowest_s < MOST_S
 
 
 LOOPS = {
     "one that answers itself": ([make_agent("plus", "add_1")], "worker.max_hops"),
-    "two that answer each other": ([make_agent("a", "add_1", hears=["User", "b"]), make_agent("b", "add_1", hears="a")],
-                                   "worker.max_hops"),
-    "two that multiply what they hear": ([make_agent("a", "add_1"), make_agent("b", "add_1")], "worker.max_cascade"),
+    "two that answer each other": (
+        [make_agent("a", "add_1", hears=["User", "b"]), make_agent("b", "add_1", hears="a")],
+        "worker.max_hops",
+    ),
+    "two that multiply what they hear": (
+        [make_agent("a", "add_1"), make_agent("b", "add_1")],
+        "worker.max_cascade",
+    ),
 }
 
 
 @pytest.mark.parametrize(("agents", "bound"), LOOPS.values(), ids=LOOPS)
-def test_agents_without_an_end_are_stopped_and_hold_up_nobody(house: House, agents: list[Json], bound: str) -> None:
+def test_agents_without_an_end_are_stopped_and_hold_up_nobody(
+    house: House, agents: list[Json], bound: str
+) -> None:
     uid, probe = deploy(house, *agents), Probe(house)
 
     ident = house.client.enter(uid, "1")
     slowest_s = probe.slowest_s(lambda: not house.client.redis.xrange(input_of(uid), ident, ident))
 
-    print(f"{len(agents)} agents without an end: another pipeline waited {slowest_s * 1000:.0f} ms at most")
+    print(
+        f"{len(agents)} agents without an end: another pipeline waited {slowest_s * 1000:.0f} ms at most"
+    )
     letter = house.await_dead_letter(uid, ident)
     assert bound in letter.error
     assert not house.client.log(uid)
@@ -237,10 +305,16 @@ def test_a_hundred_messages_that_multiply_hold_up_nobody(house: House) -> None:
 
 def test_a_long_message_that_many_agents_say_on_does_not_cost_the_bus() -> None:
     uid, other = make_uid(), make_uid()
-    echoes = [make_agent(f"echo{number}", "regex_filter", {"pattern": "."}, hears="User") for number in range(12)]
+    echoes = [
+        make_agent(f"echo{number}", "regex_filter", {"pattern": "."}, hears="User")
+        for number in range(12)
+    ]
     with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid, *echoes), make_bundle(other)], limits={"cascade_bytes": 4 * MB})
-        house.client.redis.config_set("client-query-buffer-limit", 12 * MB)   # 1 GB by default
+        worker = house.start_worker(
+            bundles=[make_bundle(uid, *echoes), make_bundle(other)],
+            limits={"cascade_bytes": 4 * MB},
+        )
+        house.client.redis.config_set("client-query-buffer-limit", 12 * MB)  # 1 GB by default
 
         ident = house.client.enter(uid, "x" * (MB - 1000))
         letter = house.await_dead_letter(uid, ident)
@@ -258,5 +332,8 @@ def test_the_hops_of_a_message_that_comes_from_outside_are_counted_on(house: Hou
     ident = house.client.enter(uid, "/write tea", hop="31")
 
     assert "worker.max_hops" in house.await_dead_letter(uid, ident).error
-    assert [said.text for said in house.client.log(uid) if said.input == kept][:2] == ["/write tea", "tea"]
+    assert [said.text for said in house.client.log(uid) if said.input == kept][:2] == [
+        "/write tea",
+        "tea",
+    ]
     assert house.contents(uid) == ["tea"]

@@ -1,4 +1,6 @@
-"""Calls that change something: entries of the input, in order with all else, with one effect and one answer."""
+"""Calls that change something: entries of the input, in order with all else, with one effect and
+one answer."""
+
 import orjson
 import pytest
 
@@ -18,7 +20,9 @@ def deploy(house: House, *agents: dict[str, object]) -> str:
     return uid
 
 
-def test_a_record_that_is_created_by_a_call_is_found_by_a_message_and_by_a_call(house: House) -> None:
+def test_a_record_that_is_created_by_a_call_is_found_by_a_message_and_by_a_call(
+    house: House,
+) -> None:
     uid = deploy(house)
 
     made = call(house, uid, CREATE, {"content": "tea", "tags": ["a"]})
@@ -32,20 +36,28 @@ def test_calls_and_messages_run_in_the_order_in_which_they_came(house: House) ->
     uid = deploy(house)
     with house.client.redis.pipeline(transaction=True) as pipe:
         for number in range(20):
-            pipe.xadd(input_of(uid), {"op": CREATE, "data": orjson.dumps({"content": f"call {number}"})})
-            pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope(f"/write message {number}")})
+            pipe.xadd(
+                input_of(uid), {"op": CREATE, "data": orjson.dumps({"content": f"call {number}"})}
+            )
+            pipe.xadd(
+                input_of(uid), {"swarm": "chat", "data": make_envelope(f"/write message {number}")}
+            )
         pipe.execute()
 
     house.client.await_quiet(uid)
 
-    assert house.contents(uid) == [f"{kind} {number}" for number in range(20) for kind in ("call", "message")]
+    assert house.contents(uid) == [
+        f"{kind} {number}" for number in range(20) for kind in ("call", "message")
+    ]
 
 
 def test_the_same_key_has_one_effect_and_the_same_answer(house: House) -> None:
     uid = deploy(house)
 
     first = call(house, uid, CREATE, {"content": "tea"}, producer_id="order-1")
-    again = call_all(house, *[make_call(uid, CREATE, {"content": "tea"}, producer_id="order-1")] * 50)
+    again = call_all(
+        house, *[make_call(uid, CREATE, {"content": "tea"}, producer_id="order-1")] * 50
+    )
 
     assert [answer["output"] for answer in again] == [first] * 50
     assert house.contents(uid) == ["tea"]
@@ -81,10 +93,19 @@ def test_an_input_that_is_wrong_is_refused_with_all_that_is_wrong(house: House) 
 def test_an_edit_over_another_version_changes_nothing(house: House) -> None:
     uid = deploy(house)
     made = call(house, uid, CREATE, {"content": "tea"})
-    changed = call(house, uid, "records.update", {"guid": made["guid"], "content": "coffee", "if_version": [made["version"]]})
+    changed = call(
+        house,
+        uid,
+        "records.update",
+        {"guid": made["guid"], "content": "coffee", "if_version": [made["version"]]},
+    )
 
-    code, detail = refused(house, uid, "records.update",
-                           {"guid": made["guid"], "content": "milk", "if_version": [made["version"]]})
+    code, detail = refused(
+        house,
+        uid,
+        "records.update",
+        {"guid": made["guid"], "content": "milk", "if_version": [made["version"]]},
+    )
 
     assert code == "version_differs" and changed["version"] in detail
     assert house.contents(uid) == ["coffee"]
@@ -92,23 +113,33 @@ def test_an_edit_over_another_version_changes_nothing(house: House) -> None:
 
 def test_a_store_that_the_bundle_names_may_be_named_and_no_other(house: House) -> None:
     notes = "instances/${pipeline_uid}/notes"
-    uid, other = deploy(house, *make_commands(), make_memory("write", memory_id=notes, alias="note")), deploy(house)
+    uid, other = (
+        deploy(house, *make_commands(), make_memory("write", memory_id=notes, alias="note")),
+        deploy(house),
+    )
 
     call(house, uid, CREATE, {"content": "tea"}, store=f"instances/{uid}/notes")
 
     assert house.contents(uid, "notes") == ["tea"] and not house.contents(uid)
     for name in (CREATE, "records.search"):
-        code, detail = refused(house, uid, name, {"content": "x"}, store=f"instances/{other}/memories")
+        code, detail = refused(
+            house, uid, name, {"content": "x"}, store=f"instances/{other}/memories"
+        )
         assert code == "refused" and "names no store" in detail
 
 
-@pytest.mark.parametrize(("fields", "reason"), [
-    ({"op": "records.nothing", "data": "{}"}, "no operation 'records.nothing'"),
-    ({"op": "records.get", "data": "{}"}, "can be an entry"),
-    ({"op": CREATE, "data": b"x" * (2 << 20)}, "bus.max_message_bytes"),
-    ({"op": "x" * 2000, "data": "{}"}, "at most 1024"),
-])
-def test_what_is_no_call_is_a_dead_letter(house: House, fields: dict[str, str], reason: str) -> None:
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"op": "records.nothing", "data": "{}"}, "no operation 'records.nothing'"),
+        ({"op": "records.get", "data": "{}"}, "can be an entry"),
+        ({"op": CREATE, "data": b"x" * (2 << 20)}, "bus.max_message_bytes"),
+        ({"op": "x" * 2000, "data": "{}"}, "at most 1024"),
+    ],
+)
+def test_what_is_no_call_is_a_dead_letter(
+    house: House, fields: dict[str, str], reason: str
+) -> None:
     uid = deploy(house)
 
     letter = house.await_dead_letter(uid, house.client.redis.xadd(input_of(uid), fields).decode())
@@ -144,7 +175,9 @@ def test_where_nobody_serves_the_pipeline_nothing_is_done(house: House) -> None:
     assert not house.client.redis.exists(input_of(uid))
 
 
-@pytest.mark.parametrize("step", ["before commit", "committed", "before sending", "sent", "confirmed"])
+@pytest.mark.parametrize(
+    "step", ["before commit", "committed", "before sending", "sent", "confirmed"]
+)
 def test_a_worker_that_is_killed_leaves_one_effect_and_one_answer(step: str) -> None:
     uid = make_uid()
     with House() as house:
@@ -164,7 +197,9 @@ def test_a_worker_that_is_killed_leaves_one_effect_and_one_answer(step: str) -> 
 def attempt(house: House, uid: str) -> object:
     """The output of a call, where it came in time."""
     try:
-        (answer,) = call_all(house, make_call(uid, CREATE, {"content": "tea"}, producer_id="order-1"), within_s=2)
+        (answer,) = call_all(
+            house, make_call(uid, CREATE, {"content": "tea"}, producer_id="order-1"), within_s=2
+        )
     except BusError:
         return None
     return answer["output"]
@@ -174,7 +209,10 @@ def test_who_awaits_an_answer_gets_it_from_the_worker_that_comes_after() -> None
     uid = make_uid()
     with House() as house:
         worker = house.start_stepping_worker(die_on="committed", bundles=[make_bundle(uid)])
-        house.client.redis.xadd(input_of(uid), {"op": CREATE, "data": b'{"content":"tea"}', "reply": f"reply:{{{uid}}}:me"})
+        house.client.redis.xadd(
+            input_of(uid),
+            {"op": CREATE, "data": b'{"content":"tea"}', "reply": f"reply:{{{uid}}}:me"},
+        )
         listening = house.client.redis.pubsub()
         listening.subscribe(f"reply:{{{uid}}}:me")
         worker.await_end()

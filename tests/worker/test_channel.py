@@ -1,4 +1,6 @@
-"""The channel: what strangers publish is taken once, and our own live copies are not taken at all."""
+"""The channel: what strangers publish is taken once, and our own live copies are not taken at
+all."""
+
 import orjson
 import pytest
 
@@ -33,7 +35,11 @@ def test_a_published_message_is_processed_once_and_answered_on_the_channel(house
 
     house.client.await_quiet(uid)
     assert [message["from"] for message in heard] == ["User", "dispatch_write", "memory_write"]
-    assert [said.sender for said in house.client.log(uid)] == ["User", "dispatch_write", "memory_write"]
+    assert [said.sender for said in house.client.log(uid)] == [
+        "User",
+        "dispatch_write",
+        "memory_write",
+    ]
     assert (house.contents(uid), entered(house, uid)) == (["tea"], 1)
 
 
@@ -51,7 +57,9 @@ def test_what_was_published_is_logged_with_an_id_and_is_not_published_again(hous
     assert sum(b'"from":"User"' in payload for payload in heard) == 1
 
 
-def test_our_own_live_copies_are_not_taken_for_messages_even_when_published_again(house: House) -> None:
+def test_our_own_live_copies_are_not_taken_for_messages_even_when_published_again(
+    house: House,
+) -> None:
     uid = deploy(house)
     with Ear(house.client, uid) as ear:
         house.client.enter(uid, "/write tea")
@@ -91,13 +99,24 @@ def test_a_message_that_only_claims_a_mid_is_taken(house: House, claim: str) -> 
     assert house.contents(uid) == ["tea"]
 
 
-ALIASES = {"quotes": 'say "hi"', "backslash": "a\\b", "tilde": "a~b", "long": "x" * 128, "longer": "é" * 128, "wide": "茶" * 99}
+ALIASES = {
+    "quotes": 'say "hi"',
+    "backslash": "a\\b",
+    "tilde": "a~b",
+    "long": "x" * 128,
+    "longer": "é" * 128,
+    "wide": "茶" * 99,
+}
 
 
 @pytest.mark.parametrize("alias", ALIASES.values(), ids=ALIASES)
-def test_our_copies_are_known_and_are_json_whatever_the_agent_behind_them_is_called(house: House, alias: str) -> None:
+def test_our_copies_are_known_and_are_json_whatever_the_agent_behind_them_is_called(
+    house: House, alias: str
+) -> None:
     uid = make_uid()
-    second = make_memory("write", hears="memory_search", memory_id="instances/${pipeline_uid}/notes", alias="keeper")
+    second = make_memory(
+        "write", hears="memory_search", memory_id="instances/${pipeline_uid}/notes", alias="keeper"
+    )
     house.deploy(make_bundle(uid, *make_commands(), second | {"agent_alias": alias}))
 
     with Ear(house.client, uid) as ear:
@@ -108,7 +127,9 @@ def test_our_copies_are_known_and_are_json_whatever_the_agent_behind_them_is_cal
     assert [orjson.loads(payload)["mid"] for payload in heard] == logged
     for payload in heard:
         house.client.publish(uid, payload)
-    house.client.publish(uid, make_envelope("one more, so that whatever is taken is taken before it"))
+    house.client.publish(
+        uid, make_envelope("one more, so that whatever is taken is taken before it")
+    )
     wait_for(lambda: house.client.log(uid)[-1].text.startswith("one more"), "the last one is done")
     assert entered(house, uid) == 2
 

@@ -1,4 +1,5 @@
 """Pipelines that share stores are worked on together, also where only a third one connects them."""
+
 from random import Random
 
 from pipelines.check import check
@@ -8,8 +9,15 @@ from worker.session import connected
 
 
 def make_plan(uid: str, *stores: str) -> Plan:
-    bundle = check(make_bundle(uid, *[make_memory("read", hears="*", memory_id=f"shared/{store}", alias=f"read_{store}_")
-                                      for store in stores])).bundle
+    bundle = check(
+        make_bundle(
+            uid,
+            *[
+                make_memory("read", hears="*", memory_id=f"shared/{store}", alias=f"read_{store}_")
+                for store in stores
+            ],
+        )
+    ).bundle
     assert bundle is not None
     return Plan(bundle)
 
@@ -19,7 +27,12 @@ def uids(groups: list[list[Plan]]) -> list[list[str]]:
 
 
 def test_a_pipeline_that_comes_last_joins_those_whose_stores_it_has() -> None:
-    one, two, alone, both = make_plan("one", "a"), make_plan("two", "b"), make_plan("alone", "c"), make_plan("both", "b", "a")
+    one, two, alone, both = (
+        make_plan("one", "a"),
+        make_plan("two", "b"),
+        make_plan("alone", "c"),
+        make_plan("both", "b", "a"),
+    )
 
     assert uids(connected([one, two, alone, both])) == [["one", "two", "both"], ["alone"]]
     assert uids(connected([both, alone, two, one])) == [["both", "two", "one"], ["alone"]]
@@ -28,15 +41,22 @@ def test_a_pipeline_that_comes_last_joins_those_whose_stores_it_has() -> None:
 def test_groups_share_no_store_and_each_is_in_one_piece() -> None:
     chance = Random(1)
     for _ in range(30):
-        plans = [make_plan(f"p{number}", *chance.sample("abcdefgh", chance.randint(1, 3))) for number in range(8)]
+        plans = [
+            make_plan(f"p{number}", *chance.sample("abcdefgh", chance.randint(1, 3)))
+            for number in range(8)
+        ]
 
         groups = connected(chance.sample(plans, len(plans)))
 
-        assert sorted(plan.uid for members in groups for plan in members) == [plan.uid for plan in plans]
+        assert sorted(plan.uid for members in groups for plan in members) == [
+            plan.uid for plan in plans
+        ]
         stores = [{store for plan in members for store in plan.stores} for members in groups]
         assert sum(map(len, stores)) == len(set().union(*stores))
         for members, theirs in zip(groups, stores, strict=True):
             reached = set(members[0].stores)
             for _ in members:
-                reached |= {store for plan in members if reached & set(plan.stores) for store in plan.stores}
+                reached |= {
+                    store for plan in members if reached & set(plan.stores) for store in plan.stores
+                }
             assert reached == theirs

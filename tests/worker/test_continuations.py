@@ -1,4 +1,6 @@
-"""Continuations: a cascade that goes on in another store, and how it ends where it should not go on."""
+"""Continuations: a cascade that goes on in another store, and how it ends where it should not go
+on."""
+
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.house import House
 from tests.support.waiting import wait_for
@@ -8,7 +10,9 @@ NOTES = "instances/${pipeline_uid}/notes"
 NOTHING_PENDING = "SELECT count(*) FROM pending"
 
 
-def make_writer(name: str, hears: str | list[str], memory_id: str, block: str = "memory_write") -> Json:
+def make_writer(
+    name: str, hears: str | list[str], memory_id: str, block: str = "memory_write"
+) -> Json:
     return make_agent(name, block, {"memory_id": memory_id}, hears=hears)
 
 
@@ -24,12 +28,18 @@ def await_end(house: House, uid: str, ident: str) -> None:
     house.client.await_done(uid, ident)
     for alias in ("memories", "notes"):
         if house.store_file(uid, alias).exists():
-            wait_for(lambda alias=alias: house.rows(uid, NOTHING_PENDING, alias) == [(0,)], f"nothing is left in {alias}", 8)
+            wait_for(
+                lambda alias=alias: house.rows(uid, NOTHING_PENDING, alias) == [(0,)],
+                f"nothing is left in {alias}",
+                8,
+            )
 
 
 def test_a_cascade_goes_through_three_stores_and_each_step_is_on_the_bus(house: House) -> None:
     third = make_writer("third", "second", "instances/${pipeline_uid}/more")
-    uid = deploy(house, make_writer("first", "User", STORE), make_writer("second", "first", NOTES), third)
+    uid = deploy(
+        house, make_writer("first", "User", STORE), make_writer("second", "first", NOTES), third
+    )
 
     await_end(house, uid, house.client.enter(uid, "tea"))
 
@@ -41,7 +51,12 @@ def test_a_cascade_goes_through_three_stores_and_each_step_is_on_the_bus(house: 
 
 
 def test_two_agents_on_another_store_both_go_on(house: House) -> None:
-    uid = deploy(house, make_writer("first", "User", STORE), make_writer("a", "first", NOTES), make_writer("b", "first", NOTES))
+    uid = deploy(
+        house,
+        make_writer("first", "User", STORE),
+        make_writer("a", "first", NOTES),
+        make_writer("b", "first", NOTES),
+    )
 
     await_end(house, uid, house.client.enter(uid, "tea"))
 
@@ -50,7 +65,9 @@ def test_two_agents_on_another_store_both_go_on(house: House) -> None:
 
 
 def test_agents_that_answer_each_other_over_two_stores_are_stopped(house: House) -> None:
-    uid = deploy(house, make_writer("here", ["User", "there"], STORE), make_writer("there", "here", NOTES))
+    uid = deploy(
+        house, make_writer("here", ["User", "there"], STORE), make_writer("there", "here", NOTES)
+    )
 
     await_end(house, uid, house.client.enter(uid, "tea"))
 
@@ -65,7 +82,9 @@ def test_agents_that_multiply_over_two_stores_are_stopped_too() -> None:
     here = [make_writer(name, ["User", "c", "d"], STORE) for name in "ab"]
     there = [make_writer(name, ["a", "b"], NOTES) for name in "cd"]
     with House() as house:
-        house.start_worker(bundles=[make_bundle(uid, *here, *there)], limits={"max_cascade": 100, "max_hops": 12})
+        house.start_worker(
+            bundles=[make_bundle(uid, *here, *there)], limits={"max_cascade": 100, "max_hops": 12}
+        )
 
         await_end(house, uid, house.client.enter(uid, "tea"))
 
@@ -76,7 +95,11 @@ def test_agents_that_multiply_over_two_stores_are_stopped_too() -> None:
 def test_a_continuation_that_fails_is_dead_lettered_and_what_was_done_before_stays() -> None:
     uid = make_uid()
     first = make_agent("first", "regex_filter", {"pattern": ""}, hears="User")
-    agents = [first, make_writer("keeper", "first", STORE), make_writer("fails", "first", NOTES, "test_fails")]
+    agents = [
+        first,
+        make_writer("keeper", "first", STORE),
+        make_writer("fails", "first", NOTES, "test_fails"),
+    ]
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid, *agents)])
 
@@ -88,10 +111,16 @@ def test_a_continuation_that_fails_is_dead_lettered_and_what_was_done_before_sta
         assert (house.contents(uid), house.contents(uid, "notes")) == (["mine", "tea"], ["tea"])
 
 
-def test_a_continuation_that_ends_the_worker_each_time_is_dead_lettered_after_its_attempts() -> None:
+def test_a_continuation_that_ends_the_worker_each_time_is_dead_lettered_after_its_attempts() -> (
+    None
+):
     uid, crashes = make_uid(), 0
     first = make_agent("first", "regex_filter", {"pattern": ""}, hears="User")
-    agents = [first, make_writer("keeper", "first", STORE), make_writer("crashes", "first", NOTES, "test_crashes")]
+    agents = [
+        first,
+        make_writer("keeper", "first", STORE),
+        make_writer("crashes", "first", NOTES, "test_crashes"),
+    ]
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, *agents)])
         house.client.enter(uid, "bomb")
@@ -107,9 +136,13 @@ def test_a_continuation_that_ends_the_worker_each_time_is_dead_lettered_after_it
 
 def test_after_a_crash_what_a_store_kept_runs_before_what_came_later() -> None:
     uid, words = make_uid(), [f"word{number}" for number in range(5)]
-    bundle = make_bundle(uid, make_writer("first", "User", STORE), make_writer("second", "first", NOTES))
+    bundle = make_bundle(
+        uid, make_writer("first", "User", STORE), make_writer("second", "first", NOTES)
+    )
     with House() as house:
-        worker = house.start_stepping_worker(bundles=[bundle], limits={"batch": 1}, armed=False, die_on="committed")
+        worker = house.start_stepping_worker(
+            bundles=[bundle], limits={"batch": 1}, armed=False, die_on="committed"
+        )
         arm(worker)
         idents = house.client.enter_together(uid, words)
         worker.await_end()

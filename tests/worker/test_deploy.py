@@ -1,4 +1,5 @@
 """Deploying under a worker that works, taking away, ownership, and the end."""
+
 import asyncio
 import threading
 import time
@@ -50,8 +51,13 @@ def test_a_deploy_loses_and_doubles_nothing_and_does_not_disturb_others(house: H
     changing, other = make_uid(), make_uid()
     house.deploy(make_plus(changing, 1), make_bundle(other))
     texts = [str(number) for number in range(1000)]
-    feeding = threading.Thread(target=lambda: [house.client.enter(uid, f"{how}{text}") for text in texts
-                                               for uid, how in ((changing, ""), (other, "/write "))])
+    feeding = threading.Thread(
+        target=lambda: [
+            house.client.enter(uid, f"{how}{text}")
+            for text in texts
+            for uid, how in ((changing, ""), (other, "/write "))
+        ]
+    )
     feeding.start()
     amounts = [*range(2, 12)]
     for amount in amounts:
@@ -73,7 +79,7 @@ def test_a_deploy_waits_for_what_a_slow_block_has_begun_and_nobody_else_does() -
     with House() as house:
         sleeper = make_agent("sleeper", "test_sleeps", {"memory_id": STORE}, hears="User")
         house.start_worker(bundles=[make_bundle(slow, sleeper), make_bundle(other)])
-        house.client.enter_together(slow, ["tea"] * 10)   # 0.4 s each
+        house.client.enter_together(slow, ["tea"] * 10)  # 0.4 s each
         wait_for(lambda: house.client.unacknowledged(slow), "they are taken")
 
         asyncio.run(deploy(house.root, make_bundle(slow)))
@@ -85,11 +91,17 @@ def test_a_deploy_waits_for_what_a_slow_block_has_begun_and_nobody_else_does() -
 
         assert left
         assert house.contents(slow) == ["tea"] * 10
-        wait_for(lambda: "guid" in house.client.ask(slow, "/write more")[-1].text, "the new version runs")
+        wait_for(
+            lambda: "guid" in house.client.ask(slow, "/write more")[-1].text, "the new version runs"
+        )
 
 
-@pytest.mark.parametrize(("before", "after"), [("memories", "notes"), ("notes", "memories"), ("notes", "others")])
-def test_what_is_sent_again_after_a_deploy_that_names_another_store_is_known(house: House, before: str, after: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"), [("memories", "notes"), ("notes", "memories"), ("notes", "others")]
+)
+def test_what_is_sent_again_after_a_deploy_that_names_another_store_is_known(
+    house: House, before: str, after: str
+) -> None:
     uid = make_uid()
     for alias in (before, after, before):
         house.deploy(make_bundle(uid, *make_commands(f"instances/${{pipeline_uid}}/{alias}")))
@@ -110,13 +122,18 @@ def test_the_same_bundle_again_changes_nothing(house: House) -> None:
     assert [record["content"] for record in house.client.answer(uid, "/read")] == ["tea"]
 
 
-def test_a_pipeline_that_is_taken_away_is_not_served_and_comes_back_with_its_records(house: House) -> None:
+def test_a_pipeline_that_is_taken_away_is_not_served_and_comes_back_with_its_records(
+    house: House,
+) -> None:
     uid, other = make_uid(), make_uid()
     house.deploy(make_bundle(uid), make_bundle(other))
     house.client.answer(uid, "/write tea")
 
     house.remove(uid)
-    wait_for(lambda: not house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1], "it is not listened to")
+    wait_for(
+        lambda: not house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1],
+        "it is not listened to",
+    )
     ident = house.client.enter(uid, "/write later")
     house.client.answer(other, "/write still here")
     assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
@@ -140,10 +157,20 @@ def test_a_worker_without_a_pipeline_waits_for_one() -> None:
 
 def test_an_input_runs_wholly_under_the_version_that_it_began_with(house: House) -> None:
     uid, notes = make_uid(), "instances/${pipeline_uid}/notes"
-    old = make_bundle(uid, *make_commands(), make_agent("keeper", "memory_write", {"memory_id": notes, "kind": "old"},
-                                                        hears="memory_search"))
-    new = make_bundle(uid, *make_commands(), make_agent("keeper", "memory_write", {"memory_id": notes, "kind": "new"},
-                                                        hears="memory_search"))
+    old = make_bundle(
+        uid,
+        *make_commands(),
+        make_agent(
+            "keeper", "memory_write", {"memory_id": notes, "kind": "old"}, hears="memory_search"
+        ),
+    )
+    new = make_bundle(
+        uid,
+        *make_commands(),
+        make_agent(
+            "keeper", "memory_write", {"memory_id": notes, "kind": "new"}, hears="memory_search"
+        ),
+    )
     house.deploy(old)
 
     idents = house.client.enter_together(uid, ["/search tea"] * 300)
@@ -151,11 +178,13 @@ def test_an_input_runs_wholly_under_the_version_that_it_began_with(house: House)
     house.client.await_quiet(uid)
     wait_for(lambda: len(house.contents(uid, "notes")) == len(idents), "all continuations are done")
 
-    kinds = [kind for kind, in house.rows(uid, "SELECT kind FROM records ORDER BY row", "notes")]
+    kinds = [kind for (kind,) in house.rows(uid, "SELECT kind FROM records ORDER BY row", "notes")]
     assert kinds == sorted(kinds, reverse=True)
 
 
-def test_a_bundle_that_the_worker_does_not_accept_is_named_once_with_the_reason(house: House) -> None:
+def test_a_bundle_that_the_worker_does_not_accept_is_named_once_with_the_reason(
+    house: House,
+) -> None:
     uid = make_uid()
     source = orjson.dumps(make_bundle(uid, make_agent("new", "block_of_tomorrow")))
 

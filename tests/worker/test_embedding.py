@@ -1,4 +1,6 @@
-"""The thread in which vectors are made: what goes wrong in it is known to who asked, whatever it is."""
+"""The thread in which vectors are made: what goes wrong in it is known to who asked, whatever it
+is."""
+
 import asyncio
 from collections.abc import Iterator
 
@@ -16,12 +18,18 @@ def thread() -> Iterator[EmbeddingThread]:
     thread.close()
 
 
-@pytest.mark.parametrize("error", [MemoryError("no room"), RuntimeError("x" * 10_000), KeyError("data")])
-def test_what_a_library_raises_is_a_fault_of_the_embedder(thread: EmbeddingThread, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [MemoryError("no room"), RuntimeError("x" * 10_000), KeyError("data")]
+)
+def test_what_a_library_raises_is_a_fault_of_the_embedder(
+    thread: EmbeddingThread, error: Exception
+) -> None:
     def work() -> None:
         raise error
 
-    with pytest.raises(EmbeddingFault, match=f"the embedder fails: {type(error).__name__}") as caught:
+    with pytest.raises(
+        EmbeddingFault, match=f"the embedder fails: {type(error).__name__}"
+    ) as caught:
         asyncio.run(thread.run(work))
 
     assert caught.value.__cause__ is error

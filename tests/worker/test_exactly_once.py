@@ -1,4 +1,5 @@
 """Exactly once: whatever comes back changes nothing and is answered as before."""
+
 import orjson
 import pytest
 
@@ -32,12 +33,17 @@ def test_what_came_as_indented_json_is_answered_twice_alike_too(house: House) ->
     assert log[3:] == log[:3]
 
 
-def test_a_producers_own_id_sent_a_hundred_times_in_one_batch_gives_one_record(house: House) -> None:
+def test_a_producers_own_id_sent_a_hundred_times_in_one_batch_gives_one_record(
+    house: House,
+) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
     with house.client.redis.pipeline(transaction=True) as pipe:
         for _ in range(100):
-            pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write tea"), "id": "order-1"})
+            pipe.xadd(
+                input_of(uid),
+                {"swarm": "chat", "data": make_envelope("/write tea"), "id": "order-1"},
+            )
         pipe.execute()
 
     house.client.await_quiet(uid)
@@ -92,6 +98,8 @@ def test_a_redelivered_message_is_answered_as_it_was_before_the_crash(step: str)
         house.client.await_done(uid, ident)
 
         log = house.client.log(uid)
-        assert {said.text for said in log if said.sender == "memory_write"} == {f'{{"guid":"{guid}"}}'}
+        assert {said.text for said in log if said.sender == "memory_write"} == {
+            f'{{"guid":"{guid}"}}'
+        }
         assert len({said.mid for said in log}) == 3
         assert house.contents(uid) == ["tea"]

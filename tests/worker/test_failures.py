@@ -1,4 +1,5 @@
 """Failures: one message that cannot be done never takes others with it."""
+
 from tests.support.bundles import STORE, make_agent, make_bundle, make_memory, make_uid
 from tests.support.client import input_of
 from tests.support.house import House
@@ -8,7 +9,10 @@ CRASHING = make_agent("keeper", "test_crashes", {"memory_id": STORE}, hears="Use
 
 
 def test_a_message_that_fails_in_a_batch_is_dead_lettered_and_the_others_are_unharmed() -> None:
-    uid, texts = make_uid(), [f"mine {number}" if number in (0, 7, 8, 199) else str(number) for number in range(200)]
+    uid, texts = (
+        make_uid(),
+        [f"mine {number}" if number in (0, 7, 8, 199) else str(number) for number in range(200)],
+    )
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid, FAILING)])
         idents = house.client.enter_together(uid, texts)
@@ -18,7 +22,9 @@ def test_a_message_that_fails_in_a_batch_is_dead_lettered_and_the_others_are_unh
         assert {letter.id for letter in letters} == {idents[at] for at in (0, 7, 8, 199)}
         assert all("RuntimeError: stepped on a mine" in letter.error for letter in letters)
         assert house.contents(uid) == [text for text in texts if "mine" not in text]
-        assert [said.text for said in house.client.log(uid) if said.sender == "User"] == house.contents(uid)
+        assert [
+            said.text for said in house.client.log(uid) if said.sender == "User"
+        ] == house.contents(uid)
 
 
 def test_dead_letters_come_in_the_order_of_their_messages(house: House) -> None:

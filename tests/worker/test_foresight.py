@@ -1,4 +1,5 @@
 """Calls wait for their vectors, and for nothing else."""
+
 import asyncio
 from collections.abc import Sequence
 
@@ -21,10 +22,16 @@ class Broken(Questions):
         raise MemoryError("no room")
 
 
-def test_where_vectors_fail_in_an_unforeseen_way_the_calls_run_without_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_where_vectors_fail_in_an_unforeseen_way_the_calls_run_without_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bundle = check(make_bundle("p", make_memory("write"))).bundle
     assert bundle is not None
-    call = Entry("1-1", Plan(bundle), [b"op", b"entries.create", b"data", b'{"content": "tea"}', b"reply", b""])
+    call = Entry(
+        "1-1",
+        Plan(bundle),
+        [b"op", b"entries.create", b"data", b'{"content": "tea"}', b"reply", b""],
+    )
 
     async def main() -> list[Entry]:
         questions, wanted = Broken(LazyEmbedder(EmbeddingOptions("wordllama"))), asyncio.Event()
@@ -36,4 +43,7 @@ def test_where_vectors_fail_in_an_unforeseen_way_the_calls_run_without_them(capl
 
     assert asyncio.run(main()) == [call]
     (record,) = caplog.records
-    assert (record.msg, str(record.exc_info and record.exc_info[1])) == ("calls_without_vectors", "no room")
+    assert (record.msg, str(record.exc_info and record.exc_info[1])) == (
+        "calls_without_vectors",
+        "no room",
+    )

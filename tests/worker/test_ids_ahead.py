@@ -1,4 +1,6 @@
-"""A client gives its entry an id from the future: what comes later has the right time, and what was done stays known."""
+"""A client gives its entry an id from the future: what comes later has the right time, and what was
+done stays known."""
+
 import time
 
 import pytest

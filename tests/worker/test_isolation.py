@@ -1,4 +1,5 @@
 """Tenancy: two pipelines from one bundle share nothing but the process that serves them."""
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -7,13 +8,20 @@ from tests.support.client import make_envelope
 from tests.support.house import House
 
 words = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=8)
-steps = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["write", "write", "append", "search", "delete"]), words),
-                 min_size=1, max_size=30)
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 1), st.sampled_from(["write", "write", "append", "search", "delete"]), words
+    ),
+    min_size=1,
+    max_size=30,
+)
 
 
 @settings(max_examples=15)
 @given(steps)
-def test_two_pipelines_from_one_bundle_never_see_each_others_records(house: House, steps: list[tuple[int, str, str]]) -> None:
+def test_two_pipelines_from_one_bundle_never_see_each_others_records(
+    house: House, steps: list[tuple[int, str, str]]
+) -> None:
     uids, wrote = [make_uid(), make_uid()], [set(), set()]
     house.deploy(*[make_bundle(uid) for uid in uids])
 
@@ -58,7 +66,9 @@ def test_pipelines_that_name_one_store_share_its_records(house: House) -> None:
     agents = make_bundle(mine)["agents"]
     for agent in agents:
         if "memory_id" in agent["wf_webhook_args"]:
-            agent["wf_webhook_args"] = agent["wf_webhook_args"] | {"memory_id": f"instances/{mine}/memories"}
+            agent["wf_webhook_args"] = agent["wf_webhook_args"] | {
+                "memory_id": f"instances/{mine}/memories"
+            }
     house.deploy(make_bundle(mine), make_bundle(other, *agents))
 
     guid = house.client.answer(mine, "/write tea")["guid"]

@@ -1,4 +1,6 @@
-"""The listener's own: a user who may not listen is told so at once, however many channels there are."""
+"""The listener's own: a user who may not listen is told so at once, however many channels there
+are."""
+
 import asyncio
 from pathlib import Path
 
@@ -24,13 +26,19 @@ def test_a_user_who_may_not_listen_is_told_at_once(tmp_path: Path) -> None:
     async def listening(path: str) -> None:
         connection = await connect(Address(path=path, username="keeper", password="secret"))
         try:
-            listener = Listener(FencedWriter(connection, "fence"), Echo(), asyncio.Event(), WorkerLimits())
-            async with asyncio.timeout(2):   # the connection itself would give up after 5
-                await listener.serve(connection, plans, {plan.uid: lambda _: None for plan in plans})
+            listener = Listener(
+                FencedWriter(connection, "fence"), Echo(), asyncio.Event(), WorkerLimits()
+            )
+            async with asyncio.timeout(2):  # the connection itself would give up after 5
+                await listener.serve(
+                    connection, plans, {plan.uid: lambda _: None for plan in plans}
+                )
         finally:
             await connection.close()
 
     with running_server(tmp_path / "bus") as server, Client(server.socket_path) as client:
-        client.redis.execute_command("ACL", "SETUSER", "keeper", "on", ">secret", "~*", "&pipeline:*", "+@all")
+        client.redis.execute_command(
+            "ACL", "SETUSER", "keeper", "on", ">secret", "~*", "&pipeline:*", "+@all"
+        )
         with pytest.raises(BusRefused, match=r"NOPERM .*channel"):
             asyncio.run(listening(str(server.socket_path)))

@@ -1,4 +1,6 @@
-"""An input that has lost its last entries, as after a fail-over to a replica that lacked them and whose clock is behind."""
+"""An input that has lost its last entries, as after a fail-over to a replica that lacked them and
+whose clock is behind."""
+
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
@@ -10,7 +12,9 @@ def lose_tail(house: House, uid: str) -> None:
     served = house.workers[-1].said.count("pipelines_served")
     house.client.redis.delete(input_of(uid))
     house.client.redis.client_kill_filter(_type="normal", skipme=True)
-    wait_for(lambda: house.workers[-1].said.count("pipelines_served") > served, "the worker is back")
+    wait_for(
+        lambda: house.workers[-1].said.count("pipelines_served") > served, "the worker is back"
+    )
 
 
 def test_a_message_that_comes_where_the_lost_ones_were_is_another_one() -> None:
@@ -21,8 +25,12 @@ def test_a_message_that_comes_where_the_lost_ones_were_is_another_one() -> None:
         house.client.await_quiet(uid)
 
         lose_tail(house, uid)
-        wait_for(lambda: "input_had_lost_entries" in house.workers[-1].said, "the worker tells of it")
-        house.client.enter_raw(uid, make_envelope("/write new"), ident=f"{at}-*")   # as with the clock at that time again
+        wait_for(
+            lambda: "input_had_lost_entries" in house.workers[-1].said, "the worker tells of it"
+        )
+        house.client.enter_raw(
+            uid, make_envelope("/write new"), ident=f"{at}-*"
+        )  # as with the clock at that time again
         house.client.await_quiet(uid)
 
         assert house.contents(uid) == ["lost", "new"]
@@ -37,6 +45,6 @@ def test_an_entry_from_the_future_is_no_measure() -> None:
         house.client.await_quiet(uid)
 
         lose_tail(house, uid)
-        house.workers[-1].stop()   # what it had to do at its start is done
+        house.workers[-1].stop()  # what it had to do at its start is done
 
         assert len(house.client.enter(uid, "/write later").partition("-")[0]) == 13

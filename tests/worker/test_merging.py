@@ -1,4 +1,6 @@
-"""A running worker merges the indexes of its stores when it is quiet, and while it is not, nobody waits for it."""
+"""A running worker merges the indexes of its stores when it is quiet, and while it is not, nobody
+waits for it."""
+
 from contextlib import closing
 
 from tests.memory.builders import make_store, write_all

@@ -1,4 +1,6 @@
-"""Named memories in a worker: the vector of what is written is made before the write, and nothing waits long for it."""
+"""Named memories in a worker: the vector of what is written is made before the write, and nothing
+waits long for it."""
+
 import time
 from typing import Any
 
@@ -9,7 +11,7 @@ from tests.support.house import House
 from tests.support.waiting import wait_for
 
 FACTS = ["listen silent tea", "coffee mug", "quiz jinx"]
-ALIKE = "enlist inlets eat"   # for an embedder that counts letters, the first of them
+ALIKE = "enlist inlets eat"  # for an embedder that counts letters, the first of them
 
 
 def options(server: EmbeddingServer) -> dict[str, Any]:
@@ -21,7 +23,9 @@ def make_memory(house: House, uid: str) -> str:
 
 
 def write(house: House, uid: str, memory: str, content: str, **keys: Any) -> dict[str, Any]:
-    told: dict[str, Any] = call(house, uid, "entries.create", {"memory_id": memory, "content": content} | keys)
+    told: dict[str, Any] = call(
+        house, uid, "entries.create", {"memory_id": memory, "content": content} | keys
+    )
     return told
 
 
@@ -62,13 +66,17 @@ def test_while_vectors_are_of_a_former_model_what_means_the_same_is_found_by_it(
         assert (again["action"], again["id"]) == ("skipped", first["id"])
 
 
-def test_an_embedder_that_is_down_holds_up_nobody_and_what_was_written_gets_its_vectors_later() -> None:
+def test_an_embedder_that_is_down_holds_up_nobody_and_what_was_written_gets_its_vectors_later() -> (
+    None
+):
     uid = make_uid()
     with embedding_server() as server, House() as house:
         house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
         server.instead = [(503, b"")] * 1000
         memory = make_memory(house, uid)
-        told = [write(house, uid, memory, text)["action"] for text in (*FACTS, FACTS[0].upper(), ALIKE)]
+        told = [
+            write(house, uid, memory, text)["action"] for text in (*FACTS, FACTS[0].upper(), ALIKE)
+        ]
         found = call(house, uid, "knowledge.search", {"query": "coffee"})
         server.instead = []
 
@@ -100,35 +108,58 @@ def test_a_memory_lives_in_a_store_that_the_bundle_need_not_name() -> None:
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, make_agent("adder", "add_1"))])
         memory = make_memory(house, uid)
-        first = call(house, uid, "entries.create", {"memory_id": memory, "content": "tea"}, producer_id="k1")
+        first = call(
+            house, uid, "entries.create", {"memory_id": memory, "content": "tea"}, producer_id="k1"
+        )
         worker.kill()
         house.start_worker()
-        again = call(house, uid, "entries.create", {"memory_id": memory, "content": "tea"}, producer_id="k1")
+        again = call(
+            house, uid, "entries.create", {"memory_id": memory, "content": "tea"}, producer_id="k1"
+        )
 
         assert first == again and house.store_file(uid).exists()
-        assert [one["content"] for one in call(house, uid, "entries.list", {"memory_id": memory})["items"]] == ["tea"]
+        assert [
+            one["content"]
+            for one in call(house, uid, "entries.list", {"memory_id": memory})["items"]
+        ] == ["tea"]
 
 
 def test_writes_by_call_and_by_block_go_through_one_funnel() -> None:
     uid = make_uid()
-    bundle = make_bundle(uid, make_agent("keep", "memory_entry_write", {
-        "memory_id": "instances/${pipeline_uid}/memories", "memory": "notes"}, hears="User"))
+    bundle = make_bundle(
+        uid,
+        make_agent(
+            "keep",
+            "memory_entry_write",
+            {"memory_id": "instances/${pipeline_uid}/memories", "memory": "notes"},
+            hears="User",
+        ),
+    )
     with House() as house:
         house.start_worker(bundles=[bundle])
         memory = make_memory(house, uid)
         house.client.enter_together(uid, ["the same"] * 60)
-        told = call_all(house, *[make_call(uid, "entries.create", {"memory_id": memory, "content": "The same."})
-                                 for _ in range(60)])
+        told = call_all(
+            house,
+            *[
+                make_call(uid, "entries.create", {"memory_id": memory, "content": "The same."})
+                for _ in range(60)
+            ],
+        )
         house.client.await_quiet(uid)
 
         (entry,) = call(house, uid, "entries.list", {"memory_id": memory})["items"]
-        assert entry["confirmations"] == 119 and {one["output"]["id"] for one in told} == {entry["id"]}
+        assert entry["confirmations"] == 119 and {one["output"]["id"] for one in told} == {
+            entry["id"]
+        }
 
 
 def test_a_merge_is_undone_also_where_the_bundle_names_another_store() -> None:
     uid = make_uid()
     with House() as house:
-        house.start_worker(bundles=[make_bundle(uid, *make_commands("instances/${pipeline_uid}/others"))])
+        house.start_worker(
+            bundles=[make_bundle(uid, *make_commands("instances/${pipeline_uid}/others"))]
+        )
         home, memory = f"instances/{uid}/memories", make_memory(house, uid)
         entry = write(house, uid, memory, "tea")
         write(house, uid, memory, "coffee", update_threshold=0)
@@ -136,15 +167,29 @@ def test_a_merge_is_undone_also_where_the_bundle_names_another_store() -> None:
 
         call(house, uid, "records.restore", {"guid": record["guid"], "number": 1}, store=home)
 
-        assert call(house, uid, "entries.get", {"id": entry["id"]})["content"] == "tea" != record["content"]
+        assert (
+            call(house, uid, "entries.get", {"id": entry["id"]})["content"]
+            == "tea"
+            != record["content"]
+        )
         assert call(house, uid, "records.list")["total"] == 0
-        assert "names no store" in refused(house, uid, "records.list", store="instances/other/memories")[1]
+        assert (
+            "names no store"
+            in refused(house, uid, "records.list", store="instances/other/memories")[1]
+        )
 
 
 def test_what_a_block_hears_is_written_however_few_retries_there_are_for_its_vector() -> None:
     uid = make_uid()
-    bundle = make_bundle(uid, make_agent("keep", "memory_entry_write", {
-        "memory_id": "instances/${pipeline_uid}/memories", "memory": "notes"}, hears="User"))
+    bundle = make_bundle(
+        uid,
+        make_agent(
+            "keep",
+            "memory_entry_write",
+            {"memory_id": "instances/${pipeline_uid}/memories", "memory": "notes"},
+            hears="User",
+        ),
+    )
     with embedding_server() as server, House() as house:
         house.start_worker(bundles=[bundle], embedding=options(server), limits={"retries": 1})
         memory = str(house.client.answer(uid, FACTS[0])["memory_id"])
@@ -152,6 +197,12 @@ def test_what_a_block_hears_is_written_however_few_retries_there_are_for_its_vec
         server.delay_s = 0.4
         house.client.enter(uid, FACTS[1])
 
-        wait_for(lambda: call(house, uid, "entries.list", {"memory_id": memory})["total"] == 2 or house.dead_letters(uid),
-                 "it is written", 20)
+        wait_for(
+            lambda: (
+                call(house, uid, "entries.list", {"memory_id": memory})["total"] == 2
+                or house.dead_letters(uid)
+            ),
+            "it is written",
+            20,
+        )
         assert not house.dead_letters(uid)

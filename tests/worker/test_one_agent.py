@@ -1,13 +1,28 @@
-"""Entries for one agent (the field `agent`): a webhook's, which only that agent hears, or a chat's user says."""
+"""Entries for one agent (the field `agent`): a webhook's, which only that agent hears, or a chat's
+user says."""
+
 import orjson
 import pytest
 
-from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_memory, make_uid
+from tests.support.bundles import (
+    Json,
+    make_agent,
+    make_bundle,
+    make_commands,
+    make_memory,
+    make_uid,
+)
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 
-CHAT = {"agent_class": "chat_agent", "agent_alias": "ann", "agent_name": "Ann", "agent_rec_swarm": "chat",
-        "agent_send_swarm": "chat", "wf_username": "ann"}
+CHAT = {
+    "agent_class": "chat_agent",
+    "agent_alias": "ann",
+    "agent_name": "Ann",
+    "agent_rec_swarm": "chat",
+    "agent_send_swarm": "chat",
+    "wf_username": "ann",
+}
 
 
 def deploy(house: House, *agents: Json) -> str:
@@ -24,7 +39,9 @@ def hand(house: House, uid: str, alias: str, data: bytes, **fields: str) -> str:
 
 
 def test_only_the_agent_that_is_named_hears_it(house: House) -> None:
-    uid = deploy(house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")])
+    uid = deploy(
+        house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
+    )
 
     hand(house, uid, "one_", make_envelope("tea"))
 
@@ -59,15 +76,27 @@ def test_an_agent_without_a_swarm_can_be_handed_something(house: House) -> None:
 
 
 def test_a_chat_says_it_as_its_user_whoever_sent_it(house: House) -> None:
-    uid = deploy(house, CHAT, *[agent | {"agent_from": "Ann"} if "dispatch" in agent["agent_alias"] else agent
-                                for agent in make_commands()])
+    uid = deploy(
+        house,
+        CHAT,
+        *[
+            agent | {"agent_from": "Ann"} if "dispatch" in agent["agent_alias"] else agent
+            for agent in make_commands()
+        ],
+    )
 
     ident = hand(house, uid, "ann", make_envelope("/write tea", sender="Mallory"))
 
     first = house.client.log(uid)[0]
     assert (first.sender, first.text, first.input) == ("Ann", "/write tea", ident)
-    assert first.envelope["args"] == [{"username": "ann", "text": "/write tea", "timestamp": int(ident.split("-")[0]),
-                                       "type": "text/plain"}]
+    assert first.envelope["args"] == [
+        {
+            "username": "ann",
+            "text": "/write tea",
+            "timestamp": int(ident.split("-")[0]),
+            "type": "text/plain",
+        }
+    ]
     assert house.contents(uid) == ["tea"]
 
 
@@ -91,10 +120,15 @@ def test_the_producers_id_has_one_effect(house: House) -> None:
 
 
 @pytest.mark.parametrize("alias", ["nobody", "viewer", "mute", "off_", "é\n"])
-def test_an_agent_that_takes_nothing_makes_a_dead_letter_that_says_so(house: House, alias: str) -> None:
-    uid = deploy(house, CHAT | {"agent_class": "viewer_agent", "agent_alias": "viewer"},
-                 CHAT | {"agent_alias": "mute", "agent_send_swarm": ""},
-                 make_agent("off", "add_1") | {"wf_call_webhook": False})
+def test_an_agent_that_takes_nothing_makes_a_dead_letter_that_says_so(
+    house: House, alias: str
+) -> None:
+    uid = deploy(
+        house,
+        CHAT | {"agent_class": "viewer_agent", "agent_alias": "viewer"},
+        CHAT | {"agent_alias": "mute", "agent_send_swarm": ""},
+        make_agent("off", "add_1") | {"wf_call_webhook": False},
+    )
 
     ident = hand(house, uid, alias, make_envelope("tea"))
 
@@ -106,9 +140,14 @@ def test_an_agent_that_takes_nothing_makes_a_dead_letter_that_says_so(house: Hou
 def test_what_is_no_envelope_is_a_dead_letter(house: House) -> None:
     uid = deploy(house, make_memory("write"))
 
-    letters = [house.await_dead_letter(uid, hand(house, uid, "memory_write_", data)) for data in (b"", b"tea", b'{"args":[]}')]
+    letters = [
+        house.await_dead_letter(uid, hand(house, uid, "memory_write_", data))
+        for data in (b"", b"tea", b'{"args":[]}')
+    ]
 
-    assert all("envelope" in letter.error or "needs the fields" in letter.error for letter in letters)
+    assert all(
+        "envelope" in letter.error or "needs the fields" in letter.error for letter in letters
+    )
 
 
 def test_the_hops_of_what_is_handed_over_are_counted(house: House) -> None:
@@ -120,7 +159,9 @@ def test_the_hops_of_what_is_handed_over_are_counted(house: House) -> None:
 
 
 def test_an_entry_for_a_swarm_and_an_agent_is_the_agents(house: House) -> None:
-    uid = deploy(house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")])
+    uid = deploy(
+        house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
+    )
 
     hand(house, uid, "one_", make_envelope("tea"), swarm="chat")
 

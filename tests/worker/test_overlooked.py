@@ -1,4 +1,6 @@
-"""What somebody else read by the owner's group, or moved it over, is done while the worker goes on."""
+"""What somebody else read by the owner's group, or moved it over, is done while the worker goes
+on."""
+
 import time
 from pathlib import Path
 
@@ -51,21 +53,39 @@ def test_what_waits_its_turn_is_not_done_twice(house: House, uid: str) -> None:
     house.client.await_quiet(uid)
 
     assert sorted(house.contents(uid)) == sorted(
-        ["before", *[f"{number}" for number in range(30)], *[f"taken {number}" for number in range(30)]])
+        [
+            "before",
+            *[f"{number}" for number in range(30)],
+            *[f"taken {number}" for number in range(30)],
+        ]
+    )
     assert not house.dead_letters(uid)
 
 
 def test_what_waits_for_room_is_not_overlooked(tmp_path: Path) -> None:
-    uid, many = make_uid(), 70   # of a megabyte each: more than may wait to be tried again before anything new is taken
+    uid, many = (
+        make_uid(),
+        70,
+    )  # of a megabyte each: more than may wait to be tried again before anything new is taken
     keeper = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
     with House() as house:
-        worker = house.start_worker(limits={"first_pause_s": 8, "longest_pause_s": 8}, bundles=[make_bundle(uid, keeper)])
+        worker = house.start_worker(
+            limits={"first_pause_s": 8, "longest_pause_s": 8}, bundles=[make_bundle(uid, keeper)]
+        )
         for number in range(many):
-            house.client.enter(uid, make_waiting(f"{number} {'x' * 1_000_000}", tmp_path / "gate", many))
-        wait_for(lambda: len(house.rows(uid, "SELECT id FROM pending", "memories")) == many, "all are put off")
+            house.client.enter(
+                uid, make_waiting(f"{number} {'x' * 1_000_000}", tmp_path / "gate", many)
+            )
+        wait_for(
+            lambda: len(house.rows(uid, "SELECT id FROM pending", "memories")) == many,
+            "all are put off",
+        )
         for number in range(many, many + 3):
             house.client.enter(uid, f"{number} soon")
-        wait_for(lambda: not house.rows(uid, "SELECT id FROM pending", "memories"), "all that was put off is done")
+        wait_for(
+            lambda: not house.rows(uid, "SELECT id FROM pending", "memories"),
+            "all that was put off is done",
+        )
         house.client.await_quiet(uid)
 
         assert sorted(int(text.split(" ")[0]) for text in house.contents(uid)) == [*range(many + 3)]
@@ -85,7 +105,12 @@ def test_a_group_that_was_moved_into_the_future_reads_again(house: House, uid: s
 
 def test_an_input_whose_last_id_was_set_takes_messages_again(house: House, uid: str) -> None:
     house.client.redis.execute_command("XSETID", input_of(uid), LAST)
-    wait_for(lambda: house.client.redis.xinfo_stream(input_of(uid))["last-generated-id"] != LAST.encode(), "it begins anew")
+    wait_for(
+        lambda: (
+            house.client.redis.xinfo_stream(input_of(uid))["last-generated-id"] != LAST.encode()
+        ),
+        "it begins anew",
+    )
 
     house.client.ask(uid, "/write one")
 

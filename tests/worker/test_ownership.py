@@ -1,4 +1,5 @@
 """A worker's place on its host: one bus to a memory root, and who of the others has ended."""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,13 @@ class Neighbour:
     """Another worker's place, in a process of its own."""
 
     def __init__(self, root: Path) -> None:
-        self._process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR, str(root)], cwd=CHECKOUT, text=True,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", NEIGHBOUR, str(root)],
+            cwd=CHECKOUT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         assert self._process.stdout is not None
         self.lease = self._process.stdout.readline().strip()
 
@@ -47,7 +53,9 @@ def test_a_neighbour_that_is_killed_has_ended_whoever_asks_and_as_often(tmp_path
         assert [one.has_ended(neighbour.lease) for one in (place, another, place)] == [True] * 3
 
 
-def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_file(
+    tmp_path: Path,
+) -> None:
     neighbour = Neighbour(tmp_path)
     with Place(tmp_path, "bus"):
         neighbour.leave(signed_off=True)
@@ -56,7 +64,9 @@ def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_fil
     assert not list((tmp_path / "workers").iterdir())
 
 
-def test_a_neighbour_that_left_while_the_bus_was_away_has_ended_though_the_bus_does_not_know(tmp_path: Path) -> None:
+def test_a_neighbour_that_left_while_the_bus_was_away_has_ended_though_the_bus_does_not_know(
+    tmp_path: Path,
+) -> None:
     neighbour = Neighbour(tmp_path)
     with Place(tmp_path, "bus") as place:
         neighbour.leave(signed_off=False)
@@ -80,7 +90,12 @@ def test_an_earlier_lease_of_the_worker_itself_has_ended(tmp_path: Path) -> None
 
 def test_a_root_has_one_bus_at_a_time(tmp_path: Path) -> None:
     with Place(tmp_path, "here"):
-        with pytest.raises(NotTheOwner, match=f"workers of the bus here serve {tmp_path}; stop them"), Place(tmp_path, "there"):
+        with (
+            pytest.raises(
+                NotTheOwner, match=f"workers of the bus here serve {tmp_path}; stop them"
+            ),
+            Place(tmp_path, "there"),
+        ):
             pass
         with Place(tmp_path, "here"):
             pass

@@ -1,4 +1,6 @@
-"""Who listens to a public swarm, and what strangers publish there: owners keep the list, and one of them the log."""
+"""Who listens to a public swarm, and what strangers publish there: owners keep the list, and one of
+them the log."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -28,9 +30,13 @@ def await_listening(house: House, *uids: str) -> None:
     wait_for(lambda: listening(house) == sorted(uids), f"{uids} listen, not {listening(house)}")
 
 
-def test_a_pipeline_that_is_removed_listens_no_more_and_one_that_only_speaks_gets_nothing(house: House) -> None:
+def test_a_pipeline_that_is_removed_listens_no_more_and_one_that_only_speaks_gets_nothing(
+    house: House,
+) -> None:
     house.start_worker()
-    speaker, first, second = deploy(house, make_speaker(make_uid(), SWARM), *[make_keeper(make_uid(), SWARM) for _ in range(2)])
+    speaker, first, second = deploy(
+        house, make_speaker(make_uid(), SWARM), *[make_keeper(make_uid(), SWARM) for _ in range(2)]
+    )
     await_listening(house, first, second)
 
     house.remove(second)
@@ -39,13 +45,17 @@ def test_a_pipeline_that_is_removed_listens_no_more_and_one_that_only_speaks_get
 
     assert (entered(house, speaker), house.client.redis.xlen(input_of(second))) == (1, 0)
     house.remove(speaker)
-    wait_for(lambda: [member.uid for member in members(house)] == [first], "the speaker is no member")
+    wait_for(
+        lambda: [member.uid for member in members(house)] == [first], "the speaker is no member"
+    )
 
 
-def test_a_pipeline_that_was_removed_while_no_worker_ran_is_struck_by_the_next_one(house: House) -> None:
+def test_a_pipeline_that_was_removed_while_no_worker_ran_is_struck_by_the_next_one(
+    house: House,
+) -> None:
     worker = house.start_worker()
     first, second = deploy(house, *[make_keeper(make_uid(), SWARM) for _ in range(2)])
-    await_listening(house, first, second)   # a deploy is over before the worker has told all of it
+    await_listening(house, first, second)  # a deploy is over before the worker has told all of it
     assert worker.stop() == 0
 
     house.remove(second)
@@ -61,7 +71,9 @@ def test_a_bundle_that_is_public_no_more_listens_no_more(house: House) -> None:
 
     house.deploy(make_keeper(uid, SWARM) | {"swarms": []})
     await_listening(house, other)
-    house.client.await_done(uid, house.client.enter(uid, "mine", swarm=SWARM, sender="dispatch_tell"))
+    house.client.await_done(
+        uid, house.client.enter(uid, "mine", swarm=SWARM, sender="dispatch_tell")
+    )
 
     assert (house.contents(uid), house.contents(other)) == (["mine"], [])
     assert (len(house.client.log(uid, SWARM)), house.client.log(PUBLIC, SWARM)) == (1, [])
@@ -70,7 +82,7 @@ def test_a_bundle_that_is_public_no_more_listens_no_more(house: House) -> None:
 def test_the_input_of_a_pipeline_whose_owner_is_down_collects_what_is_said(house: House) -> None:
     speaker, keeper = make_uid(), make_uid()
     worker = house.start_worker(bundles=[make_keeper(keeper, SWARM)])
-    with House() as elsewhere:   # another memory root, on the same bus
+    with House() as elsewhere:  # another memory root, on the same bus
         elsewhere.start_worker(bus=house.server.socket_path, bundles=[make_speaker(speaker, SWARM)])
         assert worker.stop() == 0
 
@@ -94,17 +106,25 @@ def test_owners_put_their_pipelines_back_when_the_server_lost_everything(house: 
     wait_for(lambda: house.contents(keeper) == ["tea"], "it is heard")
 
 
-def test_what_a_stranger_publishes_comes_to_each_listener_once_and_to_the_log_once(house: House) -> None:
+def test_what_a_stranger_publishes_comes_to_each_listener_once_and_to_the_log_once(
+    house: House,
+) -> None:
     uids = [make_uid() for _ in range(4)]
     house.start_worker(bundles=[make_keeper(uid, SWARM, "User") for uid in uids])
     house.start_worker()
     await_listening(house, *uids)
-    wait_for(lambda: int(house.client.redis.pubsub_numsub(f"swarm:{{{PUBLIC}}}:{SWARM}")[0][1]) == 2, "both listen")
+    wait_for(
+        lambda: int(house.client.redis.pubsub_numsub(f"swarm:{{{PUBLIC}}}:{SWARM}")[0][1]) == 2,
+        "both listen",
+    )
     texts = [f"word{number}" for number in range(500)]
 
     for text in texts:
         house.client.publish(PUBLIC, make_envelope(text), SWARM)
-    wait_for(lambda: all(len(house.contents(uid)) >= len(texts) for uid in uids), "everybody has heard it")
+    wait_for(
+        lambda: all(len(house.contents(uid)) >= len(texts) for uid in uids),
+        "everybody has heard it",
+    )
 
     assert [house.contents(uid) for uid in uids] == [texts] * 4
     log = house.client.log(PUBLIC, SWARM)
@@ -129,7 +149,9 @@ def test_our_copies_that_another_worker_published_are_no_messages(house: House) 
 
 
 @pytest.mark.parametrize("payload", [b"", b"no envelope", b"{}", b"\xff"])
-def test_what_is_no_envelope_is_not_logged_and_is_in_the_dead_letters_of_who_listens(house: House, payload: bytes) -> None:
+def test_what_is_no_envelope_is_not_logged_and_is_in_the_dead_letters_of_who_listens(
+    house: House, payload: bytes
+) -> None:
     house.start_worker()
     (keeper,) = deploy(house, make_keeper(make_uid(), SWARM, "User"))
 

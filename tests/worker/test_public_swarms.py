@@ -1,4 +1,6 @@
-"""Public swarms: what is said on one reaches every pipeline that listens there, once and in order."""
+"""Public swarms: what is said on one reaches every pipeline that listens there, once and in
+order."""
+
 from collections.abc import Callable
 
 import orjson
@@ -6,7 +8,15 @@ import pytest
 
 from bus.listeners import Member
 from bus.wire import LISTENERS, PUBLIC
-from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.bundles import (
+    STORE,
+    Json,
+    make_agent,
+    make_bundle,
+    make_memory,
+    make_relay,
+    make_uid,
+)
 from tests.support.client import Ear, input_of
 from tests.support.house import House
 from tests.support.waiting import wait_for
@@ -52,9 +62,13 @@ def await_quiet(house: House, *uids: str) -> None:
         house.client.await_quiet(uid)
 
 
-def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(house: House, swarm: str) -> None:
+def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(
+    house: House, swarm: str
+) -> None:
     speaker, first, second = make_uid(), make_uid(), make_uid()
-    deploy(house, make_speaker(speaker, swarm), make_keeper(first, swarm), make_keeper(second, swarm))
+    deploy(
+        house, make_speaker(speaker, swarm), make_keeper(first, swarm), make_keeper(second, swarm)
+    )
 
     for word in ("tea", "milk", "sugar"):
         house.client.enter(speaker, f"/tell {word}")
@@ -62,13 +76,20 @@ def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(house: Hou
 
     assert house.contents(first) == house.contents(second) == ["tea", "milk", "sugar"]
     said = house.client.log(PUBLIC, swarm)
-    assert [(one.sender, one.text) for one in said] == [("dispatch_tell", word) for word in ("tea", "milk", "sugar")]
-    assert all(one.mid.startswith(f"{speaker}/") for one in said) and len({one.mid for one in said}) == 3
+    assert [(one.sender, one.text) for one in said] == [
+        ("dispatch_tell", word) for word in ("tea", "milk", "sugar")
+    ]
+    assert (
+        all(one.mid.startswith(f"{speaker}/") for one in said)
+        and len({one.mid for one in said}) == 3
+    )
     assert house.client.log(speaker, swarm) == house.client.log(first, swarm) == []
     assert [one.sender for one in house.client.log(first)] == ["memory_write"] * 3
 
 
-def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(house: House, swarm: str) -> None:
+def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(
+    house: House, swarm: str
+) -> None:
     speaker, keeper = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm))
 
     with Ear(house.client, PUBLIC, swarm) as ear:
@@ -77,23 +98,33 @@ def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(
         heard = ear.until(lambda payload: b"last" in payload)
     await_quiet(house, speaker, keeper)
 
-    assert [orjson.loads(payload)["mid"] for payload in heard] == [said.mid for said in house.client.log(PUBLIC, swarm)]
+    assert [orjson.loads(payload)["mid"] for payload in heard] == [
+        said.mid for said in house.client.log(PUBLIC, swarm)
+    ]
     assert entered(house, keeper) == 2
 
 
-def test_what_is_said_to_a_pipeline_on_its_public_swarm_comes_to_all_itself_too(house: House, swarm: str) -> None:
-    here, there = deploy(house, make_keeper(make_uid(), swarm, "User"), make_keeper(make_uid(), swarm, "User"))
+def test_what_is_said_to_a_pipeline_on_its_public_swarm_comes_to_all_itself_too(
+    house: House, swarm: str
+) -> None:
+    here, there = deploy(
+        house, make_keeper(make_uid(), swarm, "User"), make_keeper(make_uid(), swarm, "User")
+    )
 
     ident = house.client.enter(here, "tea", swarm=swarm)
     house.client.await_done(here, ident)
     await_quiet(house, here, there)
 
     assert house.contents(here) == house.contents(there) == ["tea"]
-    assert [said.mid.partition(".")[0] for said in house.client.log(PUBLIC, swarm)] == [f"{here}/{ident}"]
+    assert [said.mid.partition(".")[0] for said in house.client.log(PUBLIC, swarm)] == [
+        f"{here}/{ident}"
+    ]
 
 
 def test_a_message_with_its_producers_id_is_said_in_public_once(house: House, swarm: str) -> None:
-    here, there = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm, "User"))
+    here, there = deploy(
+        house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm, "User")
+    )
 
     for _ in range(3):
         house.client.await_done(here, house.client.enter(here, "tea", swarm=swarm, id="mine"))
@@ -109,17 +140,25 @@ def test_what_comes_again_under_its_mid_has_no_second_effect(house: House, swarm
     await_quiet(house, keeper)
     (said,) = house.client.log(PUBLIC, swarm)
 
-    again = house.client.enter_raw(keeper, orjson.dumps(said.envelope), swarm=swarm, id=said.mid, hop="1", heard="1")
+    again = house.client.enter_raw(
+        keeper, orjson.dumps(said.envelope), swarm=swarm, id=said.mid, hop="1", heard="1"
+    )
     house.client.await_done(keeper, again)
 
     assert house.contents(keeper) == ["tea"]
     assert len(house.client.log(PUBLIC, swarm)) == 1
 
 
-def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(house: House, swarm: str) -> None:
+def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(
+    house: House, swarm: str
+) -> None:
     here, there = make_uid(), make_uid()
-    ping = make_agent("ping", "memory_write", {"memory_id": STORE}, hears=["User", "pong"], on=swarm, to=swarm)
-    pong = make_agent("pong", "memory_write", {"memory_id": STORE}, hears="ping", on=swarm, to=swarm)
+    ping = make_agent(
+        "ping", "memory_write", {"memory_id": STORE}, hears=["User", "pong"], on=swarm, to=swarm
+    )
+    pong = make_agent(
+        "pong", "memory_write", {"memory_id": STORE}, hears="ping", on=swarm, to=swarm
+    )
     deploy(house, make_public(here, swarm, ping), make_public(there, swarm, pong))
 
     house.client.enter(here, "tea", swarm=swarm)
@@ -134,22 +173,36 @@ def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(house: H
 
 def make_echo(uid: str, swarm: str, name: str) -> Json:
     """Says in public whatever is said there, its own words too."""
-    return make_public(uid, swarm, make_agent(name, "regex_filter", {"pattern": "."}, hears="*", on=swarm, to=swarm))
+    return make_public(
+        uid,
+        swarm,
+        make_agent(name, "regex_filter", {"pattern": "."}, hears="*", on=swarm, to=swarm),
+    )
 
 
 def make_slow_echo(uid: str, swarm: str, name: str) -> Json:
     """The same, after a step in a second store."""
     first = make_agent(f"{name}_first", "memory_write", {"memory_id": STORE}, hears="*", on=swarm)
-    second = make_agent(name, "memory_write", {"memory_id": "instances/${pipeline_uid}/notes"}, hears=f"{name}_first", to=swarm)
+    second = make_agent(
+        name,
+        "memory_write",
+        {"memory_id": "instances/${pipeline_uid}/notes"},
+        hears=f"{name}_first",
+        to=swarm,
+    )
     return make_public(uid, swarm, first, second)
 
 
 @pytest.mark.parametrize("make", [make_echo, make_slow_echo])
 def test_those_that_answer_all_that_is_said_in_public_end_after_as_many_messages_as_are_allowed(
-        swarm: str, make: Callable[[str, str, str], Json]) -> None:
+    swarm: str, make: Callable[[str, str, str], Json]
+) -> None:
     here, there = make_uid(), make_uid()
     with House() as house:
-        house.start_worker(bundles=[make(here, swarm, "ping"), make(there, swarm, "pong")], limits={"max_cascade": 40})
+        house.start_worker(
+            bundles=[make(here, swarm, "ping"), make(there, swarm, "pong")],
+            limits={"max_cascade": 40},
+        )
 
         house.client.enter(here, "tea", swarm=swarm)
         wait_for(lambda: house.dead_letters(here) or house.dead_letters(there), "it ends")
@@ -162,9 +215,18 @@ def test_those_that_answer_all_that_is_said_in_public_end_after_as_many_messages
 
 def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str) -> None:
     first = make_memory("write", hears="User")
-    second = make_agent("second", "memory_write", {"memory_id": "instances/${pipeline_uid}/notes"}, hears="memory_write",
-                        to=swarm)
-    speaker, keeper = deploy(house, make_public(make_uid(), swarm, first, second), make_keeper(make_uid(), swarm, "second"))
+    second = make_agent(
+        "second",
+        "memory_write",
+        {"memory_id": "instances/${pipeline_uid}/notes"},
+        hears="memory_write",
+        to=swarm,
+    )
+    speaker, keeper = deploy(
+        house,
+        make_public(make_uid(), swarm, first, second),
+        make_keeper(make_uid(), swarm, "second"),
+    )
 
     for word in ("tea", "milk"):
         house.client.enter(speaker, word)
@@ -174,8 +236,12 @@ def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str
     assert house.contents(keeper) == [said.text for said in house.client.log(PUBLIC, swarm)]
 
 
-def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(house: House, swarm: str) -> None:
-    speaker, *keepers = deploy(house, make_speaker(make_uid(), swarm), *[make_keeper(make_uid(), swarm) for _ in range(3)])
+def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(
+    house: House, swarm: str
+) -> None:
+    speaker, *keepers = deploy(
+        house, make_speaker(make_uid(), swarm), *[make_keeper(make_uid(), swarm) for _ in range(3)]
+    )
     texts = [f"{number} {'x' * 200_000}" for number in range(5)]
 
     house.client.enter_together(speaker, [f"/tell {text}" for text in texts])
@@ -184,13 +250,18 @@ def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(house: House,
     assert [house.contents(keeper) for keeper in keepers] == [texts] * 3
 
 
-def test_the_report_names_the_public_swarm_and_has_what_an_agent_said_there(house: House, swarm: str) -> None:
+def test_the_report_names_the_public_swarm_and_has_what_an_agent_said_there(
+    house: House, swarm: str
+) -> None:
     (speaker,) = deploy(house, make_speaker(make_uid(), swarm))
 
     answered = report_of(house, speaker, "/tell tea", "chat")
     said = report_of(house, speaker, "hello", swarm)
 
-    assert (answered["public"], [result["from"] for result in answered["results"]]) == ([swarm], ["dispatch_tell"])
+    assert (answered["public"], [result["from"] for result in answered["results"]]) == (
+        [swarm],
+        ["dispatch_tell"],
+    )
     assert (said["public"], said["results"]) == ([swarm], [])
 
 

@@ -1,4 +1,5 @@
 """Who may have ended the process runs alone, and holds nobody up who hangs."""
+
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -16,10 +17,12 @@ def test_what_runs_alone_has_nothing_beside_it() -> None:
     def take_turns(seed: int) -> None:
         random = Random(seed)
         for _ in range(TURNS):
-            name, enter = random.choice([("alone", quarantine.alone), *2 * [("beside", quarantine.beside)]])
+            name, enter = random.choice(
+                [("alone", quarantine.alone), *2 * [("beside", quarantine.beside)]]
+            )
             with enter():
                 running.append(name)
-                time.sleep(0.000_1)   # the others come
+                time.sleep(0.000_1)  # the others come
                 seen.add(tuple(sorted(running)))
                 running.remove(name)
 

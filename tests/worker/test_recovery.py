@@ -1,4 +1,5 @@
 """Recovery: from what strangers, other programs and the server do to the worker while it works."""
+
 import time
 from contextlib import ExitStack
 
@@ -30,7 +31,10 @@ def test_an_input_of_another_type_costs_nobody_else_the_bus() -> None:
 
         house.client.redis.delete(input_of(uid))
         house.client.redis.set(input_of(uid), "no stream")
-        wait_for(lambda: f"{input_of(uid)} is a string, and should be a stream" in worker.said, "the worker tells of it")
+        wait_for(
+            lambda: f"{input_of(uid)} is a string, and should be a stream" in worker.said,
+            "the worker tells of it",
+        )
         house.client.ask(other, "/write not disturbed")
         shown = type_command(house, "status").stdout
         house.client.redis.delete(input_of(uid))
@@ -48,7 +52,10 @@ def test_a_key_of_another_type_costs_its_own_pipeline_alone(name: str) -> None:
     with House() as house:
         house.client.redis.set(key, "odd")
         worker = house.start_worker(ready=False, bundles=[make_bundle(uid), make_bundle(other)])
-        wait_for(lambda: f"{key} is a string, and should be a hash" in worker.said, "the worker tells of it")
+        wait_for(
+            lambda: f"{key} is a string, and should be a hash" in worker.said,
+            "the worker tells of it",
+        )
 
         house.client.ask(other, "/write not disturbed")
         shown = type_command(house, "status")
@@ -60,15 +67,28 @@ def test_a_key_of_another_type_costs_its_own_pipeline_alone(name: str) -> None:
         assert house.contents(uid) == ["tea"]
 
 
-@pytest.mark.parametrize(("name", "field"), [
-    ("owner", "epoch"), ("owner", "heard_until"), ("owner", "gaps"), ("owner", "deaf_ms"), ("stores", STORE),
-    ("stores", "odd")])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("owner", "epoch"),
+        ("owner", "heard_until"),
+        ("owner", "gaps"),
+        ("owner", "deaf_ms"),
+        ("stores", STORE),
+        ("stores", "odd"),
+    ],
+)
 def test_what_somebody_has_put_into_a_hash_costs_nothing(name: str, field: str) -> None:
     uid = make_uid()
     key, field = f"pipeline:{{{uid}}}:{name}", field.replace("${pipeline_uid}", uid)
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)]).stop()
-        house.client.redis.hset(key, mapping={field: "odd", "heard_until": "1"} if field != "heard_until" else {field: "odd"})
+        house.client.redis.hset(
+            key,
+            mapping={field: "odd", "heard_until": "1"}
+            if field != "heard_until"
+            else {field: "odd"},
+        )
 
         house.start_worker()
         house.client.ask(uid, "/write tea")
@@ -83,7 +103,10 @@ def test_a_key_that_all_share_and_is_of_another_type_is_named_once(key: str) -> 
     with House() as house:
         house.client.redis.set(key, "odd")
         worker = house.start_worker(ready=False, bundles=[make_bundle(uid)])
-        wait_for(lambda: f"{key} is a string, and should be a zset" in worker.said, "the worker tells of it")
+        wait_for(
+            lambda: f"{key} is a string, and should be a zset" in worker.said,
+            "the worker tells of it",
+        )
         wait_for(lambda: worker.said.count("bus_lost") > 4, "it has tried again")
         told = worker.said.count("nothing_can_be_served")
 
@@ -118,12 +141,16 @@ def test_what_was_entered_while_no_worker_ran_is_done_after_a_start() -> None:
         assert house.contents(uid) == [str(number) for number in range(600)]
 
 
-def test_connections_that_are_cut_are_made_again_and_nothing_is_lost_or_doubled(house: House) -> None:
+def test_connections_that_are_cut_are_made_again_and_nothing_is_lost_or_doubled(
+    house: House,
+) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
 
     for start in range(0, 500, 100):
-        house.client.enter_together(uid, [f"/write {number}" for number in range(start, start + 100)])
+        house.client.enter_together(
+            uid, [f"/write {number}" for number in range(start, start + 100)]
+        )
         house.client.redis.client_kill_filter(_type="normal", skipme=True)
     house.client.await_quiet(uid)
 
@@ -140,7 +167,7 @@ def test_the_inbox_forgets_what_cannot_come_back_though_connections_were_cut(hou
         house.client.redis.client_kill_filter(_type="normal", skipme=True)
         house.client.await_quiet(uid)
 
-    for _ in range(3):   # what a batch did is forgotten with the next one
+    for _ in range(3):  # what a batch did is forgotten with the next one
         house.client.ask(uid, "/write more")
 
     ((left,),) = house.rows(uid, "SELECT count(*) FROM inbox")
@@ -152,7 +179,10 @@ def test_a_channel_is_heard_again_after_its_connection_was_cut(house: House) -> 
     house.deploy(make_bundle(uid))
 
     house.client.redis.client_kill_filter(_type="pubsub")
-    wait_for(lambda: house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1], "the worker listens again")
+    wait_for(
+        lambda: house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1],
+        "the worker listens again",
+    )
     house.client.publish(uid, make_envelope("/write tea"))
 
     wait_for(lambda: house.contents(uid), "the message is taken")
@@ -192,7 +222,9 @@ def test_a_store_that_another_program_locks_for_2_s_is_waited_for(house: House) 
 def test_a_store_that_is_locked_while_the_worker_starts_is_waited_for() -> None:
     uid, other = make_uid(), make_uid()
     with House() as house:
-        worker = house.start_stepping_worker(die_on="sent", bundles=[make_bundle(uid), make_bundle(other)])
+        worker = house.start_stepping_worker(
+            die_on="sent", bundles=[make_bundle(uid), make_bundle(other)]
+        )
         house.client.enter(uid, "/write tea")
         worker.await_end()
 
@@ -220,7 +252,9 @@ def test_a_store_that_is_locked_while_the_worker_starts_holds_up_nobody_else() -
             house.client.ask(other, "/write not disturbed")
 
 
-def test_a_store_that_is_locked_while_its_pipeline_is_deployed_holds_up_nobody_else(house: House) -> None:
+def test_a_store_that_is_locked_while_its_pipeline_is_deployed_holds_up_nobody_else(
+    house: House,
+) -> None:
     uid, other = make_uid(), make_uid()
     house.deploy(make_bundle(uid), make_bundle(other))
     house.client.answer(uid, "/write before")
@@ -235,7 +269,9 @@ def test_a_store_that_is_locked_while_its_pipeline_is_deployed_holds_up_nobody_e
     assert house.contents(uid) == ["before", "tea", "tea", "tea"]
 
 
-def test_a_store_whose_file_is_taken_away_under_the_worker_takes_nothing_until_it_is_back(house: House) -> None:
+def test_a_store_whose_file_is_taken_away_under_the_worker_takes_nothing_until_it_is_back(
+    house: House,
+) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
     house.client.ask(uid, "/write before")
@@ -259,7 +295,9 @@ def test_a_store_that_is_locked_when_a_continuation_is_done_is_waited_for() -> N
     search = make_memory("search", hears="dispatch_note", memory_id=STORE)
     note = make_memory("write", hears="memory_search", memory_id="instances/${pipeline_uid}/notes")
     with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid, make_relay("note", r"^/note\s+(.*)"), search, note)])
+        worker = house.start_worker(
+            bundles=[make_bundle(uid, make_relay("note", r"^/note\s+(.*)"), search, note)]
+        )
         house.client.ask(uid, "/note first")
         wait_for(lambda: house.contents(uid, "notes"), "both stores are there")
 
@@ -271,10 +309,14 @@ def test_a_store_that_is_locked_when_a_continuation_is_done_is_waited_for() -> N
             time.sleep(0.5)
 
         assert worker.lives, worker.said
-        wait_for(lambda: not house.rows(uid, "SELECT * FROM pending"), "the continuation is forgotten")
+        wait_for(
+            lambda: not house.rows(uid, "SELECT * FROM pending"), "the continuation is forgotten"
+        )
 
 
-def test_a_store_that_is_locked_while_the_control_plane_buries_is_no_end_of_the_worker(house: House) -> None:
+def test_a_store_that_is_locked_while_the_control_plane_buries_is_no_end_of_the_worker(
+    house: House,
+) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
 
@@ -295,8 +337,13 @@ def test_a_server_that_is_restarted_finds_its_worker_again(way: str) -> None:
 
         house.server.stop()
         house.server.start()
-        wait_for(lambda: house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1], "the worker is back")
-        getattr(house.client, way)(uid, "/write after" if way == "enter" else make_envelope("/write after"))
+        wait_for(
+            lambda: house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1],
+            "the worker is back",
+        )
+        getattr(house.client, way)(
+            uid, "/write after" if way == "enter" else make_envelope("/write after")
+        )
 
         wait_for(lambda: len(house.contents(uid)) == 2, "the message is done")
         assert house.contents(uid) == ["before", "after"]

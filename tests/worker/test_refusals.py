@@ -1,4 +1,6 @@
-"""What the server refused within a MULTI: it is told, and the inbox keeps what it was for until that has come back."""
+"""What the server refused within a MULTI: it is told, and the inbox keeps what it was for until
+that has come back."""
+
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope, swarm_of
 from tests.support.house import House
@@ -16,16 +18,21 @@ def test_what_was_refused_is_known_when_it_comes_back_and_is_sent_then() -> None
         house.client.await_done(uid, refused)
         wait_for(lambda: "server_refused_commands" in worker.said, "it is told")
         redis.delete(swarm_of(uid, "chat"))
-        for text in ("one", "two", "three"):   # what is settled leaves the inbox with the next batch
+        for text in ("one", "two", "three"):  # what is settled leaves the inbox with the next batch
             house.client.ask(uid, f"/write {text}")
 
-        with redis.pipeline(transaction=True) as pipe:   # as from an older file of the server's
+        with redis.pipeline(transaction=True) as pipe:  # as from an older file of the server's
             pipe.delete(input_of(uid))
-            pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")}, id=refused)
+            pipe.xadd(
+                input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")}, id=refused
+            )
             pipe.execute()
         house.client.await_done(uid, refused)
 
         assert house.contents(uid) == ["tea", "milk", "one", "two", "three"]
         assert [said.sender for said in house.client.log(uid) if said.input == refused] == [
-            "User", "dispatch_write", "memory_write"]
+            "User",
+            "dispatch_write",
+            "memory_write",
+        ]
         assert house.dead_letters(uid) == []

@@ -1,4 +1,6 @@
-"""Replays: a dead letter runs again as it came, under its own id, and once, however often it is asked for and whatever dies."""
+"""Replays: a dead letter runs again as it came, under its own id, and once, however often it is
+asked for and whatever dies."""
+
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +13,15 @@ import pytest
 
 from memory.ids import derive_guid, time_of
 from tests.support.blocks import make_waiting
-from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_memory, make_relay, make_uid
+from tests.support.bundles import (
+    STORE,
+    Json,
+    make_agent,
+    make_bundle,
+    make_memory,
+    make_relay,
+    make_uid,
+)
 from tests.support.child import ChildProcess
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
@@ -33,10 +43,13 @@ FAILING, MENDED = keeper("test_fails"), keeper("memory_write")
 
 @contextmanager
 def failed(uid: str, *agents: Json, **fields: str) -> Iterator[tuple[House, str]]:
-    """A house whose worker has given up a message and has ended; the id of its letter. `fields` of its entry."""
+    """A house whose worker has given up a message and has ended; the id of its letter. `fields` of
+    its entry."""
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, *(agents or [FAILING]))])
-        ident = house.client.redis.xadd(input_of(uid), {"data": make_envelope("mine")} | (fields or {"swarm": "chat"})).decode()
+        ident = house.client.redis.xadd(
+            input_of(uid), {"data": make_envelope("mine")} | (fields or {"swarm": "chat"})
+        ).decode()
         house.await_dead_letter(uid, ident)
         assert worker.stop() == 0
         yield house, ident
@@ -49,7 +62,9 @@ def mend(house: House, uid: str, *agents: Json) -> None:
 
 def await_end(house: House, uid: str, worker: ChildProcess | None = None) -> bool:
     """Waits until nothing is left of the input; whether the worker lives."""
-    if worker is not None and not worker.lives_until(lambda: not house.client.redis.xlen(input_of(uid))):
+    if worker is not None and not worker.lives_until(
+        lambda: not house.client.redis.xlen(input_of(uid))
+    ):
         return False
     house.client.await_quiet(uid)
     return True
@@ -65,7 +80,10 @@ def test_what_a_deploy_has_mended_is_done_once_under_the_ids_it_would_have_had()
 
         guid, created_at = house.rows(uid, "SELECT guid, created_at FROM records")[0]
         assert (guid, created_at) == (derive_guid(uid, ident, "keeper_", 1), time_of(ident))
-        assert [(said.sender, said.input) for said in house.client.log(uid)] == [(HEARS, ident), ("keeper", ident)]
+        assert [(said.sender, said.input) for said in house.client.log(uid)] == [
+            (HEARS, ident),
+            ("keeper", ident),
+        ]
         assert house.contents(uid) == ["mine"]
         assert not house.dead_letters(uid)
         assert house.client.unacknowledged(uid) == 0
@@ -105,12 +123,15 @@ def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: in
         await_end(house, uid)
 
         assert house.contents(uid)[0] == "mine"
-        assert sorted(house.contents(uid)[1:]) == [f"tea {number}{letter}" for number in range(10) for letter in "abc"]
+        assert sorted(house.contents(uid)[1:]) == [
+            f"tea {number}{letter}" for number in range(10) for letter in "abc"
+        ]
         assert not house.dead_letters(uid)
 
 
 def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int = 1) -> list[str]:
-    """Replays one letter after the other; the worker is killed at the first step of the first, the second of the second, and
+    """Replays one letter after the other; the worker is killed at the first step of the first, the
+    second of the second, and
     so on, until it lives. Returns what was replayed."""
     done: list[str] = []
     worker = house.start_stepping_worker(armed=False, die_at=1)
@@ -123,7 +144,9 @@ def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int 
         worker = house.start_stepping_worker(armed=False, die_at=len(done) + 1)
         await_end(house, uid)
     print("killed at each of", house.steps)
-    assert len(done) > 3 and {"before burial", "buried", "before sending", "sent"} <= set(house.steps)
+    assert len(done) > 3 and {"before burial", "buried", "before sending", "sent"} <= set(
+        house.steps
+    )
     return done
 
 
@@ -139,7 +162,7 @@ def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
         done = kill_at_each_step(house, uid, iter(idents), times=2)
 
         assert house.contents(uid) == [f"mine {number}" for number in range(len(done))]
-        assert [letter.id for letter in house.dead_letters(uid)] == idents[len(done):]
+        assert [letter.id for letter in house.dead_letters(uid)] == idents[len(done) :]
 
 
 def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -> None:
@@ -157,15 +180,19 @@ def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -
 
 
 @pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
-def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_any_more(step: str) -> None:
+def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_any_more(
+    step: str,
+) -> None:
     uid = make_uid()
     with House() as house:
-        worker = house.start_stepping_worker(bundles=[make_bundle(uid, FAILING)], die_on="before sending")
+        worker = house.start_stepping_worker(
+            bundles=[make_bundle(uid, FAILING)], die_on="before sending"
+        )
         ident = house.client.enter(uid, "mine")
         worker.await_end()
         assert [letter.id for letter in house.dead_letters(uid)] == [ident]
         mend(house, uid)
-        replay(house, uid, ident)   # behind it, and asked for before it came back
+        replay(house, uid, ident)  # behind it, and asked for before it came back
 
         house.start_stepping_worker(die_on=step, ready=False).await_end()
         house.start_worker()
@@ -175,14 +202,21 @@ def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_a
         assert not house.dead_letters(uid)
 
 
-@pytest.mark.parametrize("agents", [[FAILING], [keeper("test_fails"), make_memory("write", hears=HEARS, memory_id=NOTES)]],
-                         ids=["one store", "two stores"])
+@pytest.mark.parametrize(
+    "agents",
+    [[FAILING], [keeper("test_fails"), make_memory("write", hears=HEARS, memory_id=NOTES)]],
+    ids=["one store", "two stores"],
+)
 def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) -> None:
     uid, limits = make_uid(), {"lease_s": 1}
     with House() as house:
-        stale = house.start_stepping_worker(bundles=[make_bundle(uid, *agents)], limits=limits, die_on="before burial",
-                                            signal=signal.SIGSTOP)
-        house.client.ask(uid, "tea")   # so that there is a store
+        stale = house.start_stepping_worker(
+            bundles=[make_bundle(uid, *agents)],
+            limits=limits,
+            die_on="before burial",
+            signal=signal.SIGSTOP,
+        )
+        house.client.ask(uid, "tea")  # so that there is a store
         ident = house.client.enter(uid, "mine")
         wait_for(lambda: "before burial" in house.steps, "it stands still")
         mend(house, uid, MENDED, *agents[1:])
@@ -190,7 +224,10 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
         house.client.await_done(uid, ident)
 
         os.kill(stale.pid, signal.SIGCONT)
-        wait_for(lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said, "it knows that it was followed")
+        wait_for(
+            lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said,
+            "it knows that it was followed",
+        )
         assert stale.stop() == 0
 
         assert house.dead_letters(uid) == []
@@ -211,8 +248,16 @@ def test_a_webhooks_letter_is_replayed_to_its_agent_alone() -> None:
 
 
 def test_what_a_chat_would_have_said_is_said_by_its_user_when_it_is_replayed() -> None:
-    uid, chat = make_uid(), {"agent_class": "chat_agent", "agent_alias": "ann", "agent_name": HEARS,
-                             "agent_rec_swarm": "chat", "agent_send_swarm": "chat"}
+    uid, chat = (
+        make_uid(),
+        {
+            "agent_class": "chat_agent",
+            "agent_alias": "ann",
+            "agent_name": HEARS,
+            "agent_rec_swarm": "chat",
+            "agent_send_swarm": "chat",
+        },
+    )
     with failed(uid, chat, FAILING, agent="ann") as (house, ident):
         (letter,) = house.dead_letters(uid)
         mend(house, uid, chat, MENDED)
@@ -229,7 +274,9 @@ def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
     uid = make_uid()
     relay, first = make_relay("all", "(.*)"), make_memory("write", hears="dispatch_all")
     with House() as house:
-        failing, mended = (keeper(block, NOTES, "dispatch_all") for block in ("test_fails", "memory_write"))
+        failing, mended = (
+            keeper(block, NOTES, "dispatch_all") for block in ("test_fails", "memory_write")
+        )
         worker = house.start_worker(bundles=[make_bundle(uid, relay, first, failing)])
         ident = house.client.enter(uid, "mine")
         (letter,) = wait_for(lambda: house.dead_letters(uid), "the step is given up")
@@ -243,9 +290,15 @@ def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
 
         assert letter.id.startswith(f"{ident}.") and (letter.agent, letter.hop) == ("keeper_", "1")
         assert (house.contents(uid), house.contents(uid, "notes")) == (["mine"], ["mine"])
-        assert house.rows(uid, "SELECT guid FROM records", "notes") == [(derive_guid(uid, letter.id, "keeper_", 1),)]
-        assert {said.mid.partition("~")[0] for said in house.client.log(uid)} == {f"{ident}.0", f"{ident}.1", f"{ident}.2",
-                                                                                 f"{letter.id}.0"}
+        assert house.rows(uid, "SELECT guid FROM records", "notes") == [
+            (derive_guid(uid, letter.id, "keeper_", 1),)
+        ]
+        assert {said.mid.partition("~")[0] for said in house.client.log(uid)} == {
+            f"{ident}.0",
+            f"{ident}.1",
+            f"{ident}.2",
+            f"{letter.id}.0",
+        }
         assert not house.dead_letters(uid)
 
 
@@ -264,13 +317,20 @@ def test_a_producers_id_that_has_had_its_effect_meanwhile_has_no_second_one() ->
 
 
 @pytest.mark.parametrize("again", ["1-1", "1-1.1+0"], ids=["an input", "a continuation"])
-def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone(house: House, again: str) -> None:
+def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone(
+    house: House, again: str
+) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
     house.client.ask(uid, "/write tea", id="order-1")
 
-    with house.client.redis.pipeline(transaction=True) as pipe:   # one batch, which is acknowledged together
-        pipe.xadd(input_of(uid), {"swarm": "gone", "data": make_envelope("/write tea"), "id": "order-1", "again": again})
+    with house.client.redis.pipeline(
+        transaction=True
+    ) as pipe:  # one batch, which is acknowledged together
+        pipe.xadd(
+            input_of(uid),
+            {"swarm": "gone", "data": make_envelope("/write tea"), "id": "order-1", "again": again},
+        )
         pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")})
         pipe.execute()
     house.client.await_quiet(uid, within_s=10)
@@ -293,8 +353,14 @@ def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"heard": "1"}, {"id": "order-1"}], ids=["heard", "order-1"])
-def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once(tmp_path: Path, fields: Json) -> None:
-    uid, gate, limits = make_uid(), tmp_path / "gate", {"first_pause_s": 0.05, "longest_pause_s": 0.1, "retries": 3}
+def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once(
+    tmp_path: Path, fields: Json
+) -> None:
+    uid, gate, limits = (
+        make_uid(),
+        tmp_path / "gate",
+        {"first_pause_s": 0.05, "longest_pause_s": 0.1, "retries": 3},
+    )
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
         ident = house.client.enter(uid, make_waiting("tea", gate, tries=6), **fields)
@@ -303,23 +369,30 @@ def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once
         assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "heard" in fields)
 
         assert worker.stop() == 0
-        replay(house, uid, ident, times=5)   # for one batch
+        replay(house, uid, ident, times=5)  # for one batch
         house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
         wait_for(lambda: house.contents(uid), "it is done")
-        wait_for(lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "nothing waits any more")
+        wait_for(
+            lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)],
+            "nothing waits any more",
+        )
         house.client.await_quiet(uid)
         if "id" in fields:
             house.client.ask(uid, make_waiting("tea", gate, tries=6), **fields)
 
-        assert house.rows(uid, "SELECT guid FROM records") == [(derive_guid(uid, ident, "keeper_", 1),)]
+        assert house.rows(uid, "SELECT guid FROM records") == [
+            (derive_guid(uid, ident, "keeper_", 1),)
+        ]
         assert {said.input for said in house.client.log(uid)} == {ident}
         assert not house.dead_letters(uid)
 
 
-BROKEN = {"no JSON": {"swarm": "chat", "data": b"\xff\x00{"},
-          "no swarm of ours": {"swarm": "caht", "data": make_envelope("tea")},
-          "nobody": {"agent": "nobody", "data": make_envelope("tea")},
-          "hops": {"swarm": "chat", "data": make_envelope("tea"), "hop": "many"}}
+BROKEN = {
+    "no JSON": {"swarm": "chat", "data": b"\xff\x00{"},
+    "no swarm of ours": {"swarm": "caht", "data": make_envelope("tea")},
+    "nobody": {"agent": "nobody", "data": make_envelope("tea")},
+    "hops": {"swarm": "chat", "data": make_envelope("tea"), "hop": "many"},
+}
 
 
 @pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
@@ -346,7 +419,10 @@ def test_what_names_neither_swarm_nor_agent_is_not_replayed(house: House) -> Non
         replay(house, uid, ident)
 
 
-@pytest.mark.parametrize("again", ["tea", "1-", "1-1.x", "-1-1", "9" * 30 + "-0", "1-0." + "1" * 2000, "1-0\n", "\uff11-0"])
+@pytest.mark.parametrize(
+    "again",
+    ["tea", "1-", "1-1.x", "-1-1", "9" * 30 + "-0", "1-0." + "1" * 2000, "1-0\n", "\uff11-0"],
+)
 def test_what_claims_to_be_a_replay_of_nothing_is_a_dead_letter(house: House, again: str) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
@@ -368,6 +444,10 @@ def test_agents_without_a_store_say_it_again_under_the_same_ids(house: House) ->
     for entry in replay(house, uid, ident, times=3):
         house.client.await_done(uid, entry)
 
-    texts = {(said.mid.rpartition("~")[0], said.text) for said in house.client.log(uid) if said.input == ident}
+    texts = {
+        (said.mid.rpartition("~")[0], said.text)
+        for said in house.client.log(uid)
+        if said.input == ident
+    }
     assert texts == {(f"{ident}.1", "2")}
     assert not [letter for letter in house.dead_letters(uid) if letter.id == ident]

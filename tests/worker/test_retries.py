@@ -1,4 +1,6 @@
-"""Retries: what cannot be done for now is done later, once; it waits beside the others, over a restart too."""
+"""Retries: what cannot be done for now is done later, once; it waits beside the others, over a
+restart too."""
+
 import os
 import time
 from collections.abc import Iterator
@@ -22,19 +24,25 @@ from worker.retries import JITTER, pause_s
 
 WAITING = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
 ALONE = make_agent("echo", "test_waits_without_memory", hears="User")
-SOON: Json = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "retries": 100}   # for 20 s
+SOON: Json = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "retries": 100}  # for 20 s
 NOTES = "instances/${pipeline_uid}/notes"
 
 
-BUNDLES = {"waiting": [WAITING], "alone": [ALONE], "two": [
-    make_agent("first", "memory_write", {"memory_id": STORE}, hears="User"),
-    make_agent("second", "test_waits", {"memory_id": NOTES}, hears="User")]}
+BUNDLES = {
+    "waiting": [WAITING],
+    "alone": [ALONE],
+    "two": [
+        make_agent("first", "memory_write", {"memory_id": STORE}, hears="User"),
+        make_agent("second", "test_waits", {"memory_id": NOTES}, hears="User"),
+    ],
+}
 UIDS = {kind: [f"{kind}{number}" for number in range(9)] for kind in BUNDLES}
 
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    """A worker that tries again soon. It deploys what `take` gives out, since it alone has the blocks."""
+    """A worker that tries again soon. It deploys what `take` gives out, since it alone has the
+    blocks."""
     with House() as house:
         bundles = [make_bundle(uid, *BUNDLES[kind]) for kind, uids in UIDS.items() for uid in uids]
         worker = house.start_worker(limits=SOON, bundles=bundles)
@@ -54,7 +62,9 @@ def open_gate(gate: Path) -> None:
 
 def tries(gate: Path) -> int:
     """How often agents have tried in vain, and the last time not."""
-    return sum(file.stat().st_size for file in gate.parent.iterdir() if file.name.startswith(gate.name))
+    return sum(
+        file.stat().st_size for file in gate.parent.iterdir() if file.name.startswith(gate.name)
+    )
 
 
 def pending(house: House, uid: str, alias: str = "memories") -> list[Any]:
@@ -68,7 +78,9 @@ def first_words(texts: list[str]) -> list[str]:
     return [text.split(" ")[0] for text in texts]
 
 
-def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(house: House, tmp_path: Path) -> None:
+def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(
+    house: House, tmp_path: Path
+) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     idents = house.client.enter_together(uid, ["one", make_waiting("tea", gate), "two"])
     house.client.await_quiet(uid)
@@ -80,7 +92,11 @@ def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(ho
     wait_for(lambda: not pending(house, uid), "nothing waits any more")
 
     assert first_words(house.contents(uid)) == ["one", "two", "tea"]
-    assert first_words([said.text for said in house.client.log(uid) if said.sender == "User"]) == ["one", "two", "tea"]
+    assert first_words([said.text for said in house.client.log(uid) if said.sender == "User"]) == [
+        "one",
+        "two",
+        "tea",
+    ]
     assert {said.input for said in house.client.log(uid)} == set(idents)
     assert not house.dead_letters(uid)
 
@@ -89,7 +105,11 @@ def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> Non
     uid, gate, redis = take("waiting"), tmp_path / "gate", house.client.redis
 
     def told(key: str) -> Any:
-        reports = [orjson.loads(redis.get(name)) for name in redis.scan_iter("memrelay:{workers}:*") if b"fence" not in name]
+        reports = [
+            orjson.loads(redis.get(name))
+            for name in redis.scan_iter("memrelay:{workers}:*")
+            if b"fence" not in name
+        ]
         return [report["pipelines"].get(uid, {}).get(key) for report in reports]
 
     house.client.enter(uid, make_waiting("tea", gate))
@@ -101,13 +121,18 @@ def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> Non
     assert told("done") == [1]
 
 
-def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tries(house: House, tmp_path: Path) -> None:
+def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tries(
+    house: House, tmp_path: Path
+) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     ident = house.client.enter(uid, make_waiting("tea at once", gate))
 
     (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
 
-    assert (letter.id, letter.error) == (ident, "it is not the time (tried 101 times; worker.retries is 100)")
+    assert (letter.id, letter.error) == (
+        ident,
+        "it is not the time (tried 101 times; worker.retries is 100)",
+    )
     assert tries(gate) == 101
     wait_for(lambda: not pending(house, uid), "nothing waits any more")
     assert not house.contents(uid) and not house.client.log(uid)
@@ -119,7 +144,9 @@ def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> 
     listening.subscribe(f"reply:{{{uid}}}:me")
     ident = house.client.enter(uid, make_waiting("tea", gate, 2), reply=f"reply:{{{uid}}}:me")
 
-    told = wait_for(lambda: listening.get_message(ignore_subscribe_messages=True, timeout=0.1), "a report")
+    told = wait_for(
+        lambda: listening.get_message(ignore_subscribe_messages=True, timeout=0.1), "a report"
+    )
 
     report = orjson.loads(told["data"])
     assert (report["id"], report["settled"], len(report["results"])) == (ident, True, 1)
@@ -128,8 +155,12 @@ def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> 
     listening.close()
 
 
-@pytest.mark.parametrize("fields", [{}, {"agent": "echo_", "swarm": ""}], ids=["said", "handed to one agent"])
-def test_a_pipeline_without_memory_waits_too(house: House, tmp_path: Path, fields: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "fields", [{}, {"agent": "echo_", "swarm": ""}], ids=["said", "handed to one agent"]
+)
+def test_a_pipeline_without_memory_waits_too(
+    house: House, tmp_path: Path, fields: dict[str, str]
+) -> None:
     uid, gate = take("alone"), tmp_path / "gate"
     ident = house.client.enter(uid, make_waiting("tea", gate, 2), **fields)
 
@@ -137,7 +168,9 @@ def test_a_pipeline_without_memory_waits_too(house: House, tmp_path: Path, field
     wait_for(lambda: not pending(house, uid, "relay"), "nothing waits any more")
 
     assert {said.input for said in house.client.log(uid)} == {ident}
-    assert [said.sender for said in house.client.log(uid)] == (["echo"] if fields else ["User", "echo"])
+    assert [said.sender for said in house.client.log(uid)] == (
+        ["echo"] if fields else ["User", "echo"]
+    )
     assert house.client.unacknowledged(uid) == 0
 
 
@@ -152,7 +185,9 @@ def test_a_step_in_another_store_is_tried_again_alone(house: House, tmp_path: Pa
     assert [said.sender for said in house.client.log(uid)] == ["User", "first", "second"]
 
 
-def test_what_was_published_is_heard_once_though_it_is_tried_again(house: House, tmp_path: Path) -> None:
+def test_what_was_published_is_heard_once_though_it_is_tried_again(
+    house: House, tmp_path: Path
+) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     with Ear(house.client, uid) as ear:
         house.client.publish(uid, make_envelope(make_waiting("tea", gate, 2)))
@@ -211,20 +246,32 @@ def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path:
         open_gate(gate)
         wait_for(lambda: not pending(house, uid), "nothing waits any more")
 
-        assert (first_words(house.contents(uid)), house.contents(uid, "notes")) == (["tea"], ["coffee"])
+        assert (first_words(house.contents(uid)), house.contents(uid, "notes")) == (
+            ["tea"],
+            ["coffee"],
+        )
 
 
 @pytest.mark.timeout(180)
-def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(tmp_path: Path) -> None:
+def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(
+    tmp_path: Path,
+) -> None:
     uid, done = make_uid(), 0
-    agents = [make_agent(name, "test_waits", {"memory_id": memory_id}, hears="User")
-              for name, memory_id in (("first", STORE), ("second", NOTES))]
+    agents = [
+        make_agent(name, "test_waits", {"memory_id": memory_id}, hears="User")
+        for name, memory_id in (("first", STORE), ("second", NOTES))
+    ]
     with House() as house:
-        worker = house.start_stepping_worker(armed=False, die_at=1, limits=SOON, bundles=[make_bundle(uid, *agents)])
+        worker = house.start_stepping_worker(
+            armed=False, die_at=1, limits=SOON, bundles=[make_bundle(uid, *agents)]
+        )
 
         def is_done() -> bool:
-            return (len(house.contents(uid)) == len(house.contents(uid, "notes")) == done
-                    and not pending(house, uid) and not house.client.redis.xlen(f"pipeline:{{{uid}}}:in"))
+            return (
+                len(house.contents(uid)) == len(house.contents(uid, "notes")) == done
+                and not pending(house, uid)
+                and not house.client.redis.xlen(f"pipeline:{{{uid}}}:in")
+            )
 
         while True:
             arm(worker)
@@ -243,7 +290,9 @@ def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(tm
 
 
 @pytest.mark.timeout(180)
-def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts(tmp_path: Path) -> None:
+def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts(
+    tmp_path: Path,
+) -> None:
     uid, gate, ends = make_uid(), tmp_path / "gate", 0
     mined = make_agent("keeper", "test_waits_then_crashes", {"memory_id": STORE}, hears="User")
     with House() as house:
@@ -261,7 +310,9 @@ def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts
 
 
 @given(st.text(), st.integers(1, 100), st.none() | st.floats())
-def test_a_pause_is_never_longer_than_it_may_be(key: str, attempts: int, after_s: float | None) -> None:
+def test_a_pause_is_never_longer_than_it_may_be(
+    key: str, attempts: int, after_s: float | None
+) -> None:
     limits, fault = WorkerLimits(), Transient("", after_s)
 
     pause = pause_s(fault, key, attempts, limits)
@@ -272,12 +323,17 @@ def test_a_pause_is_never_longer_than_it_may_be(key: str, attempts: int, after_s
 
 def test_pauses_double_and_differ_from_message_to_message() -> None:
     limits = WorkerLimits()
-    pauses = [[pause_s(Transient(""), f"p/{number}-0", attempts, limits) for attempts in range(1, 9)] for number in range(50)]
+    pauses = [
+        [pause_s(Transient(""), f"p/{number}-0", attempts, limits) for attempts in range(1, 9)]
+        for number in range(50)
+    ]
 
     for of_one in pauses:
-        assert all(2 ** at <= pause <= 2 ** at * (1 + JITTER) for at, pause in enumerate(of_one))
+        assert all(2**at <= pause <= 2**at * (1 + JITTER) for at, pause in enumerate(of_one))
     assert len({of_one[0] for of_one in pauses}) == 50
 
 
 def test_a_block_says_when_it_is_worth_while() -> None:
-    assert [pause_s(Transient("", after_s), "p/1-0", 3, WorkerLimits()) for after_s in (0, 7.5, 1e9)] == [0, 7.5, 300]
+    assert [
+        pause_s(Transient("", after_s), "p/1-0", 3, WorkerLimits()) for after_s in (0, 7.5, 1e9)
+    ] == [0, 7.5, 300]

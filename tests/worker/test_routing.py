@@ -1,4 +1,6 @@
-"""Routing on the real bus: who hears what, under which name it goes on, and that every hop can be heard."""
+"""Routing on the real bus: who hears what, under which name it goes on, and that every hop can be
+heard."""
+
 import time
 from typing import Any
 
@@ -26,7 +28,11 @@ def test_all_five_commands_go_over_the_bus_to_the_memory_and_back(house: House) 
     read = house.client.answer(uid, "/read")
     deleted = house.client.answer(uid, f"/delete {guid}")
 
-    assert (found["guid"], found["content"], found["source"]) == (guid, "The meeting is at 3pm", "memory_write")
+    assert (found["guid"], found["content"], found["source"]) == (
+        guid,
+        "The meeting is at 3pm",
+        "memory_write",
+    )
     assert more.keys() == {"guid", "created"}
     assert [record["content"] for record in read] == ["The meeting is at 3pm", "bring the slides"]
     assert deleted == {"deleted": 1}
@@ -48,33 +54,47 @@ def test_the_live_copies_say_what_the_log_says_in_the_same_order(house: House) -
 
     with Ear(house.client, uid) as ear:
         logged = house.client.ask(uid, "/write tea")
-        heard = [orjson.loads(payload) for payload in ear.until(lambda payload: b"memory_write" in payload)]
+        heard = [
+            orjson.loads(payload)
+            for payload in ear.until(lambda payload: b"memory_write" in payload)
+        ]
 
     assert [copy.pop("mid") for copy in heard] == [said.mid for said in logged]
     assert heard == [said.envelope for said in logged]
 
 
-def test_an_answer_echoes_the_id_and_says_its_type_its_user_and_the_time_in_ms(house: House) -> None:
+def test_an_answer_echoes_the_id_and_says_its_type_its_user_and_the_time_in_ms(
+    house: House,
+) -> None:
     uid = deploy(house)
     began_ms = time.time() * 1000
 
     answer = house.client.ask(uid, "/write tea")[-1].envelope
 
     (part,) = answer["args"]
-    assert (answer["id"], part["type"], part["username"]) == ("me", "application/json", "memory_write")
+    assert (answer["id"], part["type"], part["username"]) == (
+        "me",
+        "application/json",
+        "memory_write",
+    )
     assert began_ms - 1000 < part["timestamp"] < time.time() * 1000 + 1000
 
 
-@pytest.mark.parametrize(("agent_from", "heard"), [
-    ("keeper", ["keeper"]),
-    ("*", ["keeper", "guest", "third"]),
-    ("", ["keeper", "guest", "third"]),
-    ("!keeper", ["guest", "third"]),
-    (["keeper", "guest"], ["keeper", "guest"]),
-    (["!keeper", "!guest"], ["third"]),
-    ("nobody", []),
-])
-def test_agent_from_says_whose_messages_are_taken(house: House, agent_from: Any, heard: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("agent_from", "heard"),
+    [
+        ("keeper", ["keeper"]),
+        ("*", ["keeper", "guest", "third"]),
+        ("", ["keeper", "guest", "third"]),
+        ("!keeper", ["guest", "third"]),
+        (["keeper", "guest"], ["keeper", "guest"]),
+        (["!keeper", "!guest"], ["third"]),
+        ("nobody", []),
+    ],
+)
+def test_agent_from_says_whose_messages_are_taken(
+    house: House, agent_from: Any, heard: list[str]
+) -> None:
     uid = deploy(house, make_agent("plus", "add_1", hears=agent_from, to="sums"))
 
     for number, sender in enumerate(["keeper", "guest", "third"]):
@@ -86,15 +106,27 @@ def test_agent_from_says_whose_messages_are_taken(house: House, agent_from: Any,
 
 def test_an_agent_is_heard_under_its_published_name_and_not_under_its_alias(house: House) -> None:
     first = make_agent("first", "add_1", hears="User")
-    uid = deploy(house, first, make_agent("by_name", "add_1", hears="first"), make_agent("by_alias", "add_1", hears="first_"))
+    uid = deploy(
+        house,
+        first,
+        make_agent("by_name", "add_1", hears="first"),
+        make_agent("by_alias", "add_1", hears="first_"),
+    )
 
     hops = house.client.ask(uid, "1")
 
-    assert [(hop.sender, hop.text) for hop in hops] == [("User", "1"), ("first", "2"), ("by_name", "3")]
+    assert [(hop.sender, hop.text) for hop in hops] == [
+        ("User", "1"),
+        ("first", "2"),
+        ("by_name", "3"),
+    ]
 
 
 def test_all_agents_that_want_a_message_hear_it_in_the_order_of_the_bundle(house: House) -> None:
-    agents = [make_agent(f"plus{amount}", "add_1", {"amount": amount}, hears="User") for amount in (5, 3, 9)]
+    agents = [
+        make_agent(f"plus{amount}", "add_1", {"amount": amount}, hears="User")
+        for amount in (5, 3, 9)
+    ]
     uid = deploy(house, *agents)
 
     hops = house.client.ask(uid, "1")
@@ -104,13 +136,19 @@ def test_all_agents_that_want_a_message_hear_it_in_the_order_of_the_bundle(house
 
 def test_a_message_goes_from_swarm_to_swarm(house: House) -> None:
     relay = make_relay("write", r"^/write\s+(.*)", to="inner")
-    uid = deploy(house, relay, make_memory("write") | {"agent_rec_swarm": "inner", "agent_send_swarm": "out"})
+    uid = deploy(
+        house, relay, make_memory("write") | {"agent_rec_swarm": "inner", "agent_send_swarm": "out"}
+    )
 
     said = house.client.ask(uid, "/write tea")
 
     (relayed,), (answer,) = house.client.log(uid, "inner"), house.client.log(uid, "out")
     assert [hop.text for hop in said] == ["/write tea"]
-    assert (relayed.sender, relayed.text, answer.sender) == ("dispatch_write", "tea", "memory_write")
+    assert (relayed.sender, relayed.text, answer.sender) == (
+        "dispatch_write",
+        "tea",
+        "memory_write",
+    )
     assert {relayed.input, answer.input} == {said[0].input}
 
 
@@ -133,32 +171,45 @@ def test_what_no_agent_wants_is_logged_and_answered_by_nobody(house: House) -> N
 
 
 def test_a_relay_answers_only_what_it_matches_and_a_filter_passes_the_rest(house: House) -> None:
-    talk = make_agent("talk", "regex_filter", {"pattern": "^/", "invert": True}, hears="User", to="talk")
+    talk = make_agent(
+        "talk", "regex_filter", {"pattern": "^/", "invert": True}, hears="User", to="talk"
+    )
     uid = deploy(house, make_relay("write", r"^/write\s+(.*)"), talk)
 
     for text in ("/write tea", "hello", "/other", "write tea"):
         house.client.ask(uid, text)
 
-    assert [said.text for said in house.client.log(uid) if said.sender == "dispatch_write"] == ["tea"]
+    assert [said.text for said in house.client.log(uid) if said.sender == "dispatch_write"] == [
+        "tea"
+    ]
     assert [said.text for said in house.client.log(uid, "talk")] == ["hello", "write tea"]
 
 
 def test_a_filter_passes_the_message_on_unchanged_but_for_the_sender(house: House) -> None:
     uid = deploy(house, make_agent("all", "regex_filter", {"pattern": ""}, hears="User", to="out"))
-    parts = [{"text": "tea", "username": "Ann", "timestamp": 1_700_000_000, "type": "text/x"}, {"text": "more"}]
+    parts = [
+        {"text": "tea", "username": "Ann", "timestamp": 1_700_000_000, "type": "text/x"},
+        {"text": "more"},
+    ]
 
     ident = house.client.enter_raw(uid, make_envelope("", args=parts))
     house.client.await_done(uid, ident)
 
     (passed,) = house.client.log(uid, "out")
-    assert (passed.sender, passed.envelope["id"], passed.envelope["args"][0]) == ("all", "me", parts[0])
+    assert (passed.sender, passed.envelope["id"], passed.envelope["args"][0]) == (
+        "all",
+        "me",
+        parts[0],
+    )
     assert [part["text"] for part in passed.envelope["args"]] == ["tea", "more"]
 
 
 def test_a_filter_passes_on_the_keys_that_it_does_not_know(house: House) -> None:
     uid = deploy(house, make_agent("all", "regex_filter", {"pattern": ""}, hears="User", to="out"))
 
-    ident = house.client.enter_raw(uid, make_envelope("", args=[{"text": "tea", "colour": "green"}]))
+    ident = house.client.enter_raw(
+        uid, make_envelope("", args=[{"text": "tea", "colour": "green"}])
+    )
     house.client.await_done(uid, ident)
 
     (passed,) = house.client.log(uid, "out")
@@ -179,7 +230,9 @@ def test_what_comes_first_is_done_first(house: House) -> None:
 def test_a_read_sees_the_writes_before_it_and_none_after_it_in_the_same_batch(house: House) -> None:
     uid = deploy(house)
 
-    idents = house.client.enter_together(uid, ["/write one", "/read", "/write two", "/search two", "/read"])
+    idents = house.client.enter_together(
+        uid, ["/write one", "/read", "/write two", "/search two", "/read"]
+    )
     house.client.await_quiet(uid)
 
     answers = {said.input: said.text for said in house.client.log(uid)}
@@ -190,10 +243,26 @@ def test_a_read_sees_the_writes_before_it_and_none_after_it_in_the_same_batch(ho
 
 
 def test_the_text_of_a_message_is_kept_as_it_was_said(house: House) -> None:
-    uid = deploy(house, make_memory("write", hears="User"), make_relay("read", "^/read$"), make_memory("read"))
-    texts = ["  tea  ", "a\x00b", 'say "hi"', "line\nline\r\n\ttab", "\u2028\U0001f375", "NEAR(a b)*", "\\ud800", "'; DROP--"]
+    uid = deploy(
+        house,
+        make_memory("write", hears="User"),
+        make_relay("read", "^/read$"),
+        make_memory("read"),
+    )
+    texts = [
+        "  tea  ",
+        "a\x00b",
+        'say "hi"',
+        "line\nline\r\n\ttab",
+        "\u2028\U0001f375",
+        "NEAR(a b)*",
+        "\\ud800",
+        "'; DROP--",
+    ]
 
     for text in texts:
         house.client.ask(uid, text)
 
-    assert [record["content"] for record in house.client.answer(uid, "/read")[:len(texts)]] == texts
+    assert [
+        record["content"] for record in house.client.answer(uid, "/read")[: len(texts)]
+    ] == texts

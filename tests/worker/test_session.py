@@ -1,4 +1,5 @@
 """The session: what becomes of a worker whose connections to the bus cannot be made, or break."""
+
 import asyncio
 import re
 import time
@@ -11,7 +12,7 @@ from tests.support.run_worker import deploy
 from tests.support.waiting import wait_for
 from worker.service import FIRST_PAUSE_S, LONGEST_PAUSE_S, Worker, WorkerOptions
 
-TICK_S = 0.001   # of a busy event loop: the server answers sooner
+TICK_S = 0.001  # of a busy event loop: the server answers sooner
 
 
 def pauses_s(worker: ChildProcess) -> list[float]:
@@ -23,7 +24,7 @@ def test_a_worker_that_gets_too_few_connections_gives_back_those_that_it_got() -
     with House() as house:
         redis = house.client.redis
         ours = len(redis.client_list())
-        redis.config_set("maxclients", ours + 2)   # it has four
+        redis.config_set("maxclients", ours + 2)  # it has four
         worker = house.start_worker(ready=False)
 
         wait_for(lambda: len(pauses_s(worker)) > 2, "it has tried several times")
@@ -52,7 +53,9 @@ def test_after_a_session_that_held_the_pauses_begin_anew_as_the_log_says() -> No
         assert pauses_s(worker)[len(before)] == FIRST_PAUSE_S
 
 
-def test_a_connection_that_breaks_while_deployed_pipelines_begin_costs_the_session_and_not_the_worker() -> None:
+def test_a_connection_that_breaks_while_deployed_pipelines_begin_costs_the_session_and_not_the_worker() -> (
+    None
+):
     uids = [make_uid() for _ in range(40)]
     with House() as house:
         asyncio.run(break_while_they_begin(house, uids))
@@ -61,7 +64,8 @@ def test_a_connection_that_breaks_while_deployed_pipelines_begin_costs_the_sessi
 
 
 async def break_while_they_begin(house: House, uids: list[str]) -> None:
-    """What is awaited of the server is there in each tick, so whoever goes on after the break does so for some steps."""
+    """What is awaited of the server is there in each tick, so whoever goes on after the break does
+    so for some steps."""
     begun: list[str] = []
 
     def cut(step: str) -> None:

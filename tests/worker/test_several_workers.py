@@ -1,4 +1,6 @@
-"""Several workers on one bus and memory root: they share the pipelines, follow each other, and never work for the same one."""
+"""Several workers on one bus and memory root: they share the pipelines, follow each other, and
+never work for the same one."""
+
 import os
 import signal
 import time
@@ -39,6 +41,7 @@ def owner_of(house: House, uid: str) -> str:
 
 def await_shares(house: House, bundles: list[dict[str, Any]], *shares: int) -> None:
     """Waits until each worker owns so many, and all are owned."""
+
     def as_wanted() -> bool:
         counts = Counter(owners(house, bundles).values())
         return sorted(counts.values()) == sorted(shares) and "" not in counts
@@ -97,7 +100,9 @@ def test_a_message_that_two_owners_heard_is_appended_by_one(house: House) -> Non
     house.client.publish(uid, make_envelope("/write heard"))
     wait_for(lambda: "heard" in house.contents(uid), "it is heard")
     os.kill(stale.pid, signal.SIGCONT)
-    wait_for(lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said, "the stale owner knows")
+    wait_for(
+        lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said, "the stale owner knows"
+    )
     time.sleep(0.3)
 
     assert house.contents(uid) == ["before", "heard"]
@@ -157,13 +162,20 @@ def test_a_worker_of_another_bus_is_refused_and_told_why(house: House) -> None:
         house.workers.append(stranger)
 
         assert stranger.await_end() != 0
-        assert f"workers of the bus unix://{house.server.socket_path} serve {house.root}" in stranger.said
+        assert (
+            f"workers of the bus unix://{house.server.socket_path} serve {house.root}"
+            in stranger.said
+        )
     assert "guid" in house.client.answer(uid, "/write tea")
 
 
-def test_entries_that_a_dead_worker_had_taken_are_done_and_its_consumer_is_forgotten(house: House) -> None:
+def test_entries_that_a_dead_worker_had_taken_are_done_and_its_consumer_is_forgotten(
+    house: House,
+) -> None:
     uid = make_uid()
-    worker = house.start_stepping_worker(bundles=[make_bundle(uid)], armed=False, die_on="committed")
+    worker = house.start_stepping_worker(
+        bundles=[make_bundle(uid)], armed=False, die_on="committed"
+    )
     arm(worker)
     idents = house.client.enter_together(uid, ["/write one", "/write two"])
     worker.await_end()
@@ -174,13 +186,19 @@ def test_entries_that_a_dead_worker_had_taken_are_done_and_its_consumer_is_forgo
 
     assert house.contents(uid) == ["one", "two"]
     with Client(house.client.socket) as client:
-        wait_for(lambda: len(client.redis.xinfo_consumers(input_of(uid), "owner")) == 1, "one consumer is left")
+        wait_for(
+            lambda: len(client.redis.xinfo_consumers(input_of(uid), "owner")) == 1,
+            "one consumer is left",
+        )
 
 
-def test_an_owner_that_was_followed_after_the_bus_forgot_all_epochs_writes_nothing_more(house: House) -> None:
+def test_an_owner_that_was_followed_after_the_bus_forgot_all_epochs_writes_nothing_more(
+    house: House,
+) -> None:
     uid, limits = make_uid(), {"lease_s": 1, "batch": 2}
-    stale = house.start_stepping_worker(bundles=[make_bundle(uid)], limits=limits, armed=False, die_on="sent",
-                                        signal=signal.SIGSTOP)
+    stale = house.start_stepping_worker(
+        bundles=[make_bundle(uid)], limits=limits, armed=False, die_on="sent", signal=signal.SIGSTOP
+    )
     house.client.answer(uid, "/write before")
     arm(stale)
     house.client.enter_together(uid, [f"/write {number}" for number in range(8)])

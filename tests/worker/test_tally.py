@@ -1,4 +1,5 @@
 """The tally: what was done for each pipeline, and how fast lately."""
+
 from worker.outcome import Outcome
 from worker.tally import WINDOW_S, Tally
 
@@ -14,7 +15,10 @@ class Clock:
 
 
 def done(*uids: str) -> list[Outcome]:
-    return [Outcome(key=f"{uid}/{at}", id=str(at), uid=uid, root=str(at), reply="") for at, uid in enumerate(uids)]
+    return [
+        Outcome(key=f"{uid}/{at}", id=str(at), uid=uid, root=str(at), reply="")
+        for at, uid in enumerate(uids)
+    ]
 
 
 def test_nothing_done_is_nothing_told() -> None:

@@ -1,4 +1,6 @@
-"""Timers: an agent's block is called once in each interval, whoever serves it and whatever happened meanwhile."""
+"""Timers: an agent's block is called once in each interval, whoever serves it and whatever happened
+meanwhile."""
+
 import time
 from itertools import pairwise
 
@@ -16,7 +18,9 @@ def make_ticking(name: str = "clock", every_s: float | str = 1, **keys: object) 
 
 def ticks(client: Client, uid: str, name: str = "clock") -> list[int]:
     """The seconds in which an agent was called by its timer, by the server's clock."""
-    return [int(said.input.partition("-")[0]) // 1000 for said in client.log(uid) if said.sender == name]
+    return [
+        int(said.input.partition("-")[0]) // 1000 for said in client.log(uid) if said.sender == name
+    ]
 
 
 def await_ticks(house: House, uid: str, count: int, name: str = "clock") -> None:
@@ -32,12 +36,19 @@ def test_a_block_is_called_once_in_each_second_with_an_empty_text_from_itself(ho
     found = ticks(house.client, uid)
     assert len(set(found)) == len(found)
     assert found[-1] - found[0] < len(found) + LATE_S
-    assert {(said.text, said.envelope["id"]) for said in house.client.log(uid)} == {("ERR", "clock_")}
+    assert {(said.text, said.envelope["id"]) for said in house.client.log(uid)} == {
+        ("ERR", "clock_")
+    }
 
 
 def test_each_agent_has_an_interval_of_its_own_and_most_have_none(house: House) -> None:
     uid = make_uid()
-    agents = [make_ticking("one", "1"), make_ticking("two", 2.0), make_ticking("never", 0), make_ticking("later", 3000)]
+    agents = [
+        make_ticking("one", "1"),
+        make_ticking("two", 2.0),
+        make_ticking("never", 0),
+        make_ticking("later", 3000),
+    ]
     house.deploy(make_bundle(uid, *agents))
 
     await_ticks(house, uid, 2, "two")
@@ -80,14 +91,17 @@ def test_no_interval_has_two_ticks_over_restarts_and_what_was_missed_is_not_made
 
         found = ticks(house.client, uid)
         assert len(set(found)) == len(found)
-        assert all(at >= began - 2 for at in found[before + 1:])
+        assert all(at >= began - 2 for at in found[before + 1 :])
         assert worker.stop() == 0
 
 
 def test_a_successor_goes_on_and_no_interval_has_two_ticks() -> None:
     uid = make_uid()
     with House() as house:
-        first, second = house.start_worker(bundles=[make_bundle(uid, make_ticking())]), house.start_worker()
+        first, second = (
+            house.start_worker(bundles=[make_bundle(uid, make_ticking())]),
+            house.start_worker(),
+        )
         await_ticks(house, uid, 2)
         first.kill()
         await_ticks(house, uid, len(ticks(house.client, uid)) + 3)
@@ -103,7 +117,9 @@ def test_a_successor_goes_on_and_no_interval_has_two_ticks() -> None:
 
 def test_ticks_do_not_pile_up_before_a_store_that_is_busy(house: House) -> None:
     uid, longest = make_uid(), 0
-    reader = make_agent("clock", "memory_read", {"memory_id": STORE}, hears="nobody") | {"wf_interval_secs": 1}
+    reader = make_agent("clock", "memory_read", {"memory_id": STORE}, hears="nobody") | {
+        "wf_interval_secs": 1
+    }
     house.deploy(make_bundle(uid, reader))
     await_ticks(house, uid, 1)
 

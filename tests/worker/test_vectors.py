@@ -1,4 +1,6 @@
-"""Vectors are made in the background: for the stores that want them, without holding anybody up, over every kind of end."""
+"""Vectors are made in the background: for the stores that want them, without holding anybody up,
+over every kind of end."""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,12 +24,23 @@ from tests.support.waiting import wait_for
 def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
     """The five commands, and a search that goes by what is meant."""
     mode = keys.pop("mode", "semantic")
-    return make_bundle(uid, *make_commands(), make_relay("mean", r"^/mean\s+(.*)"),
-                       make_memory("search", alias="memory_mean", hears="dispatch_mean", mode=mode), **keys)
+    return make_bundle(
+        uid,
+        *make_commands(),
+        make_relay("mean", r"^/mean\s+(.*)"),
+        make_memory("search", alias="memory_mean", hears="dispatch_mean", mode=mode),
+        **keys,
+    )
 
 
 def options(server: EmbeddingServer, **others: Any) -> dict[str, Any]:
-    return {"model": "endpoint", "url": server.url, "name": "letters", "key": KEY, "private": True} | others
+    return {
+        "model": "endpoint",
+        "url": server.url,
+        "name": "letters",
+        "key": KEY,
+        "private": True,
+    } | others
 
 
 def searched(house: House, uid: str, query: str) -> list[str]:
@@ -40,17 +53,24 @@ def searched(house: House, uid: str, query: str) -> list[str]:
 def embedding_house(uid: str, **config: Any) -> Iterator[tuple[House, EmbeddingServer]]:
     """A worker that serves the bundle, with an endpoint that counts letters."""
     with embedding_server() as server, House() as house:
-        house.start_stepping_worker(bundles=[make_embedding_bundle(uid)], embedding=options(server), **config)
+        house.start_stepping_worker(
+            bundles=[make_embedding_bundle(uid)], embedding=options(server), **config
+        )
         yield house, server
 
 
 def vectors(house: House, uid: str) -> int:
-    (count,) = house.rows(uid, "SELECT (SELECT count(*) FROM vectors_0) + (SELECT count(*) FROM vectors_1)")[0]
+    (count,) = house.rows(
+        uid, "SELECT (SELECT count(*) FROM vectors_0) + (SELECT count(*) FROM vectors_1)"
+    )[0]
     return int(count)
 
 
 def await_vectors(house: House, uid: str, count: int) -> None:
-    wait_for(lambda: house.store_file(uid).exists() and vectors(house, uid) == count, f"{count} vectors are there")
+    wait_for(
+        lambda: house.store_file(uid).exists() and vectors(house, uid) == count,
+        f"{count} vectors are there",
+    )
 
 
 def test_what_is_written_is_embedded_soon_and_edits_and_deletions_with_it() -> None:
@@ -60,7 +80,7 @@ def test_what_is_written_is_embedded_soon_and_edits_and_deletions_with_it() -> N
             house.client.answer(uid, f"/write {text}")
         await_vectors(house, uid, 2)
 
-        first, = house.rows(uid, "SELECT guid FROM records WHERE row = 1")[0]
+        (first,) = house.rows(uid, "SELECT guid FROM records WHERE row = 1")[0]
         house.client.answer(uid, f"/delete {first}")
 
         await_vectors(house, uid, 1)
@@ -131,7 +151,9 @@ def test_a_store_of_a_bundle_that_searches_otherwise_is_made_anew() -> None:
 
         type_command(house, "reindex", uid)
 
-        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve")
+        wait_for(
+            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+        )
 
 
 def test_entries_that_are_imported_get_vectors(tmp_path: Path) -> None:
@@ -141,7 +163,9 @@ def test_entries_that_are_imported_get_vectors(tmp_path: Path) -> None:
         for fact in ("aaa", "bbb"):
             perform(tx, "entries.create", memory_id=memory, content=fact)
     other.close()
-    lines = [msgspec.json.encode(line).decode() for line in exported(Path(other.path), MEMORY_ID, NOW)]
+    lines = [
+        msgspec.json.encode(line).decode() for line in exported(Path(other.path), MEMORY_ID, NOW)
+    ]
     with embedding_server() as server, House() as house:
         house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
 
@@ -200,20 +224,29 @@ def test_a_question_waits_for_the_endpoint_and_holds_up_no_other_message() -> No
 
 
 def answer_to(house: House, uid: str, ident: str) -> Any:
-    said = [said for said in house.client.log(uid) if said.input == ident and said.sender == "memory_mean"]
+    said = [
+        said
+        for said in house.client.log(uid)
+        if said.input == ident and said.sender == "memory_mean"
+    ]
     return orjson.loads(said[-1].text) if said else None
 
 
 def test_a_question_to_an_endpoint_that_hangs_is_answered_by_the_words() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:
-        house.start_worker(bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding=options(server))
+        house.start_worker(
+            bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding=options(server)
+        )
         house.client.answer(uid, "/write tea is hot")
         await_vectors(house, uid, 1)
         server.open.clear()
 
-        questions = [house.client.enter(uid, f"/mean {word} tea") for word in ("green", "black", "white", "cold")]
-        answers = [wait_for(lambda: answer_to(house, uid, one), "the answer") for one in questions]   # noqa: B023
+        questions = [
+            house.client.enter(uid, f"/mean {word} tea")
+            for word in ("green", "black", "white", "cold")
+        ]
+        answers = [wait_for(lambda: answer_to(house, uid, one), "the answer") for one in questions]  # noqa: B023
 
         assert [contents(answer) for answer in answers] == [["tea is hot"]] * 4
         assert house.dead_letters(uid) == []
@@ -236,7 +269,9 @@ def test_without_an_endpoint_a_question_is_answered_with_the_reason() -> None:
 def test_the_built_in_model_answers_beside_the_words() -> None:
     uid = make_uid()
     with House() as house:
-        house.start_worker(bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding={"model": "local"})
+        house.start_worker(
+            bundles=[make_embedding_bundle(uid, mode="hybrid")], embedding={"model": "local"}
+        )
         for text in ("my cat sleeps all day", "the tea is cold"):
             house.client.answer(uid, f"/write {text}")
         await_vectors(house, uid, 2)
@@ -276,19 +311,28 @@ def test_a_store_that_another_program_has_holds_up_no_others_vectors() -> None:
     with embedding_server() as server, House() as house:
         bundle = make_embedding_bundle(uid)
         bundle["agents"] += [
-            make_relay("put", r"^/put\s+(.*)"), make_memory("write", memory_id=other, alias="put", hears="dispatch_put"),
+            make_relay("put", r"^/put\s+(.*)"),
+            make_memory("write", memory_id=other, alias="put", hears="dispatch_put"),
             make_relay("ask", r"^/ask\s+(.*)"),
-            make_memory("search", memory_id=other, alias="ask", hears="dispatch_ask", mode="semantic")]
+            make_memory(
+                "search", memory_id=other, alias="ask", hears="dispatch_ask", mode="semantic"
+            ),
+        ]
         house.start_stepping_worker(bundles=[bundle], embedding=options(server))
         server.open.clear()
         house.client.answer(uid, "/write tea")
         with locked(house.store_file(uid)):
             server.open.set()
-            await_told(house, uid, lambda told: bool(told["vectors_fault"]), "the lock is in the way")
+            await_told(
+                house, uid, lambda told: bool(told["vectors_fault"]), "the lock is in the way"
+            )
 
             house.client.answer(uid, "/put milk")
 
-            wait_for(lambda: house.rows(uid, "SELECT count(*) FROM vectors_0", "others") == [(1,)], "it has its vector")
+            wait_for(
+                lambda: house.rows(uid, "SELECT count(*) FROM vectors_0", "others") == [(1,)],
+                "it has its vector",
+            )
             assert vectors(house, uid) == 0
         await_vectors(house, uid, 1)
 
@@ -298,11 +342,20 @@ def test_a_text_that_the_server_fails_at_holds_up_no_other_for_ever() -> None:
     with embedding_house(uid) as (house, server):
         server.poison = "poison"
 
-        house.client.enter_together(uid, [f"/write {text}" for text in ("aaa", "poison", "bbb", "ccc")])
+        house.client.enter_together(
+            uid, [f"/write {text}" for text in ("aaa", "poison", "bbb", "ccc")]
+        )
 
-        await_vectors(house, uid, 4)   # one of them empty
-        await_told(house, uid, lambda told: not told["vectors_fault"] and not told["vectors_todo"], "nothing is left")
-        empty = house.rows(uid, "SELECT content FROM records JOIN vectors_0 USING (row) WHERE length(vector) = 0")
+        await_vectors(house, uid, 4)  # one of them empty
+        await_told(
+            house,
+            uid,
+            lambda told: not told["vectors_fault"] and not told["vectors_todo"],
+            "nothing is left",
+        )
+        empty = house.rows(
+            uid, "SELECT content FROM records JOIN vectors_0 USING (row) WHERE length(vector) = 0"
+        )
         assert empty == [("poison",)]
         assert "text_without_vector" in house.workers[0].said
 
@@ -332,7 +385,10 @@ def test_without_an_embedder_nothing_is_made_and_nothing_is_wrong() -> None:
 
 
 def set_of(house: House, uid: str) -> list[tuple[str, int]]:
-    return [(name.partition("/")[0], serves) for name, serves in house.rows(uid, "SELECT fingerprint, serves FROM vector_sets")]
+    return [
+        (name.partition("/")[0], serves)
+        for name, serves in house.rows(uid, "SELECT fingerprint, serves FROM vector_sets")
+    ]
 
 
 def test_another_embedder_mixes_nothing_and_a_reindex_makes_all_anew() -> None:
@@ -344,15 +400,27 @@ def test_another_embedder_mixes_nothing_and_a_reindex_makes_all_anew() -> None:
 
         house.start_worker(embedding={"model": "wordllama"})
         house.client.answer(uid, "/write later")
-        await_told(house, uid, lambda told: "memrelay reindex" in told["vectors_fault"], "the other embedder is told of")
+        await_told(
+            house,
+            uid,
+            lambda told: "memrelay reindex" in told["vectors_fault"],
+            "the other embedder is told of",
+        )
         assert (vectors(house, uid), set_of(house, uid)) == (30, [("letters", 1)])
 
         typed = type_command(house, "reindex", uid)
 
         assert "are made anew" in typed.stdout
-        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve")
+        wait_for(
+            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+        )
         await_vectors(house, uid, 31)
-        await_told(house, uid, lambda told: not told["vectors_fault"] and not told["vectors_todo"], "nothing is left")
+        await_told(
+            house,
+            uid,
+            lambda told: not told["vectors_fault"] and not told["vectors_todo"],
+            "nothing is left",
+        )
 
 
 def test_after_a_reindex_no_question_is_compared_by_the_vector_that_it_had_before() -> None:
@@ -361,10 +429,13 @@ def test_after_a_reindex_no_question_is_compared_by_the_vector_that_it_had_befor
         house.client.enter_together(uid, ["/write aaa", "/write zzz"])
         await_vectors(house, uid, 2)
         assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
-        server.letters = server.letters[::-1]   # another model by the same name
+        server.letters = server.letters[::-1]  # another model by the same name
 
         type_command(house, "reindex", uid)
-        wait_for(lambda: house.rows(uid, "SELECT place, serves FROM vector_sets") == [(1, 1)], "the new vectors serve")
+        wait_for(
+            lambda: house.rows(uid, "SELECT place, serves FROM vector_sets") == [(1, 1)],
+            "the new vectors serve",
+        )
 
         assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
 
@@ -387,7 +458,9 @@ def test_a_worker_killed_while_it_makes_them_anew_goes_on(step: str) -> None:
         wait_for(lambda: not house.workers[-1].lives, "it has killed itself")
         house.start_worker(embedding={"model": "wordllama"})
 
-        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve")
+        wait_for(
+            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+        )
         await_vectors(house, uid, 30)
 
 
@@ -402,4 +475,6 @@ def test_a_reindex_that_no_worker_hears_waits_for_one() -> None:
         house.start_worker(embedding={"model": "wordllama"})
 
         assert '"begun":false' in typed.stdout.replace(" ", "")
-        wait_for(lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve")
+        wait_for(
+            lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
+        )

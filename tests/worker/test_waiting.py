@@ -1,4 +1,5 @@
 """Doing something beside something else."""
+
 import asyncio
 
 import pytest
@@ -10,7 +11,9 @@ async def falls_over() -> None:
     raise UnicodeError("a text that is none")
 
 
-def test_work_beside_that_fails_does_not_end_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_work_beside_that_fails_does_not_end_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> str:
         async with beside(falls_over()):
             await asyncio.sleep(0.01)
@@ -19,7 +22,10 @@ def test_work_beside_that_fails_does_not_end_without_a_word(caplog: pytest.LogCa
     assert asyncio.run(main()) == "done"
 
     (record,) = caplog.records
-    assert (record.msg, str(record.exc_info and record.exc_info[1])) == ("work_beside_failed", "a text that is none")
+    assert (record.msg, str(record.exc_info and record.exc_info[1])) == (
+        "work_beside_failed",
+        "a text that is none",
+    )
 
 
 def test_work_beside_that_is_ended_is_not_told(caplog: pytest.LogCaptureFixture) -> None:

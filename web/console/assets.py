@@ -1,4 +1,5 @@
 """The files that pages are made with: read once, and kept by browsers until they change."""
+
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +9,12 @@ from aiohttp import hdrs, web
 from web.errors import NotFound
 
 FOLDER = Path(__file__).resolve().parent / "static"
-TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+TYPES = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+}
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -17,7 +23,7 @@ class Asset(NamedTuple):
 
     body: bytes
     content_type: str
-    digest: str   # the beginning of its sha256, in hex
+    digest: str  # the beginning of its sha256, in hex
 
 
 def _read(file: Path) -> Asset:
@@ -39,8 +45,13 @@ def asset_response(request: web.Request, name: str) -> web.Response:
     if asset is None:
         raise NotFound(f"there is no file {name[:100]!r} among the page's files")
     named_by_digest = request.query.get("v") == asset.digest
-    headers = {hdrs.ETAG: f'"{asset.digest}"', hdrs.CACHE_CONTROL: FOR_EVER if named_by_digest else "no-cache",
-               "X-Content-Type-Options": "nosniff"}
+    headers = {
+        hdrs.ETAG: f'"{asset.digest}"',
+        hdrs.CACHE_CONTROL: FOR_EVER if named_by_digest else "no-cache",
+        "X-Content-Type-Options": "nosniff",
+    }
     if any(tag.value == asset.digest for tag in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)
-    return web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8", headers=headers)
+    return web.Response(
+        body=asset.body, content_type=asset.content_type, charset="utf-8", headers=headers
+    )

@@ -1,4 +1,5 @@
 """Numbers, times and texts as a person reads them."""
+
 import re
 import time
 from unicodedata import combining, east_asian_width
@@ -6,7 +7,7 @@ from unicodedata import combining, east_asian_width
 from markupsafe import Markup, escape
 
 BETWEEN_BACKTICKS = re.compile(r"`([^`]+)`")
-MOST_LETTERS = 4   # in a cell: one, with its accents
+MOST_LETTERS = 4  # in a cell: one, with its accents
 
 
 def count(value: int) -> str:
@@ -34,10 +35,11 @@ def moment(unix_ms: int) -> str:
 
 
 def clip(text: str, cells: int) -> str:
-    """The beginning of a text where it is wider than so many Latin letters, with an ellipsis; on one line."""
+    """The beginning of a text where it is wider than so many Latin letters, with an ellipsis; on
+    one line."""
     line = " ".join(text.split())
     whole = _fitting(line, cells)
-    return line if whole == len(line) else line[:_fitting(line, cells - 1)] + "…"
+    return line if whole == len(line) else line[: _fitting(line, cells - 1)] + "…"
 
 
 def code(text: str) -> Markup:
@@ -46,9 +48,10 @@ def code(text: str) -> Markup:
 
 
 def _fitting(line: str, cells: int) -> int:
-    """How many letters fit: wide ones take two cells, and accents none, as long as they are not piled up."""
+    """How many letters fit: wide ones take two cells, and accents none, as long as they are not
+    piled up."""
     width = 0
-    for at, letter in enumerate(line[:MOST_LETTERS * cells]):
+    for at, letter in enumerate(line[: MOST_LETTERS * cells]):
         width += 0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1
         if width > cells:
             return at

@@ -1,4 +1,6 @@
-"""The frame that every page has: its templates, its headers, and how it tells that something failed."""
+"""The frame that every page has: its templates, its headers, and how it tells that something
+failed."""
+
 import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -17,21 +19,35 @@ from web.console.assets import asset_url
 from web.errors import NotFound, Problem, Unauthorised, Unavailable
 
 Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
-PAGES = re.compile(r"/(pipelines/[A-Za-z0-9_-]{1,64})?(\?[!-~]{0,1000})?")   # where one may be led after logging in
+PAGES = re.compile(
+    r"/(pipelines/[A-Za-z0-9_-]{1,64})?(\?[!-~]{0,1000})?"
+)  # where one may be led after logging in
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
-                               "frame-ancestors 'none'",
+    "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",   # not no-referrer, with which a browser may send `Origin: null` to ourselves
+    # not no-referrer, with which a browser may send `Origin: null` to ourselves
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    hdrs.CACHE_CONTROL: "no-store",     # what a page shows are memories
+    hdrs.CACHE_CONTROL: "no-store",  # what a page shows are memories
 }
 
-_templates = Environment(loader=FileSystemLoader(Path(__file__).resolve().parent / "templates"), autoescape=True,
-                         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).resolve().parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 _templates.globals["asset"] = asset_url
-_templates.filters |= {"count": figures.count, "rate": figures.rate, "age": figures.age, "moment": figures.moment,
-                       "clip": figures.clip, "code": figures.code}
+_templates.filters |= {
+    "count": figures.count,
+    "rate": figures.rate,
+    "age": figures.age,
+    "moment": figures.moment,
+    "clip": figures.clip,
+    "code": figures.code,
+}
 
 
 def show(template: str, /, status: int = 200, **values: Any) -> web.Response:
@@ -41,7 +57,9 @@ def show(template: str, /, status: int = 200, **values: Any) -> web.Response:
 
 
 def as_page(handler: Page) -> Page:
-    """What goes wrong is told inside the frame, under its own status; who has to log in is led there, and back."""
+    """What goes wrong is told inside the frame, under its own status; who has to log in is led
+    there, and back."""
+
     @wraps(handler)
     async def shown(request: web.Request) -> web.StreamResponse:
         try:
@@ -60,9 +78,14 @@ def as_page(handler: Page) -> Page:
 
 @web.middleware
 async def show_lost(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A path that is none is told to a browser as a page, from which one finds the way back, and to programs as a problem."""
+    """A path that is none is told to a browser as a page, from which one finds the way back, and to
+    programs as a problem."""
     lost = request.match_info.http_exception
-    if lost is None or lost.status != NotFound.status or "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+    if (
+        lost is None
+        or lost.status != NotFound.status
+        or "text/html" not in request.headers.get(hdrs.ACCEPT, "")
+    ):
         return await handler(request)
     return _show_fault(NotFound("No page has this address."))
 

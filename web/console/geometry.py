@@ -1,13 +1,15 @@
-"""Where things stand in a picture, in px: columns of boxes between two columns of bars, in rows of equal height."""
+"""Where things stand in a picture, in px: columns of boxes between two columns of bars, in rows of
+equal height."""
+
 from typing import NamedTuple
 
 from web.console.order import Place
 
 MARGIN = 8
-ROW, GAP = 52, 88               # from row to row; between columns
+ROW, GAP = 52, 88  # from row to row; between columns
 BOX_WIDTH, BOX_HEIGHT = 184, 40
 BAR_WIDTH = 104
-BOX_LETTERS, BAR_LETTERS, LABEL_LETTERS = 21, 12, 10   # that fit
+BOX_LETTERS, BAR_LETTERS, LABEL_LETTERS = 21, 12, 10  # that fit
 
 
 class Point(NamedTuple):

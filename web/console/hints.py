@@ -1,4 +1,5 @@
 """What to try from a shell, with the right names filled in."""
+
 import json
 from collections.abc import Sequence
 from shlex import quote
@@ -22,11 +23,11 @@ class Hint(NamedTuple):
 class Place(NamedTuple):
     """Where something is said."""
 
-    url: str    # of this server
-    bus: str    # its name, as the settings give it
+    url: str  # of this server
+    bus: str  # its name, as the settings give it
     uid: str
     swarm: str
-    home: str   # whose the swarm is, in its key
+    home: str  # whose the swarm is, in its key
 
     @property
     def path(self) -> str:
@@ -47,13 +48,18 @@ def hints_for(place: Place, commands: Sequence[Command]) -> Hints:
     words = [command.word for command in commands]
     first = WRITING if "/write" in words else words[0] if words else TALK
     second = READING if READING in words else first
-    return Hints(_with_curl(place, first), _with_memrelay(place, first), _with_redis(place, first, second))
+    return Hints(
+        _with_curl(place, first), _with_memrelay(place, first), _with_redis(place, first, second)
+    )
 
 
 def _with_curl(place: Place, text: str) -> list[Hint]:
     messages = place.url + place.path
     return [
-        Hint("Say something, and wait for what comes of it", f"curl {quote(messages + '?wait=5')} -d {_json({'text': text})}"),
+        Hint(
+            "Say something, and wait for what comes of it",
+            f"curl {quote(messages + '?wait=5')} -d {_json({'text': text})}",
+        ),
         Hint("What was said last", f"curl {quote(messages + '?order=desc&limit=5')}"),
     ]
 
@@ -71,9 +77,13 @@ def _with_redis(place: Place, first: str, second: str) -> list[Hint]:
     client, channel = _redis_cli(place.bus), quote(swarm_key(place.home, place.swarm))
     return [
         Hint("Listen", f"{client} SUBSCRIBE {channel}"),
-        Hint("Say something, if a worker listens", f"{client} PUBLISH {channel} {_envelope(first)}"),
-        Hint("Say something, even if none does",
-             f"{client} XADD {quote(input_key(place.uid))} '*' swarm {quote(place.swarm)} data {_envelope(second)}"),
+        Hint(
+            "Say something, if a worker listens", f"{client} PUBLISH {channel} {_envelope(first)}"
+        ),
+        Hint(
+            "Say something, even if none does",
+            f"{client} XADD {quote(input_key(place.uid))} '*' swarm {quote(place.swarm)} data {_envelope(second)}",
+        ),
     ]
 
 

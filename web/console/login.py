@@ -1,4 +1,6 @@
-"""Logging in: a browser shows a key once, in a form, and has a session from then on. The key itself it does not keep."""
+"""Logging in: a browser shows a key once, in a form, and has a session from then on. The key itself
+it does not keep."""
+
 from urllib.parse import parse_qs
 
 from aiohttp import hdrs, web
@@ -14,11 +16,13 @@ from web.shapes import Login
 
 routes = web.RouteTableDef()
 SESSION_S = 12 * 3600
-MOST_FIELDS, MOST_BYTES = 4, 4096   # of the form
+MOST_FIELDS, MOST_BYTES = 4, 4096  # of the form
 
 
 @routes.get("/login")
-@described({200: "the form", 303: "no key is needed"}, kind=HTML, query={"next": "the page to go on to"})
+@described(
+    {200: "the form", 303: "no key is needed"}, kind=HTML, query={"next": "the page to go on to"}
+)
 @open_to_all
 @as_page
 async def ask_for_key(request: web.Request) -> web.Response:
@@ -31,24 +35,42 @@ async def ask_for_key(request: web.Request) -> web.Response:
 
 
 @routes.post("/login")
-@described({303: "logged in", 401: "the form again"}, kind=HTML, body="`key` and `next`", takes=FORM, accepts=Login)
+@described(
+    {303: "logged in", 401: "the form again"},
+    kind=HTML,
+    body="`key` and `next`",
+    takes=FORM,
+    accepts=Login,
+)
 @open_to_all
 @as_page
 async def log_in(request: web.Request) -> web.Response:
-    """Begins a session for who shows a key that is in force, and sets its cookie; 401 with the form for who does not."""
+    """Begins a session for who shows a key that is in force, and sets its cookie; 401 with the form
+    for who does not."""
     parts, form = parts_of(request), await _form(request)
     authoriser, goal = parts.authoriser, _next(form.get("next", ""))
     try:
-        caller = (await authoriser.ring(anew=True)).by_key(form.get("key", "").strip(), authoriser.now_ms)
+        caller = (await authoriser.ring(anew=True)).by_key(
+            form.get("key", "").strip(), authoriser.now_ms
+        )
     except Unauthorised as fault:
-        return show("login.html", 401, fault=f"{fault.detail[:1].upper()}{fault.detail[1:]}.", next=goal)
+        return show(
+            "login.html", 401, fault=f"{fault.detail[:1].upper()}{fault.detail[1:]}.", next=goal
+        )
     now_ms = authoriser.now_ms
     ends_at = min(now_ms + SESSION_S * 1000, caller.expires_at or now_ms + SESSION_S * 1000)
     token = await parts.catalog.sessions.begin(caller.key, ends_at, now_ms)
     await authoriser.ring(anew=True)
     response = _to(goal)
-    response.set_cookie(COOKIE, token, max_age=(ends_at - now_ms) // 1000, path="/", httponly=True, samesite="Strict",
-                        secure=request.headers.get(hdrs.ORIGIN, "").startswith("https:"))
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=(ends_at - now_ms) // 1000,
+        path="/",
+        httponly=True,
+        samesite="Strict",
+        secure=request.headers.get(hdrs.ORIGIN, "").startswith("https:"),
+    )
     return response
 
 
@@ -73,7 +95,10 @@ async def _form(request: web.Request) -> dict[str, str]:
     try:
         if len(body) > MOST_BYTES:
             raise ValueError("too long")
-        return {name: values[0] for name, values in parse_qs(body.decode(), max_num_fields=MOST_FIELDS).items()}
+        return {
+            name: values[0]
+            for name, values in parse_qs(body.decode(), max_num_fields=MOST_FIELDS).items()
+        }
     except ValueError as error:
         raise BadRequest("this is not the form of /login") from error
 

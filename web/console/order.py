@@ -1,8 +1,11 @@
-"""In which order a pipeline's agents stand in its picture: who beside a swarm, who behind whom, in which column and row.
+"""In which order a pipeline's agents stand in its picture: who beside a swarm, who behind whom, in
+which column and row.
 
-An agent that listens to named agents alone stands behind the first of them, in the same row where it can. All others stand
+An agent that listens to named agents alone stands behind the first of them, in the same row where
+it can. All others stand
 beside the swarm that they hear.
 """
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,7 +20,8 @@ class Place(NamedTuple):
 
 
 class Order:
-    """Agents by number: `heard[i]` are those whom i names, `first[i]` the one behind whom it stands (or None), and `behind[i]`
+    """Agents by number: `heard[i]` are those whom i names, `first[i]` the one behind whom it stands
+    (or None), and `behind[i]`
     those who stand behind i."""
 
     def __init__(self, stations: Sequence[Station]) -> None:
@@ -27,11 +31,20 @@ class Order:
         for at, station in enumerate(stations):
             if station.says_on:
                 speakers.setdefault((station.says_on, station.name), []).append(at)
-        self.heard = [[other for name in station.named for other in speakers.get((station.hears_on, name), ()) if other != at]
-                      for at, station in enumerate(stations)]
+        self.heard = [
+            [
+                other
+                for name in station.named
+                for other in speakers.get((station.hears_on, name), ())
+                if other != at
+            ]
+            for at, station in enumerate(stations)
+        ]
         self.first: list[int | None] = [None] * len(stations)
         for at, others in enumerate(self.heard):
-            self.first[at] = next((other for other in others if not self._is_behind(other, at)), None)
+            self.first[at] = next(
+                (other for other in others if not self._is_behind(other, at)), None
+            )
         self.behind: list[list[int]] = [[] for _ in stations]
         for at, other in enumerate(self.first):
             if other is not None:
@@ -55,11 +68,19 @@ class Order:
             at, column, is_new = waiting.pop()
             row += is_new
             found[at] = Place(column, row)
-            waiting += reversed([(other, column + 1, number > 0) for number, other in enumerate(self.behind[at])])
+            waiting += reversed(
+                [(other, column + 1, number > 0) for number, other in enumerate(self.behind[at])]
+            )
         return found
 
     def roots(self) -> list[int]:
         """Those who stand beside a swarm's bar, swarm by swarm; at the end those who hear none."""
         alone = [at for at, other in enumerate(self.first) if other is None]
         swarms = list(dict.fromkeys(self.stations[at].hears_on for at in alone))
-        return sorted(alone, key=lambda at: (not self.stations[at].hears_on, swarms.index(self.stations[at].hears_on)))
+        return sorted(
+            alone,
+            key=lambda at: (
+                not self.stations[at].hears_on,
+                swarms.index(self.stations[at].hears_on),
+            ),
+        )

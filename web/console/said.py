@@ -1,4 +1,5 @@
 """What was said on a swarm, as the log of a page shows it."""
+
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -6,16 +7,16 @@ from bus.codec import decode
 from bus.errors import MalformedMessage
 from bus.log import Said
 
-MOST_CHARACTERS = 400   # of one message; the log as JSON has all of it
+MOST_CHARACTERS = 400  # of one message; the log as JSON has all of it
 
 
 class Shown(NamedTuple):
     """One message."""
 
-    said_at: int   # Unix ms
+    said_at: int  # Unix ms
     sender: str
     text: str
-    cut: int       # how many characters are not shown
+    cut: int  # how many characters are not shown
 
 
 def shown(said: Iterable[Said]) -> list[Shown]:

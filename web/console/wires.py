@@ -1,20 +1,33 @@
-"""The lines of a picture: who listens on which swarm, and who says on it, in SVG's path notation."""
+"""The lines of a picture: who listens on which swarm, and who says on it, in SVG's path
+notation."""
+
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from web.console.figures import clip
-from web.console.geometry import BAR_WIDTH, GAP, LABEL_LETTERS, MARGIN, Point, column_x, left_of, right_of
+from web.console.geometry import (
+    BAR_WIDTH,
+    GAP,
+    LABEL_LETTERS,
+    MARGIN,
+    Point,
+    column_x,
+    left_of,
+    right_of,
+)
 from web.console.order import Order, Place
 from web.console.stations import Station
 
-BEND = 14            # px from a box to where a line to another row turns
-HEAD, HALF = 6, 4    # an arrow's head, in px
+BEND = 14  # px from a box to where a line to another row turns
+HEAD, HALF = 6, 4  # an arrow's head, in px
 
 
 class Wire(NamedTuple):
     """A line with an arrow's head."""
 
-    kind: str     # listens, says, passes (says and listens), crosses (the same, to one that does not stand behind)
+    # listens, says, passes (says and listens), crosses (the same, to one that does not stand
+    # behind)
+    kind: str
     swarm: str
     title: str
     path: str
@@ -29,9 +42,19 @@ def wires(order: Order, places: Sequence[Place]) -> Iterator[Wire]:
         first, end = order.first[at], left_of(places[at])
         if first is not None:
             start, label = right_of(places[first]), clip(station.hears_on, LABEL_LETTERS)
-            yield Wire("passes", station.hears_on, _heard(station, order.stations[first]), _bent(start, end), end, label)
+            yield Wire(
+                "passes",
+                station.hears_on,
+                _heard(station, order.stations[first]),
+                _bent(start, end),
+                end,
+                label,
+            )
         elif station.hears_on:
-            title, label = f"{station.name} listens on {station.hears_on} to {station.from_whom}", ", ".join(station.named)
+            title, label = (
+                f"{station.name} listens on {station.hears_on} to {station.from_whom}",
+                ", ".join(station.named),
+            )
             path = _bent(Point(MARGIN + BAR_WIDTH, end.y), end)
             yield Wire("listens", station.hears_on, title, path, end, clip(label, LABEL_LETTERS))
         if station.says_on and not order.behind[at]:
@@ -41,13 +64,21 @@ def wires(order: Order, places: Sequence[Place]) -> Iterator[Wire]:
 
 
 def crossing_wires(order: Order, places: Sequence[Place]) -> Iterator[Wire]:
-    """The lines to those who listen to several named agents, from all of them but the one that they stand behind."""
+    """The lines to those who listen to several named agents, from all of them but the one that they
+    stand behind."""
     for at, station in enumerate(order.stations):
         end = left_of(places[at])
         for other in order.heard[at]:
             if other != order.first[at]:
                 path = _curved(right_of(places[other]), end)
-                yield Wire("crosses", station.hears_on, _heard(station, order.stations[other]), path, end, "")
+                yield Wire(
+                    "crosses",
+                    station.hears_on,
+                    _heard(station, order.stations[other]),
+                    path,
+                    end,
+                    "",
+                )
 
 
 def _heard(hearer: Station, speaker: Station) -> str:

@@ -1,4 +1,6 @@
-"""How SOAT's routes reach the operations: by the pipeline that an id carries, through the one authoriser."""
+"""How SOAT's routes reach the operations: by the pipeline that an id carries, through the one
+authoriser."""
+
 import asyncio
 import re
 from collections.abc import Iterable
@@ -19,10 +21,10 @@ from web.operation_input import checked_input, read_object
 from web.operations import NOBODY, answer_to
 from web.parts import parts_of
 
-TOGETHER = 16         # pipelines that are asked at once
+TOGETHER = 16  # pipelines that are asked at once
 MOST_PIPELINES = 500  # that one request asks
 MOST_LISTED = 100_000
-MESSAGES_LISTED = 64   # of the longest that may be, as many bytes are listed, about: 64 MiB
+MESSAGES_LISTED = 64  # of the longest that may be, as many bytes are listed, about: 64 MiB
 PAGE = 1000
 HUMP = re.compile(r"(?<=[a-z])([A-Z])")
 SOURCES = get_args(Source)
@@ -36,11 +38,23 @@ async def call(request: web.Request, name: str, uid: str, given: Given) -> Any:
     caller.check(operation.access, uid)
     await parts_of(request).directory.find(uid)
     data = checked_input(operation, given)
-    return await answer_to(request, NewCall(uid, name, data, operation.mutates, "", caller.name or NOBODY,
-                                            producer_id(request) if operation.mutates else ""))
+    return await answer_to(
+        request,
+        NewCall(
+            uid,
+            name,
+            data,
+            operation.mutates,
+            "",
+            caller.name or NOBODY,
+            producer_id(request) if operation.mutates else "",
+        ),
+    )
 
 
-async def call_each(request: web.Request, name: str, uids: Iterable[str], given: Given) -> list[Any | Problem]:
+async def call_each(
+    request: web.Request, name: str, uids: Iterable[str], given: Given
+) -> list[Any | Problem]:
     """The same in several pipelines, in their order; a fault in the place of what one gives."""
     turns = asyncio.Semaphore(TOGETHER)
 
@@ -56,8 +70,11 @@ async def call_each(request: web.Request, name: str, uids: Iterable[str], given:
     return list(await asyncio.gather(*map(one, uids)))
 
 
-async def every_page(request: web.Request, name: str, uid: str, given: Given, first: Given | None = None) -> list[Given]:
-    """All items of a list, since SOAT's lists have no pages; after the `first` page, where it is known, with PAGE items.
+async def every_page(
+    request: web.Request, name: str, uid: str, given: Given, first: Given | None = None
+) -> list[Given]:
+    """All items of a list, since SOAT's lists have no pages; after the `first` page, where it is
+    known, with PAGE items.
 
     Raises BadRequest for too many, or too long ones.
     """
@@ -67,16 +84,23 @@ async def every_page(request: web.Request, name: str, uid: str, given: Given, fi
     size = len(orjson.dumps(items))
     while page["next_cursor"] is not None:
         if len(items) >= MOST_LISTED or size >= most:
-            raise BadRequest(f"there are more than {MOST_LISTED}, or than {most} bytes of them; "
-                             f"/v1/pipelines/{uid}/{name.partition('.')[0]} lists them by page")
-        page = await call(request, name, uid, given | {"limit": PAGE, "cursor": page["next_cursor"]})
+            raise BadRequest(
+                f"there are more than {MOST_LISTED}, or than {most} bytes of them; "
+                f"/v1/pipelines/{uid}/{name.partition('.')[0]} lists them by page"
+            )
+        page = await call(
+            request, name, uid, given | {"limit": PAGE, "cursor": page["next_cursor"]}
+        )
         items += page["items"]
         size += len(orjson.dumps(page["items"]))
     return items
 
 
-async def entries_within(request: web.Request, given: Given, limit: int, offset: int) -> tuple[list[Given], int]:
-    """(items, how many there are in all) of the entries of `given["memory_id"]`: `limit` at most, after the first `offset`.
+async def entries_within(
+    request: web.Request, given: Given, limit: int, offset: int
+) -> tuple[list[Given], int]:
+    """(items, how many there are in all) of the entries of `given["memory_id"]`: `limit` at most,
+    after the first `offset`.
 
     What is too long for one answer of the operation comes in several. Raises NotFound.
     """
@@ -93,14 +117,21 @@ async def entries_within(request: web.Request, given: Given, limit: int, offset:
 async def seen_pipelines(request: web.Request) -> list[str]:
     """The uids of all pipelines that the caller may see. Raises BadRequest for too many."""
     sees = caller_of(request).sees
-    uids = [one.deployed.uid for one in await parts_of(request).directory.all() if sees(one.deployed.uid)]
+    uids = [
+        one.deployed.uid
+        for one in await parts_of(request).directory.all()
+        if sees(one.deployed.uid)
+    ]
     if len(uids) > MOST_PIPELINES:
-        raise BadRequest(f"these would be {len(uids)} projects, and {MOST_PIPELINES} are asked at most: name a project_id")
+        raise BadRequest(
+            f"these would be {len(uids)} projects, and {MOST_PIPELINES} are asked at most: name a project_id"
+        )
     return uids
 
 
 async def project_of(request: web.Request, given: Any) -> str:
-    """The pipeline that a `project_id` is. Raises BadRequest for what is no text, and NotAllowed where there is no such
+    """The pipeline that a `project_id` is. Raises BadRequest for what is no text, and NotAllowed
+    where there is no such
     pipeline, or the caller may not see it."""
     if not isinstance(given, str):
         raise BadRequest("Invalid project ID")
@@ -119,7 +150,8 @@ def owner_of(sort: Sort, ident: str) -> str:
 
 
 async def call_at(request: web.Request, name: str, sort: Sort, ident: str, given: Given) -> Any:
-    """What an operation gives in the pipeline that the id carries; who may not see that hears that there is no such id."""
+    """What an operation gives in the pipeline that the id carries; who may not see that hears that
+    there is no such id."""
     try:
         return await call(request, name, owner_of(sort, ident), given)
     except NotFound as error:
@@ -133,12 +165,15 @@ def missing(sort: Sort, ident: str) -> NotFound:
 
 
 async def read_fields(request: web.Request, names: tuple[str, ...]) -> Given:
-    """The object in the body, whose fields may be spelt `projectId` too. Raises BadRequest for a field that there is not."""
+    """The object in the body, whose fields may be spelt `projectId` too. Raises BadRequest for a
+    field that there is not."""
     given: Given = {}
     for spelt, value in (await read_object(request)).items():
         name = HUMP.sub(r"_\1", spelt).lower()
         if given.setdefault(name, value) != value:
-            raise BadRequest(f"{name[:50]} is given twice, in two spellings, and is not the same in both: leave one out")
+            raise BadRequest(
+                f"{name[:50]} is given twice, in two spellings, and is not the same in both: leave one out"
+            )
     for name in given.keys() - set(names):
         raise BadRequest(f"there is no field {name[:50]!r} here; there are {', '.join(names)}")
     return given
@@ -152,12 +187,17 @@ def needed(given: Given, name: str) -> None:
 
 
 def with_source(given: Given) -> Given:
-    """What is written, with its `source_type` under the name of the operation. Raises BadRequest where it is none, or two."""
+    """What is written, with its `source_type` under the name of the operation. Raises BadRequest
+    where it is none, or two."""
     if "source_type" not in given:
         return given
     if given["source_type"] not in SOURCES:
-        raise BadRequest(f"source_type must be {', '.join(map(repr, SOURCES[:-1]))} or {SOURCES[-1]!r}")
+        raise BadRequest(
+            f"source_type must be {', '.join(map(repr, SOURCES[:-1]))} or {SOURCES[-1]!r}"
+        )
     rest = {name: value for name, value in given.items() if name != "source_type"}
     if rest.setdefault("source", given["source_type"]) != given["source_type"]:
-        raise BadRequest("source and source_type are two names of one field, and are not the same here: leave one out")
+        raise BadRequest(
+            "source and source_type are two names of one field, and are not the same here: leave one out"
+        )
     return rest

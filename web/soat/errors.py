@@ -3,6 +3,7 @@
 The document's paths tell `{"error": "...", "detail": "..."}`; those of SOAT's later versions
 `{"error": {"code": "...", "message": "...", "meta": {"detail": "..."}}}`.
 """
+
 from http import HTTPStatus
 from typing import Any
 
@@ -15,15 +16,48 @@ from web.errors import KeyReused
 
 PATHS = ("/api/v1/memories", "/api/v1/knowledge")
 LATER_PATHS = ("/api/v1/memory-entries",)
-SCHEMA: dict[str, Any] = {"type": "object", "required": ["error"], "properties": {
-    "error": {"type": "string"}, "detail": {"type": "string", "description": "The rule and the remedy."}}}
-LATER_SCHEMA: dict[str, Any] = {"type": "object", "required": ["error"], "properties": {
-    "error": {"type": "object", "required": ["code", "message"], "properties": {
-        "code": {"type": "string"}, "message": {"type": "string"}, "meta": {"type": "object", "properties": {
-            "detail": {"type": "string", "description": "The rule and the remedy."}}}}}}}
-CODES = {400: "VALIDATION_FAILED", 404: "RESOURCE_NOT_FOUND", 422: "IDEMPOTENCY_KEY_REUSED", 500: "INTERNAL_ERROR"}
-STANDARD = ("type", "title", "status", "detail", "faults")   # members of a problem that are told otherwise
-SHORT = {401: "Unauthorized", 403: "Forbidden"}   # what SOAT says, whatever the reason is
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {"type": "string"},
+        "detail": {"type": "string", "description": "The rule and the remedy."},
+    },
+}
+LATER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "meta": {
+                    "type": "object",
+                    "properties": {
+                        "detail": {"type": "string", "description": "The rule and the remedy."}
+                    },
+                },
+            },
+        }
+    },
+}
+CODES = {
+    400: "VALIDATION_FAILED",
+    404: "RESOURCE_NOT_FOUND",
+    422: "IDEMPOTENCY_KEY_REUSED",
+    500: "INTERNAL_ERROR",
+}
+STANDARD = (
+    "type",
+    "title",
+    "status",
+    "detail",
+    "faults",
+)  # members of a problem that are told otherwise
+SHORT = {401: "Unauthorized", 403: "Forbidden"}  # what SOAT says, whatever the reason is
 NOT_COPIED = (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH)
 
 
@@ -39,21 +73,30 @@ def is_later(path: str) -> bool:
 
 @web.middleware
 async def speak_soat(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns problem JSON into SOAT's shape, on its paths. What cannot be carried out as it was sent is 400 there.
+    """Turns problem JSON into SOAT's shape, on its paths. What cannot be carried out as it was sent
+    is 400 there.
 
     A key that stands for another call is 422 as everywhere: SOAT knows no keys.
     """
     response = await handler(request)
-    is_problem = isinstance(response, web.Response) and response.content_type == "application/problem+json"
+    is_problem = (
+        isinstance(response, web.Response) and response.content_type == "application/problem+json"
+    )
     if not is_soat(request.path) or not is_problem:
         return response
     assert isinstance(response, web.Response) and isinstance(response.body, bytes)
     told = orjson.loads(response.body)
     detail = "; ".join(_line(fault) for fault in told.get("faults", ())) or told["detail"]
-    text = SHORT.get(response.status) or (detail.partition(":")[0] if response.status == 404 else detail)
+    text = SHORT.get(response.status) or (
+        detail.partition(":")[0] if response.status == 404 else detail
+    )
     status = 400 if response.status == 422 and told["title"] != KeyReused.title else response.status
-    answer = json_response(_later(status, text, detail, told) if is_later(request.path) else
-                           {"error": text, "detail": detail}, status)
+    answer = json_response(
+        _later(status, text, detail, told)
+        if is_later(request.path)
+        else {"error": text, "detail": detail},
+        status,
+    )
     for name, value in response.headers.items():
         if name not in NOT_COPIED:
             answer.headers[name] = value
@@ -61,8 +104,12 @@ async def speak_soat(request: web.Request, handler: Handler) -> web.StreamRespon
 
 
 def _later(status: int, text: str, detail: str, told: dict[str, Any]) -> dict[str, Any]:
-    meta = {"detail": detail} | {name: value for name, value in told.items() if name not in STANDARD}
-    return {"error": {"code": CODES.get(status, HTTPStatus(status).name), "message": text, "meta": meta}}
+    meta = {"detail": detail} | {
+        name: value for name, value in told.items() if name not in STANDARD
+    }
+    return {
+        "error": {"code": CODES.get(status, HTTPStatus(status).name), "message": text, "meta": meta}
+    }
 
 
 def _line(fault: dict[str, str]) -> str:

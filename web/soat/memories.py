@@ -1,4 +1,5 @@
 """/api/v1/memories: named memories, as SOAT's document has them."""
+
 from typing import Any
 
 from aiohttp import web
@@ -31,8 +32,13 @@ WRONG = "a field is missing, or not as it should be"
 
 
 @routes.post("/api/v1/memories")
-@described({201: "the memory", 400: WRONG} | CHANGED, headers=KEYED, gives={201: SoatMemory},
-           body="{project_id, name, description?, tags?}", accepts=NewSoatMemory)
+@described(
+    {201: "the memory", 400: WRONG} | CHANGED,
+    headers=KEYED,
+    gives={201: SoatMemory},
+    body="{project_id, name, description?, tags?}",
+    accepts=NewSoatMemory,
+)
 @needs("write")
 async def create(request: web.Request) -> web.Response:
     """Makes a memory."""
@@ -43,8 +49,14 @@ async def create(request: web.Request) -> web.Response:
 
 
 @routes.get("/api/v1/memories")
-@described({200: "an array of memories, the oldest first", 400: WRONG} | AWAY, gives={200: list[SoatMemory]}, query={
-    "project_id": "only those of this project", "tags": "only those with a tag that fits; several for any of them"})
+@described(
+    {200: "an array of memories, the oldest first", 400: WRONG} | AWAY,
+    gives={200: list[SoatMemory]},
+    query={
+        "project_id": "only those of this project",
+        "tags": "only those with a tag that fits; several for any of them",
+    },
+)
 @needs("read")
 async def every(request: web.Request) -> web.Response:
     """All memories that the caller may see, or those of a project, or of tags."""
@@ -52,7 +64,9 @@ async def every(request: web.Request) -> web.Response:
     project = request.query.get("project_id") or request.query.get("projectId")
     given = {"tags": [tag for tag in request.query.getall("tags", []) if tag]}
     if project:
-        found = await every_page(request, "memories.list", await project_of(request, project), given)
+        found = await every_page(
+            request, "memories.list", await project_of(request, project), given
+        )
         return json_response([memory_of(one) for one in found])
     return json_response(await _everywhere(request, given))
 
@@ -66,8 +80,13 @@ async def show(request: web.Request) -> web.Response:
 
 
 @routes.put("/api/v1/memories/{memory_id}")
-@described({200: "the memory", 400: WRONG, 404: MISSING} | CHANGED, headers=KEYED, gives={200: SoatMemory},
-           body="{name?, description?, tags?}; null clears the last two", accepts=SoatMemoryChange)
+@described(
+    {200: "the memory", 400: WRONG, 404: MISSING} | CHANGED,
+    headers=KEYED,
+    gives={200: SoatMemory},
+    body="{name?, description?, tags?}; null clears the last two",
+    accepts=SoatMemoryChange,
+)
 @needs("write")
 async def update(request: web.Request) -> web.Response:
     """Changes what is named of a memory."""
@@ -77,7 +96,9 @@ async def update(request: web.Request) -> web.Response:
         needed(given, "name")
     cleared = [name for name in NULLABLE if name in given and given[name] is None]
     kept = {name: value for name, value in given.items() if value is not None}
-    return json_response(memory_of(await at_memory(request, "memories.update", kept | {"clear": cleared})))
+    return json_response(
+        memory_of(await at_memory(request, "memories.update", kept | {"clear": cleared}))
+    )
 
 
 @routes.delete("/api/v1/memories/{memory_id}")
@@ -89,7 +110,9 @@ async def delete(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
-async def at_memory(request: web.Request, name: str, given: dict[str, Any] | None = None, *, field: str = "id") -> Any:
+async def at_memory(
+    request: web.Request, name: str, given: dict[str, Any] | None = None, *, field: str = "id"
+) -> Any:
     """What an operation on the memory of the path gives."""
     ident = request.match_info["memory_id"]
     return await call_at(request, name, "mem", ident, (given or {}) | {field: ident})
@@ -101,7 +124,8 @@ def memory_of(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _project(request: web.Request, given: Any) -> Any:
-    """The project that is named, else the one that the key is for. Raises BadRequest where there is neither."""
+    """The project that is named, else the one that the key is for. Raises BadRequest where there is
+    neither."""
     if given is None or given == "":
         caller = caller_of(request)
         if caller.sees_all or len(caller.pipelines) != 1:
@@ -114,7 +138,9 @@ async def _everywhere(request: web.Request, given: dict[str, Any]) -> list[dict[
     """Of every project that the caller may see, the oldest first. Raises what any of them does."""
     uids = await seen_pipelines(request)
     found: list[dict[str, Any]] = []
-    for uid, first in zip(uids, await call_each(request, "memories.list", uids, given | {"limit": PAGE}), strict=True):
+    for uid, first in zip(
+        uids, await call_each(request, "memories.list", uids, given | {"limit": PAGE}), strict=True
+    ):
         if isinstance(first, Problem):
             raise first
         found += await every_page(request, "memories.list", uid, given, first)

@@ -1,4 +1,6 @@
-"""What SOAT's routes take and answer, for the documents (seed 004, "Key Concepts"). The operations check what is taken."""
+"""What SOAT's routes take and answer, for the documents (seed 004, "Key Concepts"). The operations
+check what is taken."""
+
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
@@ -79,7 +81,8 @@ class LaterWritten(LaterEntry):
 
 @whole
 class LaterEntries(TypedDict):
-    """A part of a memory's entries: `limit` at most, after the first `offset`; `total` is how many there are."""
+    """A part of a memory's entries: `limit` at most, after the first `offset`; `total` is how many
+    there are."""
 
     data: list[LaterEntry]
     total: int
@@ -118,7 +121,7 @@ class SoatKnowledge(TypedDict):
 class NewSoatMemory(TypedDict):
     """A memory to be."""
 
-    project_id: NotRequired[str | None]   # needed, but with a key for one project alone
+    project_id: NotRequired[str | None]  # needed, but with a key for one project alone
     name: str
     description: NotRequired[str | None]
     tags: NotRequired[list[str] | None]
@@ -139,7 +142,7 @@ class NewSoatEntry(TypedDict):
 
     content: str
     source: NotRequired[Source | None]
-    source_type: NotRequired[Source]   # the same, by its later name
+    source_type: NotRequired[Source]  # the same, by its later name
     tags: NotRequired[list[str] | None]
     duplicate_threshold: NotRequired[float | None]
     update_threshold: NotRequired[float | None]
@@ -161,7 +164,7 @@ class NewLaterEntry(TypedDict):
     memory_id: str
     content: str
     source_type: NotRequired[Source | None]
-    source: NotRequired[Source | None]   # the same, by its earlier name
+    source: NotRequired[Source | None]  # the same, by its earlier name
     tags: NotRequired[list[str] | None]
     metadata: NotRequired[dict[str, Any] | None]
     duplicate_threshold: NotRequired[float | None]
@@ -177,7 +180,8 @@ class LaterEntryChange(SoatEntryChange):
 
 @whole
 class SoatQuestion(TypedDict):
-    """What is looked for, and where; one of the query and the lists at least. There are no documents here."""
+    """What is looked for, and where; one of the query and the lists at least. There are no
+    documents here."""
 
     project_id: NotRequired[str | None]
     query: NotRequired[str | None]

@@ -1,4 +1,5 @@
 """Keys. None is ever deleted: that one was made is what closes the house."""
+
 from collections.abc import Iterable
 
 import aiosqlite

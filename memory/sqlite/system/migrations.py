@@ -1,4 +1,5 @@
-"""Numbered changes of system.db's schema. Appended, never edited: files that exist have run the old ones."""
+"""Numbered changes of system.db's schema. Appended, never edited: files that exist have run the old
+ones."""
 
 BUNDLES_AND_DEAD_LETTERS = (
     "CREATE TABLE bundles(hash TEXT PRIMARY KEY, source BLOB NOT NULL)",
@@ -12,9 +13,11 @@ VERSIONS = (
     "CREATE TABLE versions("
     "uid TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, hash TEXT NOT NULL, deployed_at INTEGER NOT NULL, "
     "PRIMARY KEY(uid, version)) WITHOUT ROWID",
-    "INSERT INTO versions SELECT uid, version, name, hash, deployed_at FROM pipelines",   # the earlier ones were not kept
+    # the earlier ones were not kept
+    "INSERT INTO versions SELECT uid, version, name, hash, deployed_at FROM pipelines",
 )
-# What it takes to replay a dead letter, and `n`, which never comes twice: the place of a letter in a list.
+# What it takes to replay a dead letter, and `n`, which never comes twice: the place of a letter in
+# a list.
 LETTERS_TO_REPLAY = (
     "CREATE TABLE letters("
     "n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, "
@@ -30,4 +33,9 @@ KEYS_AND_SESSIONS = (
     "created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER)",
     "CREATE TABLE sessions(digest BLOB PRIMARY KEY, key TEXT NOT NULL, expires_at INTEGER NOT NULL)",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (BUNDLES_AND_DEAD_LETTERS, VERSIONS, LETTERS_TO_REPLAY, KEYS_AND_SESSIONS)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    BUNDLES_AND_DEAD_LETTERS,
+    VERSIONS,
+    LETTERS_TO_REPLAY,
+    KEYS_AND_SESSIONS,
+)

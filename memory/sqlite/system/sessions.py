@@ -1,4 +1,5 @@
 """Sessions of browsers."""
+
 from collections.abc import Iterable
 
 import aiosqlite
@@ -24,5 +25,8 @@ async def remove(database: aiosqlite.Connection, digest: bytes) -> None:
 async def thin_out(database: aiosqlite.Connection, key: str, most: int, now_ms: int) -> None:
     """Forgets those that are over, and of a key's all but the newest."""
     await database.execute("DELETE FROM sessions WHERE expires_at <= ?", (now_ms,))
-    await database.execute("DELETE FROM sessions WHERE key = ? AND rowid NOT IN "
-                           "(SELECT rowid FROM sessions WHERE key = ? ORDER BY rowid DESC LIMIT ?)", (key, key, most))
+    await database.execute(
+        "DELETE FROM sessions WHERE key = ? AND rowid NOT IN "
+        "(SELECT rowid FROM sessions WHERE key = ? ORDER BY rowid DESC LIMIT ?)",
+        (key, key, most),
+    )

@@ -1,4 +1,5 @@
 """Every embedder does what memory/embedding/embedder.py says."""
+
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,14 +10,25 @@ from memory.embedding.embedder import Embedder, EmbeddingOptions
 from memory.embedding.loading import load
 from tests.support.embedding_server import KEY, embedding_server
 
-TEXTS = ["The meeting is at 3pm", "tea", "Ada said: let us meet in the afternoon", "Zürich 北京 😀", "word " * 3000, "x"]
+TEXTS = [
+    "The meeting is at 3pm",
+    "tea",
+    "Ada said: let us meet in the afternoon",
+    "Zürich 北京 😀",
+    "word " * 3000,
+    "x",
+]
 
 
 @pytest.fixture(scope="module", params=["local", "wordllama", "endpoint"])
 def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     """Each of them."""
     with embedding_server() as server:
-        yield load(EmbeddingOptions(request.param, url=server.url, name="letters", read_key=lambda: KEY, private=True))
+        yield load(
+            EmbeddingOptions(
+                request.param, url=server.url, name="letters", read_key=lambda: KEY, private=True
+            )
+        )
 
 
 def test_a_text_has_a_row_of_unit_length(embedder: Embedder) -> None:

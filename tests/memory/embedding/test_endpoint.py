@@ -1,4 +1,5 @@
 """An OpenAI-compatible endpoint: what may pass by itself, what may not, and what never leaves."""
+
 import socket
 import threading
 import time
@@ -22,8 +23,12 @@ def server() -> Iterator[EmbeddingServer]:
         yield running
 
 
-def endpoint(url: str, *, private: bool = True, key: str = KEY, timeout_s: float = 5, name: str = "letters") -> Endpoint:
-    options = EmbeddingOptions("endpoint", 1, url, name, lambda: key, private=private, timeout_s=timeout_s)
+def endpoint(
+    url: str, *, private: bool = True, key: str = KEY, timeout_s: float = 5, name: str = "letters"
+) -> Endpoint:
+    options = EmbeddingOptions(
+        "endpoint", 1, url, name, lambda: key, private=private, timeout_s=timeout_s
+    )
     return Endpoint(options)
 
 
@@ -36,7 +41,9 @@ def test_texts_leave_in_batches_with_the_key(server: EmbeddingServer) -> None:
     assert matrix.shape == (2 * TOGETHER + 1, 26)
 
 
-def test_rows_are_in_the_order_of_the_texts_whatever_the_answers_order(server: EmbeddingServer) -> None:
+def test_rows_are_in_the_order_of_the_texts_whatever_the_answers_order(
+    server: EmbeddingServer,
+) -> None:
     rows = endpoint(server.url).embed(["aaa", "bbb", "ccc"])
 
     assert rows[:, :3].round().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
@@ -59,10 +66,20 @@ def test_a_server_that_cannot_now_may_be_asked_again(server: EmbeddingServer, st
     assert embedder.embed(["tea"]).shape == (1, 26)
 
 
-@pytest.mark.parametrize(("told", "least_s", "most_s"), [
-    ("", 0, 0), ("7", 7, 7), ("0", 0, 0), ("soon", 0, 0), ("-3", 0, 0), ("9" * 400, 999_999_999, 999_999_999),
-    ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0), ("Fri, 31 Dec 2100 07:28:00 GMT", 1e6, 1e10),
-    ("Fri, 31 Dec 99999 23:59:59 GMT", 0, 0)])
+@pytest.mark.parametrize(
+    ("told", "least_s", "most_s"),
+    [
+        ("", 0, 0),
+        ("7", 7, 7),
+        ("0", 0, 0),
+        ("soon", 0, 0),
+        ("-3", 0, 0),
+        ("9" * 400, 999_999_999, 999_999_999),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("Fri, 31 Dec 2100 07:28:00 GMT", 1e6, 1e10),
+        ("Fri, 31 Dec 99999 23:59:59 GMT", 0, 0),
+    ],
+)
 def test_when_a_server_wants_to_be_asked_again_is_known(
     server: EmbeddingServer, told: str, least_s: float, most_s: float
 ) -> None:
@@ -90,15 +107,32 @@ def test_when_a_server_wants_to_be_asked_again_is_known(
         (200, b'{"data": [{"index": 0, "embedding": ["x"]}]}', EmbeddingFault),
         (200, b'{"data": [{"index": 0, "embedding": [1e300]}]}', EmbeddingFault),
         (200, b'{"data": [{"index": 1, "embedding": [1.0]}]}', EmbeddingFault),
-        (200, b'{"data": [{"index": 0, "embedding": "11111111111111111111111111"}]}', EmbeddingFault),   # as base64 may be
-        (200, b'{"data": [{"index": 0, "embedding": [null]}]}', TextRefused),   # and of any other text it gives one
-        (200, b'{"data": [{"index": 0, "embedding": [NaN]}]}', TextRefused),    # as Python's json writes it
+        (
+            200,
+            b'{"data": [{"index": 0, "embedding": "11111111111111111111111111"}]}',
+            EmbeddingFault,
+        ),  # as base64 may be
+        (
+            200,
+            b'{"data": [{"index": 0, "embedding": [null]}]}',
+            TextRefused,
+        ),  # and of any other text it gives one
+        (
+            200,
+            b'{"data": [{"index": 0, "embedding": [NaN]}]}',
+            TextRefused,
+        ),  # as Python's json writes it
         (200, b'{"data": [{"index": 0, "embedding": [-Infinity]}]}', TextRefused),
-        (200, b'{"data": [{"index": 0, "embedding": [1.0]}]}', EmbeddingFault),   # another dimension than before
+        (
+            200,
+            b'{"data": [{"index": 0, "embedding": [1.0]}]}',
+            EmbeddingFault,
+        ),  # another dimension than before
     ],
 )
 def test_what_does_not_pass_by_itself_is_no_reason_to_wait(
-    server: EmbeddingServer, status: int, body: bytes, kind: type[EmbeddingFault]) -> None:
+    server: EmbeddingServer, status: int, body: bytes, kind: type[EmbeddingFault]
+) -> None:
     embedder = endpoint(server.url)
     server.instead = [(status, body)]
 
@@ -112,11 +146,13 @@ def test_what_does_not_pass_by_itself_is_no_reason_to_wait(
     ("status", "body", "told"),
     [
         (200, b'{"data": [{"index": 0, "embedding": [null]}]}', "gives no numbers to any text"),
-        (400, b"", "answers 400 Bad Request to any text"),   # as where no model is loaded
+        (400, b"", "answers 400 Bad Request to any text"),  # as where no model is loaded
         (422, b"", "answers 422 .* to any text"),
     ],
 )
-def test_a_server_that_takes_no_text_at_all_is_at_fault(server: EmbeddingServer, status: int, body: bytes, told: str) -> None:
+def test_a_server_that_takes_no_text_at_all_is_at_fault(
+    server: EmbeddingServer, status: int, body: bytes, told: str
+) -> None:
     embedder = endpoint(server.url)
     server.instead = [(status, body)] * 2
 
@@ -126,18 +162,25 @@ def test_a_server_that_takes_no_text_at_all_is_at_fault(server: EmbeddingServer,
     assert type(raised.value) is EmbeddingFault
 
 
-def test_a_server_that_answers_by_another_model_than_before_is_believed_no_vector(server: EmbeddingServer) -> None:
+def test_a_server_that_answers_by_another_model_than_before_is_believed_no_vector(
+    server: EmbeddingServer,
+) -> None:
     embedder = endpoint(server.url)
     server.model = "others"
 
-    with pytest.raises(EmbeddingFault, match=r"by the model 'others', and did by 'letters' before.*memrelay reindex"):
+    with pytest.raises(
+        EmbeddingFault,
+        match=r"by the model 'others', and did by 'letters' before.*memrelay reindex",
+    ):
         embedder.embed(["tea"])
     server.model = "letters"
 
     assert embedder.embed(["tea"]).any()
 
 
-@pytest.mark.parametrize(("before", "now"), [("letters-v1", "letters-v2"), ("letters", "letters-v2"), ("", "letters-v2")])
+@pytest.mark.parametrize(
+    ("before", "now"), [("letters-v1", "letters-v2"), ("letters", "letters-v2"), ("", "letters-v2")]
+)
 def test_vectors_of_what_the_server_calls_another_model_have_another_fingerprint(
     server: EmbeddingServer, before: str, now: str
 ) -> None:
@@ -151,7 +194,9 @@ def test_vectors_of_what_the_server_calls_another_model_have_another_fingerprint
 
 
 @pytest.mark.parametrize("model", [None, "", 7, ["letters"]])
-def test_a_server_that_does_not_say_by_which_model_it_answers_is_believed(server: EmbeddingServer, model: Any) -> None:
+def test_a_server_that_does_not_say_by_which_model_it_answers_is_believed(
+    server: EmbeddingServer, model: Any
+) -> None:
     by_name = endpoint(server.url).fingerprint
     server.model = model
     embedder = endpoint(server.url)
@@ -163,7 +208,9 @@ def test_a_server_that_does_not_say_by_which_model_it_answers_is_believed(server
 @pytest.mark.parametrize("size", [1e-300, 1e-42, 1e38, 1e300])
 def test_vectors_of_any_length_come_to_unit_length(server: EmbeddingServer, size: float) -> None:
     embedder = endpoint(server.url)
-    server.instead = [(200, orjson.dumps({"data": [{"index": 0, "embedding": [3 * size, 4 * size] + [0] * 24}]}))]
+    server.instead = [
+        (200, orjson.dumps({"data": [{"index": 0, "embedding": [3 * size, 4 * size] + [0] * 24}]}))
+    ]
 
     assert embedder.embed(["tea"])[0, :3] == pytest.approx([0.6, 0.8, 0])
 
@@ -188,7 +235,9 @@ def test_a_wrong_key_is_told_without_the_key(server: EmbeddingServer) -> None:
 
 
 @pytest.mark.parametrize("key", ["a\r\nX-Evil: 1", "schlüssel"])
-def test_a_key_that_no_header_takes_is_refused_without_repeating_it(server: EmbeddingServer, key: str) -> None:
+def test_a_key_that_no_header_takes_is_refused_without_repeating_it(
+    server: EmbeddingServer, key: str
+) -> None:
     with pytest.raises(EmbeddingFault, match="is no key") as raised:
         endpoint(server.url, key=key)
 
@@ -199,16 +248,27 @@ def test_a_key_that_is_not_there_is_named_by_its_reference() -> None:
     def missing() -> str:
         raise LookupError("env:THE_KEY is not set")
 
-    with pytest.raises(EmbeddingFault, match="env:THE_KEY is not set"), embedding_server() as server:
-        Endpoint(EmbeddingOptions("endpoint", url=server.url, name="letters", read_key=missing, private=True))
+    with (
+        pytest.raises(EmbeddingFault, match="env:THE_KEY is not set"),
+        embedding_server() as server,
+    ):
+        Endpoint(
+            EmbeddingOptions(
+                "endpoint", url=server.url, name="letters", read_key=missing, private=True
+            )
+        )
 
 
 def test_the_options_do_not_show_the_key() -> None:
     assert "read_key" not in repr(EmbeddingOptions("endpoint", read_key=lambda: KEY))
 
 
-def test_an_address_that_is_not_public_is_refused_before_anything_is_sent(server: EmbeddingServer) -> None:
-    with pytest.raises(EmbeddingFault, match=r"127\.0\.0\.1, which is not public: set `embedding\.private`"):
+def test_an_address_that_is_not_public_is_refused_before_anything_is_sent(
+    server: EmbeddingServer,
+) -> None:
+    with pytest.raises(
+        EmbeddingFault, match=r"127\.0\.0\.1, which is not public: set `embedding\.private`"
+    ):
         endpoint(server.url, private=False)
 
     assert server.asked == []
@@ -217,9 +277,20 @@ def test_an_address_that_is_not_public_is_refused_before_anything_is_sent(server
 @pytest.mark.parametrize(
     ("address", "public"),
     [
-        ("8.8.8.8", True), ("2606:4700::1111", True), ("127.0.0.1", False), ("10.0.0.1", False), ("169.254.169.254", False),
-        ("100.64.0.1", False), ("0.0.0.0", False), ("224.0.0.1", False), ("::1", False), ("fe80::1%eth0", False),
-        ("fd00::1", False), ("::ffff:127.0.0.1", False), ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False),
+        ("8.8.8.8", True),
+        ("2606:4700::1111", True),
+        ("127.0.0.1", False),
+        ("10.0.0.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("::1", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
         ("64:ff9b::808:808", True),
     ],
 )
@@ -243,7 +314,7 @@ def test_a_server_that_hangs_is_given_up(server: EmbeddingServer) -> None:
 
 def test_an_answer_that_comes_byte_by_byte_is_given_up(server: EmbeddingServer) -> None:
     embedder = endpoint(server.url, timeout_s=0.5)
-    server.pause_s = 0.1   # for each byte, of some thousand
+    server.pause_s = 0.1  # for each byte, of some thousand
     began = time.monotonic()
 
     with pytest.raises(EmbeddingLater, match="does not answer: TimeoutError"):
@@ -274,7 +345,10 @@ def test_a_name_that_nobody_resolves_is_given_up_in_time(monkeypatch: pytest.Mon
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     began = time.monotonic()
 
-    with pytest.raises(EmbeddingLater, match=r"slow\.example cannot be resolved: its server of names does not answer"):
+    with pytest.raises(
+        EmbeddingLater,
+        match=r"slow\.example cannot be resolved: its server of names does not answer",
+    ):
         endpoint("https://slow.example/v1", timeout_s=0.3)
 
     never.set()
@@ -292,7 +366,9 @@ def test_an_address_that_is_none_is_a_fault(url: str) -> None:
         endpoint(url)
 
 
-@pytest.mark.parametrize(("url", "name"), [("", "letters"), ("ftp://x/v1", "letters"), ("http://x/v1", "")])
+@pytest.mark.parametrize(
+    ("url", "name"), [("", "letters"), ("ftp://x/v1", "letters"), ("http://x/v1", "")]
+)
 def test_an_endpoint_without_url_or_name_says_which_settings(url: str, name: str) -> None:
     with pytest.raises(EmbeddingFault, match=r"needs `embedding\.url`"):
         endpoint(url, name=name)

@@ -1,4 +1,5 @@
 """Our WordPiece gives what the `tokenizers` library gives, over all of Unicode."""
+
 from functools import cache
 from pathlib import Path
 
@@ -17,10 +18,13 @@ PIECES = WordPiece()
 def theirs() -> Tokenizer:
     """The same model, without the tokens that a text would reach by spelling them."""
     vocabulary = Path(wordpiece.__file__).with_name("vocab.txt")
-    model = models.WordPiece.from_file(str(vocabulary), unk_token="[UNK]", max_input_chars_per_word=100)
+    model = models.WordPiece.from_file(
+        str(vocabulary), unk_token="[UNK]", max_input_chars_per_word=100
+    )
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True)
+        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer
 
@@ -31,9 +35,13 @@ def same(text: str) -> bool:
 
 @cache
 def of_another_unicode() -> frozenset[str]:
-    """Characters that came, or changed their category, after the library's tables were made; ours are Python's."""
-    blocks = [[f"a{chr(code)}b" for code in range(first, first + 256)] for first in range(0, 0x110000, 256)
-              if not 0xD800 <= first < 0xE000]
+    """Characters that came, or changed their category, after the library's tables were made; ours
+    are Python's."""
+    blocks = [
+        [f"a{chr(code)}b" for code in range(first, first + 256)]
+        for first in range(0, 0x110000, 256)
+        if not 0xD800 <= first < 0xE000
+    ]
     suspect = (text for block in blocks if not same(" ".join(block)) for text in block)
     return frozenset(text[1] for text in suspect if not same(text))
 
@@ -42,7 +50,7 @@ def test_only_what_is_younger_than_the_librarys_unicode_is_read_otherwise() -> N
     others = of_another_unicode()
 
     assert len(others) < 1500
-    assert min(others) > "\u0590"   # nothing of Latin, Greek or Cyrillic
+    assert min(others) > "\u0590"  # nothing of Latin, Greek or Cyrillic
 
 
 @given(st.text())
@@ -52,11 +60,30 @@ def test_any_text_has_the_librarys_pieces(text: str) -> None:
     assert same(known)
 
 
-WORDS = ["unaffable", "Zürich", "naïve", "İstanbul", "user_name", "v1.2.3", "北京", "ǅ", "ﬁ", "\u1e9b\u0323", "#hash", "😀",
-         "x" * 101]
+WORDS = [
+    "unaffable",
+    "Zürich",
+    "naïve",
+    "İstanbul",
+    "user_name",
+    "v1.2.3",
+    "北京",
+    "ǅ",
+    "ﬁ",
+    "\u1e9b\u0323",
+    "#hash",
+    "😀",
+    "x" * 101,
+]
 
 
-@given(st.lists(st.sampled_from([*WORDS, "\u0000", "\u200b", "\u00a0", "\t", "[CLS]", "##ing", "\ufffd", "é\u0301"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [*WORDS, "\u0000", "\u200b", "\u00a0", "\t", "[CLS]", "##ing", "\ufffd", "é\u0301"]
+        )
+    )
+)
 def test_words_of_all_kinds_have_the_librarys_pieces(parts: list[str]) -> None:
     assert same("".join(parts))
     assert same(" ".join(parts))

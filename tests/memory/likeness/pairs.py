@@ -1,4 +1,6 @@
-"""The labelled pairs, each with its cosine, in two halves that a hash makes: one was tuned on, the other only measured."""
+"""The labelled pairs, each with its cosine, in two halves that a hash makes: one was tuned on, the
+other only measured."""
+
 import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,7 +10,7 @@ from memory.embedding.embedder import Embedder
 from memory.likeness.alike import Likeness
 
 FOLDER = Path(__file__).parent
-SAME = ("paraphrase", "repeat")   # kinds that are the same fact; of all others none is
+SAME = ("paraphrase", "repeat")  # kinds that are the same fact; of all others none is
 
 
 class Pair(NamedTuple):
@@ -27,9 +29,9 @@ class Pair(NamedTuple):
 class Figures(NamedTuple):
     """How well duplicates are told."""
 
-    right: int     # skipped, and the same
-    wrong: int     # skipped, and not the same
-    missed: int    # the same, and not skipped
+    right: int  # skipped, and the same
+    wrong: int  # skipped, and not the same
+    missed: int  # the same, and not skipped
 
     @property
     def precision(self) -> float:
@@ -57,4 +59,6 @@ def cosines(pairs: Iterable[Pair], embedder: Embedder) -> dict[Pair, float]:
 def measure(pairs: Iterable[Pair], judge: Callable[[Pair], Likeness]) -> Figures:
     """What is skipped of them, at the document's threshold."""
     skipped = [(judge(pair).score >= 0.95, pair.kind in SAME) for pair in pairs]
-    return Figures(skipped.count((True, True)), skipped.count((True, False)), skipped.count((False, True)))
+    return Figures(
+        skipped.count((True, True)), skipped.count((True, False)), skipped.count((False, True))
+    )

@@ -1,4 +1,6 @@
-"""What is skipped, merged and created of more than 700 labelled pairs, with the built-in embedder and without one."""
+"""What is skipped, merged and created of more than 700 labelled pairs, with the built-in embedder
+and without one."""
+
 from collections import Counter
 from functools import cache
 
@@ -9,9 +11,16 @@ from memory.embedding.loading import load
 from memory.likeness.alike import Likeness, alike
 from tests.memory.likeness.pairs import SAME, Pair, cosines, measure, read_pairs
 
-PAIRS, FRESH = read_pairs("pairs"), read_pairs("fresh")   # of the fresh ones none was written before the code
-UNSEEN = read_pairs("unseen")   # written before the code that they were first measured with, and of other constructions
-EVERYDAY = read_pairs("everyday")   # written by a reader of the code; what was found with them was mended
+PAIRS, FRESH = (
+    read_pairs("pairs"),
+    read_pairs("fresh"),
+)  # of the fresh ones none was written before the code
+UNSEEN = read_pairs(
+    "unseen"
+)  # written before the code that they were first measured with, and of other constructions
+EVERYDAY = read_pairs(
+    "everyday"
+)  # written by a reader of the code; what was found with them was mended
 NAME = "all-MiniLM-L6-v2-int8/384"
 
 
@@ -39,7 +48,9 @@ def test_duplicates_are_told_with_the_precision_and_the_recall_that_are_asked_fo
     assert figures.recall >= 0.80
 
 
-def test_in_the_half_that_was_not_looked_at_precision_holds_and_recall_is_what_the_page_says() -> None:
+def test_in_the_half_that_was_not_looked_at_precision_holds_and_recall_is_what_the_page_says() -> (
+    None
+):
     figures = measure([pair for pair in PAIRS if not pair.tuned], judge)
 
     assert figures.precision >= 0.98
@@ -53,14 +64,18 @@ def test_with_pairs_that_were_written_after_the_code_it_is_the_same() -> None:
     assert figures.recall >= 0.80
 
 
-def test_with_pairs_of_other_constructions_precision_holds_and_recall_is_what_the_page_says() -> None:
+def test_with_pairs_of_other_constructions_precision_holds_and_recall_is_what_the_page_says() -> (
+    None
+):
     figures = measure(UNSEEN, judge)
 
     assert figures.precision >= 0.98
     assert figures.recall >= 0.60
 
 
-def test_of_a_readers_everyday_pairs_none_that_differ_are_skipped_and_recall_is_what_the_page_says() -> None:
+def test_of_a_readers_everyday_pairs_none_that_differ_are_skipped_and_recall_is_what_the_page_says() -> (
+    None
+):
     figures = measure(EVERYDAY, judge)
 
     assert figures.wrong == 0
@@ -68,7 +83,12 @@ def test_of_a_readers_everyday_pairs_none_that_differ_are_skipped_and_recall_is_
 
 
 def test_the_coarser_embedder_is_as_precise() -> None:
-    figures = measure(PAIRS, lambda pair: alike(pair.new, pair.old, measured("wordllama")[pair], "wordllama-l2-supercat/256"))
+    figures = measure(
+        PAIRS,
+        lambda pair: alike(
+            pair.new, pair.old, measured("wordllama")[pair], "wordllama-l2-supercat/256"
+        ),
+    )
 
     assert figures.precision >= 0.98
     assert figures.recall >= 0.75
@@ -81,11 +101,19 @@ def test_facts_that_differ_in_what_counts_are_never_skipped(kind: str) -> None:
     assert skipped == []
 
 
-@pytest.mark.parametrize("kind", ["number", "date", "name", "negation", "antonym", "role", "detail"])
-def test_nor_are_they_the_other_way_round_or_by_an_embedder_that_takes_them_for_one(kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["number", "date", "name", "negation", "antonym", "role", "detail"]
+)
+def test_nor_are_they_the_other_way_round_or_by_an_embedder_that_takes_them_for_one(
+    kind: str,
+) -> None:
     of_kind = [pair for pair in (*PAIRS, *FRESH, *UNSEEN, *EVERYDAY) if pair.kind == kind]
 
-    assert [pair for pair in of_kind if alike(pair.old, pair.new, measured("local")[pair], NAME).score >= 0.95] == []
+    assert [
+        pair
+        for pair in of_kind
+        if alike(pair.old, pair.new, measured("local")[pair], NAME).score >= 0.95
+    ] == []
     assert [pair for pair in of_kind if alike(pair.new, pair.old, 0.999, NAME).score >= 0.95] == []
 
 
@@ -95,7 +123,10 @@ def test_what_is_unrelated_is_created() -> None:
 
 def test_without_an_embedder_repeats_are_skipped_and_nothing_else_that_differs() -> None:
     figures = measure(PAIRS, lambda pair: alike(pair.new, pair.old, None, ""))
-    repeats = measure([pair for pair in PAIRS if pair.kind == "repeat"], lambda pair: alike(pair.new, pair.old, None, ""))
+    repeats = measure(
+        [pair for pair in PAIRS if pair.kind == "repeat"],
+        lambda pair: alike(pair.new, pair.old, None, ""),
+    )
 
     assert figures.wrong == 0
     assert repeats.recall >= 0.90
