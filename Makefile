@@ -21,7 +21,6 @@ COMPILE := pip compile -q --universal --python-version 3.11 --generate-hashes --
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 QUERIES ?= 1000000
-ROOMS = $(sort $(dir $(wildcard $(addsuffix /*.py,memory bus blocks pipelines worker web cli))))
 
 .PHONY: help up test faults fuzz check lint types chromium bench bench-recall lock clean
 
@@ -49,7 +48,7 @@ lint: .venv/.installed-dev  ## ruff
 	$(BIN)/ruff check -q .
 
 types: .venv/.installed-dev  ## mypy, strict on the product
-	$(BIN)/mypy $(ROOMS)
+	$(BIN)/mypy memrelay
 
 chromium:  ## install the browser that the tests of the page drive
 	@$(has_chromium) || { command -v apt-get >/dev/null && $(apt_get) update && \

@@ -27,14 +27,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.made_vectors import MadeVectors
 from benchmarks.recall_latency import VOCABULARY, Texts, word
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Question, Questions
-from memory.ids import derive_guid
-from memory.operations.entries_write import NewEntry, write_entry
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.sqlite.store import Store
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Question, Questions
+from memrelay.memory.operations.entries_write import NewEntry, write_entry
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.store import Store
 
 SIZES = (1_000, 10_000, 100_000)
 MEMORY, BATCH = "mem_bench", 500

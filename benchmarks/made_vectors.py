@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from memory.embedding.embedder import Calibration, Fingerprint
+from memrelay.memory.embedding.embedder import Calibration, Fingerprint
 
 DIMENSION, TOPICS = 384, 3000
 STEEPNESS, OWN = 1.0, 1.1  # of the spread over directions; how much of a vector is not its topic's

@@ -21,8 +21,8 @@ sys.path.insert(0, str(HERE.parent))
 
 from benchmarks.blocking import BlockingConnection  # noqa: E402  the checkout is no installed package here
 from benchmarks.trial import bus_of_its_own, end, keep, options  # noqa: E402
-from bus.resp import EXEC, MULTI, pack  # noqa: E402
-from bus.wire import input_key, swarm_key  # noqa: E402
+from memrelay.bus.client.resp import EXEC, MULTI, pack  # noqa: E402
+from memrelay.bus.keys import input_key, swarm_key  # noqa: E402
 
 
 def writes(uids: list[str], count: int) -> bytes:

@@ -28,13 +28,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.made_vectors import MadeVectors, Ready
 from benchmarks.recall.product import embed_all
-from memory.embedding.questions import Questions
-from memory.merging import merge_some
-from memory.operations.records_search import SearchInput, search
-from memory.operations.records_write import WriteInput, write
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.sqlite.store import Store
+from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.operations.records_search import SearchInput, search
+from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.store import Store
+from memrelay.worker.background.index_merge import merge_some
 
 SIZES, SIZES_OF_VECTORS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
 VOCABULARY, QUERIES, BATCH, TURNS_A_THREAD = 50_000, 200, 500, 200

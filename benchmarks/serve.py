@@ -16,13 +16,13 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.bundle import make_bundle
-from bus.address import Address
-from cli.logs import configure_logging
-from memory.catalog import Catalog
-from pipelines.check import check
-from worker.footprint import settle_down
-from worker.limits import WorkerLimits
-from worker.service import Worker, WorkerOptions
+from memrelay.bus.client.url import Address
+from memrelay.cli.logs import configure_logging
+from memrelay.cli.process import settle_down
+from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.check import check
+from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.service import Worker, WorkerOptions
 
 # The yardstick's programs bound no answer, and a search for two common words finds more than the
 # default's 1 MiB of records.

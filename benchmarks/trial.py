@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.embedded.launcher import EmbeddedServer
 
 HERE = Path(__file__).resolve().parent
 UNLIMITED = {
@@ -81,7 +81,7 @@ def start_product(
             "MEMRELAY_LOG__FORMAT": "json",
         }
     )
-    command = [sys.executable, "-m", "cli.main"]
+    command = [sys.executable, "-m", "memrelay.cli.main"]
     subprocess.run(
         [*command, "deploy", folder / "bundle.json"],
         env=settings,

@@ -25,8 +25,8 @@ from benchmarks.blocking import BlockingConnection
 from benchmarks.bundle import make_bundle
 from benchmarks.load import Load
 from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
-from bus.resp import pack
-from bus.wire import input_key
+from memrelay.bus.client.resp import pack
+from memrelay.bus.keys import input_key
 
 UID, ALIAS, TOKEN = "bench", "memory_write", "a-token-of-the-usual-length-0123"
 BODY = b'{"text": "record 42 of a store that remembers what was said about gardens, rivers and trains"}'

@@ -1,9 +1,9 @@
 """add_1: adds 1 to the number in the text. The tutorial's example, to copy for a block of your
 own."""
 
-from blocks.contract import BlockArgs, Call
-from blocks.registry import block
-from bus.message import Message
+from memrelay.blocks.contract import BlockArgs, Call
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
 
 
 class AddArgs(BlockArgs):

@@ -3,8 +3,8 @@ nothing to compute."""
 
 from typing import Literal
 
-from blocks.contract import Block, BlockArgs
-from blocks.registry import register
+from memrelay.blocks.contract import Block, BlockArgs
+from memrelay.blocks.registry import register
 
 
 class ChatArgs(BlockArgs):

@@ -20,8 +20,8 @@ import orjson
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
-from blocks.patterns import Pattern
-from bus.message import JSON, PLAIN, Message, Part
+from memrelay.blocks.patterns import Pattern
+from memrelay.bus.message import JSON, PLAIN, Message, Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import orjson
 from pydantic import BeforeValidator, Field
 
-from blocks.contract import Call
-from blocks.memory_args import (
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import (
     NO_MEMORY_ID,
     TEMPLATE_READS,
     NamedMemoryArgs,
@@ -18,14 +18,12 @@ from blocks.memory_args import (
     put_off,
     within_message,
 )
-from blocks.registry import block
-from blocks.templates import OutputTemplate
-from bus.message import Message
-from memory import tags as tag_lists
-from memory.errors import BadTags, VectorAwaited
-from memory.named_view import KIND
-from memory.operation import Context
-from memory.operations.knowledge_search import (
+from memrelay.blocks.registry import block
+from memrelay.blocks.templates import OutputTemplate
+from memrelay.bus.message import Message
+from memrelay.memory.errors import BadTags, VectorAwaited
+from memrelay.memory.operation import Context
+from memrelay.memory.operations.knowledge_search import (
     MOST,
     MOST_CHARACTERS,
     Knowledge,
@@ -33,7 +31,9 @@ from memory.operations.knowledge_search import (
     SearchKnowledge,
     search_knowledge,
 )
-from memory.record import Record
+from memrelay.memory.records import tags as tag_lists
+from memrelay.memory.records.memory_view import KIND
+from memrelay.memory.records.record import Record
 
 
 def _names(value: Any) -> tuple[str, ...]:

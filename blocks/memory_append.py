@@ -1,12 +1,12 @@
 """memory_append: adds the text to a record, or makes one (seed 000; `separator` is ours)."""
 
-from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
-from blocks.registry import block
-from bus.message import Message
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_write import WriteInput
-from memory.record import DEFAULT_KIND
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_write import WriteInput
+from memrelay.memory.records.record import DEFAULT_KIND
 
 
 class AppendArgs(NewRecordArgs):

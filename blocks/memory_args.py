@@ -8,20 +8,18 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from blocks.contract import BlockArgs, Call, Transient
-from blocks.templates import MAX_SOURCE, OutputTemplate
-from bus.message import Message
-from memory import memory_id as memory_ids
-from memory import tags as tag_lists
-from memory.data import LARGEST
-from memory.errors import VectorAwaited
-from memory.filter.given import Filter
-from memory.kept_json import kept_json
-from memory.operations.records_read import MOST_ESCAPED, too_large
-from memory.recall import languages
-from memory.record import DEFAULT_KIND, Record
-from memory.sqlite.filter_sql import compiled
-from memory.sqlite.filters import Given
+from memrelay.blocks.contract import BlockArgs, Call, Transient
+from memrelay.blocks.templates import MAX_SOURCE, OutputTemplate
+from memrelay.bus.message import Message
+from memrelay.memory import memory_id as memory_ids
+from memrelay.memory.errors import VectorAwaited
+from memrelay.memory.filter.input import Filter
+from memrelay.memory.operations.records_read import MOST_ESCAPED, too_large
+from memrelay.memory.records import tags as tag_lists
+from memrelay.memory.records.data import LARGEST, kept_json
+from memrelay.memory.records.record import DEFAULT_KIND, Record
+from memrelay.memory.sqlite.filters import Given, compiled
+from memrelay.memory.text import languages
 
 
 def _memory_id(value: str) -> str:

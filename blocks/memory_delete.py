@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, MemoryArgs
-from blocks.registry import block
-from bus.message import Message
-from memory.operations.records_delete import DeleteInput, delete
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import NO_MEMORY_ID, MemoryArgs
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.operations.records_delete import DeleteInput, delete
 
 
 class DeleteArgs(MemoryArgs):

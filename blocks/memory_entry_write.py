@@ -1,20 +1,20 @@
 """memory_entry_write: writes the text to a named memory, unless an entry says the same already
 (docs/memories.md)."""
 
-from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, put_off
-from blocks.registry import block
-from bus.message import Message
-from memory.embedding.questions import Question
-from memory.entry_text import MOST_CHARACTERS
-from memory.entry_vector import asked_vector
-from memory.errors import VectorAwaited
-from memory.likeness.curves import DUPLICATE, RELATED
-from memory.named_view import Source
-from memory.operations.entries_create import Threshold, told_of
-from memory.operations.entries_write import Mode, NewEntry, write_entry
-from memory.operations.memories_create import CreateMemory, add_memory
-from memory.record_view import Name
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, put_off
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
+from memrelay.memory.embedding.questions import Question
+from memrelay.memory.errors import VectorAwaited
+from memrelay.memory.operations.entries_create import Threshold, told_of
+from memrelay.memory.operations.entries_write import Mode, NewEntry, write_entry
+from memrelay.memory.operations.memories_create import CreateMemory, add_memory
+from memrelay.memory.records.entry_text import MOST_CHARACTERS
+from memrelay.memory.records.entry_vector import asked_vector
+from memrelay.memory.records.memory_view import Source
+from memrelay.memory.records.view import Name
 
 
 class EntryArgs(NamedMemoryArgs):

@@ -3,13 +3,13 @@
 from functools import cached_property
 from typing import Literal
 
-from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
-from blocks.registry import block
-from blocks.templates import OutputTemplate
-from bus.message import Message
-from memory.operations.records_read import ReadInput, read
-from memory.sqlite.filters import Given
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
+from memrelay.blocks.registry import block
+from memrelay.blocks.templates import OutputTemplate
+from memrelay.bus.message import Message
+from memrelay.memory.operations.records_read import ReadInput, read
+from memrelay.memory.sqlite.filters import Given
 
 UNRANKED = (
     "output_template has {{score}}, which is 0.0 of every record here: memory_search alone ranks"

@@ -5,8 +5,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from blocks.contract import Call
-from blocks.memory_args import (
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import (
     DEFAULT_LANGUAGE,
     NO_MEMORY_ID,
     Count,
@@ -15,11 +15,11 @@ from blocks.memory_args import (
     Tags,
     put_off,
 )
-from blocks.registry import block
-from bus.message import Message
-from memory.boosts import HALF_LIFE_DAYS, WRONG_MODE, Boosts, Days, Weight
-from memory.errors import VectorAwaited
-from memory.operations.records_search import Mode, SearchInput, search, search_explained
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.errors import VectorAwaited
+from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
+from memrelay.memory.search.query import HALF_LIFE_DAYS, WRONG_MODE, Boosts, Days, Weight
 
 
 class SearchArgs(ListingArgs):

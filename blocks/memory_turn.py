@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Seconds, Tags
-from blocks.registry import block
-from bus.message import Message
-from memory.operations.records_write import WriteInput, write
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Seconds, Tags
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.operations.records_write import WriteInput, write
 
 KIND = "turn"
 TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")

@@ -1,10 +1,10 @@
 """memory_write: stores the text as a new record (seed 000)."""
 
-from blocks.contract import Call
-from blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
-from blocks.registry import block
-from bus.message import JSON, Message
-from memory.operations.records_write import WriteInput, write
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
+from memrelay.blocks.registry import block
+from memrelay.bus.message import JSON, Message
+from memrelay.memory.operations.records_write import WriteInput, write
 
 
 class WriteArgs(NewRecordArgs):

@@ -14,7 +14,7 @@ from typing import Annotated
 import re2
 from pydantic import Field
 
-from blocks.errors import BadArgument
+from memrelay.blocks.errors import BadArgument
 
 MAX_PATTERN = 2000  # characters
 MAX_MEMORY = 4 << 20  # bytes that one compiled pattern may take

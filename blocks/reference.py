@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from blocks.contract import Block, BlockArgs
-from blocks.registry import all_blocks
+from memrelay.blocks.contract import Block, BlockArgs
+from memrelay.blocks.registry import all_blocks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
 BEGIN, END = "<!-- from here on: python -m blocks.reference -->\n", "<!-- to here -->\n"

@@ -5,10 +5,10 @@ from typing import Self
 
 from pydantic import model_validator
 
-from blocks.contract import BlockArgs, Call, Selector
-from blocks.patterns import Flags, Pattern, Source, doubts_about
-from blocks.registry import block
-from bus.message import Message
+from memrelay.blocks.contract import BlockArgs, Call, Selector
+from memrelay.blocks.patterns import Flags, Pattern, Source, doubts_about
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
 
 
 class FilterArgs(BlockArgs):

@@ -11,9 +11,9 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 
-import blocks
-from blocks.contract import Block, BlockArgs, Handle
-from blocks.errors import BrokenBlock
+from memrelay import blocks
+from memrelay.blocks.contract import Block, BlockArgs, Handle
+from memrelay.blocks.errors import BrokenBlock
 
 # What running a file that somebody is still writing raises.
 FAULTS = (
@@ -55,7 +55,11 @@ def register(declared: Block) -> None:
 def find_block(name: str) -> Block | None:
     """The block of that name, for which its file alone is loaded; None where there is none. Raises
     BrokenBlock."""
-    if name not in _BLOCKS and name.isidentifier() and find_spec(f"blocks.{name}") is not None:
+    if (
+        name not in _BLOCKS
+        and name.isidentifier()
+        and find_spec(f"memrelay.blocks.{name}") is not None
+    ):
         _load(name)
     return _BLOCKS.get(name)
 
@@ -84,7 +88,7 @@ def _load(name: str) -> None:
     """Runs a file of this folder. What it declared before it failed is forgotten: it is run anew
     when it is corrected."""
     try:
-        importlib.import_module(f"blocks.{name}")
+        importlib.import_module(f"memrelay.blocks.{name}")
     except FAULTS as fault:  # others write blocks: one that fails fails its own pipelines alone
         _BLOCKS.pop(name, None)
         raise BrokenBlock(name, fault) from fault

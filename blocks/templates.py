@@ -18,9 +18,9 @@ from jinja2 import (
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from memory.errors import Refused, ResultTooLarge
-from memory.kept_json import kept_json
-from memory.record import Record
+from memrelay.memory.errors import Refused, ResultTooLarge
+from memrelay.memory.records.data import kept_json
+from memrelay.memory.records.record import Record
 
 TOKENS = frozenset(
     {"content", "kind", "scope", "guid", "source", "tags", "created_at", "updated_at", "score"}

@@ -1,7 +1,7 @@
 """viewer_agent: shows what passes its `agent_from`, and never says anything."""
 
-from blocks.contract import Block, BlockArgs
-from blocks.registry import register
+from memrelay.blocks.contract import Block, BlockArgs
+from memrelay.blocks.registry import register
 
 
 class ViewerArgs(BlockArgs):

@@ -5,8 +5,8 @@ from zlib import crc32
 
 import msgspec
 
-from bus.errors import MalformedMessage, MessageTooLong
-from bus.message import PLAIN, Message, to_part
+from memrelay.bus.errors import MalformedMessage, MessageTooLong
+from memrelay.bus.message import PLAIN, Message, to_part
 
 # The `mid` of a message, `<id>.<number>~<digest>`: the id of the input that led to it, its place
 # among all that it led to, and a digest of the envelope. The digest tells our own copy from a

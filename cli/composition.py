@@ -8,18 +8,17 @@ from typing import Any, NoReturn, TypeVar
 import typer
 import uvloop
 
-from bus.address import Address, parse
-from bus.embedded.errors import EmbeddedServerError
-from bus.embedded.socket_path import socket_of
-from bus.errors import BusError, BusRefused
-from cli.escaping import escaped
-from cli.logs import LogFormat, configure_logging
-from cli.settings import Settings, SettingsError, load_settings, may_colour
-from memory.catalog import Catalog, Deployed, is_begun
-from memory.errors import MemoryFault
-from memory.room import ROOM, lacks_room
-from worker.errors import first_of
-from worker.ownership import NotTheOwner
+from memrelay.bus.client.url import Address, parse
+from memrelay.bus.embedded.socket_path import socket_of
+from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
+from memrelay.cli.logs import LogFormat, configure_logging
+from memrelay.cli.settings import Settings, SettingsError, load_settings, may_colour
+from memrelay.cli.terminal.output import escaped
+from memrelay.memory.control.catalog import Catalog, Deployed, is_begun
+from memrelay.memory.disk import ROOM, lacks_room
+from memrelay.memory.errors import MemoryFault
+from memrelay.worker.errors import first_of
+from memrelay.worker.ownership.host_locks import NotTheOwner
 
 Result = TypeVar("Result")
 FAULTS = (

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import typer
 
-from bus.errors import BusError
-from bus.line import Line
-from cli.composition import bus_address, fail
-from cli.output import print_json
-from cli.settings import Settings
-from memory.catalog import Catalog, Deployed
-from pipelines.check import Checked, check
-from web.deployments import Deployments
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.errors import BusError
+from memrelay.cli.composition import bus_address, fail
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json
+from memrelay.memory.control.catalog import Catalog, Deployed
+from memrelay.pipelines.check import Checked, check
+from memrelay.web.api.deployments import Deployments
 
 
 def read_bundle(file: Path, uid: str | None) -> Checked:

@@ -21,17 +21,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from memory.data import LARGEST
-from memory.errors import Refused, StoreBusy
-from memory.ids import derive_guid
-from memory.operation import Context, Noun, Operation, bound_input
-from memory.operations.records_erase import NAME as ERASE
-from memory.reaping import HISTORY_DAYS, reap
-from memory.record_view import LONGEST_NAME
-from memory.sqlite.connection import refuse_others, translated
-from memory.sqlite.store import Store
-from pipelines.rules import in_a_line
-from worker.ownership import alone
+from memrelay.memory.errors import Refused, StoreBusy
+from memrelay.memory.operation import Context, Noun, Operation, bound_input
+from memrelay.memory.operations.records_erase import NAME as ERASE
+from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.records.view import LONGEST_NAME
+from memrelay.memory.retention import HISTORY_DAYS, reap
+from memrelay.memory.sqlite.connection import refuse_others, translated
+from memrelay.memory.sqlite.store import Store
+from memrelay.pipelines.rules import in_a_line
+from memrelay.worker.ownership.host_locks import alone
 
 ACTOR = "python"
 RESULT_BYTES = 1 << 30

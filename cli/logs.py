@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from cli.escaping import escaped
+from memrelay.cli.terminal.output import escaped
 
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["console", "json"]

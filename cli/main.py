@@ -6,15 +6,56 @@ import io
 import keyword
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # typer's, not named in an __all__
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from cli.ending import end_orderly
-from cli.quoting import Quoting
+from memrelay.cli.terminal.ending import end_orderly
+from memrelay.cli.terminal.output import escaped
+
+# A command that says how a text is quoted, where a shell has taken it apart, or it was taken for
+# an option.
+
+UsageError = cast(
+    "type[Exception]", typer.BadParameter.__mro__[1]
+)  # typer has no name for what its errors have in common
+TEXTS = ("text", "content", "query", "name")  # arguments of several words
+
+
+class Quoting(TyperCommand):
+    """Its arguments are read as typer reads them."""
+
+    allow_extra_args = True  # which are told here
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """typer's call."""
+        try:
+            rest = super().parse_args(ctx, args)
+        except UsageError as error:
+            option = getattr(error, "option_name", None) or "--"
+            if option.startswith("--") or not self._takes_text():
+                raise
+            ctx.fail(
+                f'No such option: {escaped(option)}. A text that begins with - comes last, behind --: -- "- milk"'
+            )
+        if rest and not ctx.resilient_parsing:
+            remedy = (
+                '. A text of several words stands in quotes: "The meeting is at 3pm"'
+                if self._takes_text()
+                else ""
+            )
+            ctx.fail(f"Got unexpected extra argument(s) ({escaped(' '.join(rest))}){remedy}")
+        return rest
+
+    def _takes_text(self) -> bool:
+        return any(
+            parameter.param_type_name == "argument" and parameter.name in TEXTS
+            for parameter in self.params
+        )
+
 
 NAME = "memrelay"
 COMMANDS = {
@@ -52,6 +93,7 @@ COMMANDS = {
     "acl": "Print the server's ACL line that confines a client to one pipeline.",
     "completion": "Print what makes a shell complete commands and pipelines.",
 }
+MODULES = dict.fromkeys(("records", "memories", "entries", "knowledge"), "operations")
 # Plain help: rich's boxes would cost a tenth of a second each time.
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -138,7 +180,9 @@ def _load(name: str) -> Any:
     """The command, from what has its name in the file of its name: a function, or a list of them
     for a group."""
     word = f"{name}_" if keyword.iskeyword(name) else name
-    found = getattr(importlib.import_module(f"cli.commands.{word}"), word)
+    found = getattr(
+        importlib.import_module(f"memrelay.cli.commands.{MODULES.get(name, word)}"), word
+    )
     if not isinstance(found, list):
         app = typer.Typer(**PLAIN)
         app.command(name, cls=Quoting)(found)

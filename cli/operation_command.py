@@ -10,18 +10,17 @@ import orjson
 import typer
 from pydantic import ValidationError
 
-from bus.call import NewCall
-from bus.request import Requester
-from cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
-from cli.options import JsonAnyway, Pipeline, own_id
-from cli.output import print_json
-from cli.settings import Settings
-from memory.errors import BadTags
-from memory.operation import Operation, json_type
-from memory.tags import parse
-from pipelines.json_text import parse_object
-from pipelines.report import Report
-from pipelines.shape import tell
+from memrelay.bus.request import NewCall, Requester
+from memrelay.cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
+from memrelay.cli.options import JsonAnyway, Pipeline, own_id
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json
+from memrelay.memory.errors import BadTags
+from memrelay.memory.operation import Operation, json_type
+from memrelay.memory.records.tags import parse
+from memrelay.pipelines.json_text import parse_object
+from memrelay.pipelines.report import Report
+from memrelay.pipelines.shape import tell
 
 ACTOR = "cli"
 # By what JSON Schema calls them; all else is text.

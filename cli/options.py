@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from bus.entry import LONGEST_ID, may_be_id
-from cli.settings import Settings, SettingsError, load_settings
-from memory.catalog import Catalog, is_begun
-from memory.errors import MemoryFault
-from memory.expected import ANYTHING, Expected, over
+from memrelay.bus.streams.entry import LONGEST_ID, may_be_id
+from memrelay.cli.settings import Settings, SettingsError, load_settings
+from memrelay.memory.control.catalog import Catalog, is_begun
+from memrelay.memory.control.precondition import ANYTHING, Expected, over
+from memrelay.memory.errors import MemoryFault
 
 PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)  # a shell takes it for one word and nothing else
 

@@ -1,14 +1,21 @@
 """A deployed pipeline as a person speaks to it: its swarms, the agents that take messages, its
 commands."""
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from cli.composition import fail, pipeline_named, stored_catalog
-from cli.settings import Settings
-from memory.catalog import Catalog
-from pipelines.check import CheckedBundle, check
-from pipelines.commands import commands_of
+from memrelay.bus.codec import encode
+from memrelay.bus.errors import MalformedMessage, NoAnswer
+from memrelay.bus.message import say
+from memrelay.bus.request import Requester
+from memrelay.bus.streams.entry import NewEntry
+from memrelay.cli.composition import fail, pipeline_named, stored_catalog
+from memrelay.cli.settings import Settings
+from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.check import CheckedBundle, check
+from memrelay.pipelines.commands import commands_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +84,34 @@ async def uid_of(catalog: Catalog, uid_or_name: str) -> str:
     if await catalog.find(uid_or_name) is None and await catalog.versions(uid_or_name):
         return uid_or_name
     return (await pipeline_named(catalog, uid_or_name)).uid
+
+
+# What is said from the command line: as an envelope that the bus takes, and on to where its end is
+# awaited.
+
+
+def envelope_of(text: str, user: str, most_bytes: int) -> bytes:
+    """The envelope of a text that `user` says now. Raises MalformedMessage."""
+    message = say(user, "cli", text, username=user, now_ms=time.time_ns() // 1_000_000)
+    try:
+        data = encode(message)
+    except UnicodeEncodeError as error:
+        raise MalformedMessage("what is said must be text in UTF-8") from error
+    if len(data) > most_bytes:
+        raise MalformedMessage(
+            f"the message has {len(data)} bytes; bus.max_message_bytes allows {most_bytes}: say it in parts"
+        )
+    return data
+
+
+async def ask(requester: Requester, entry: NewEntry, wait_s: float) -> dict[str, Any]:
+    """The report of what it leads to, as `Requester.say`; NoAnswer says what to do next."""
+    try:
+        return await requester.say(entry, wait_s)
+    except NoAnswer as error:
+        more = (
+            f": {error.paused}"
+            if error.paused
+            else " `memrelay status` tells, `memrelay worker` starts one"
+        )
+        raise NoAnswer(f"{error}{more}", error.ident, error.paused) from error

@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
-from bus.message import JSON
-from cli.composition import note
-from cli.output import as_it_came, print_json, print_line
-from cli.readable import value_lines
+from memrelay.bus.message import JSON
+from memrelay.cli.composition import note
+from memrelay.cli.terminal.output import as_it_came, print_json, print_line
+from memrelay.cli.terminal.readable import value_lines
 
 
 def print_results(report: dict[str, Any], *, whole: bool = False) -> bool:

@@ -24,13 +24,12 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from bus import address
-from cli.logs import LogFormat, LogLevel
-from cli.paths import path_below
-from cli.yaml_file import NotYaml, read_yaml
-from memory.reaping import HISTORY_DAYS
-from memory.suggestions import closest
-from pipelines.rules import rule_of
+from memrelay.bus.client import url as address
+from memrelay.cli.logs import LogFormat, LogLevel
+from memrelay.cli.paths import NotYaml, path_below, read_yaml
+from memrelay.memory.retention import HISTORY_DAYS
+from memrelay.memory.validation import closest
+from memrelay.pipelines.rules import rule_of
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"

@@ -12,7 +12,7 @@ def main() -> None:
         later is signal.default_int_handler
     ):  # else it is ignored, as of a job in the background, and stays so
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    program = importlib.import_module("cli.main")
+    program = importlib.import_module("memrelay.cli.main")
     if later is signal.default_int_handler:
         signal.signal(signal.SIGINT, later)
     program.main()

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from cli.composition import pipeline_named, stored_catalog
-from cli.settings import Settings
-from memory.backup import BackedUpPipeline
-from memory.catalog import Catalog, Deployed
-from memory.memory_id import path_of, stores_below
-from memory.sqlite.damage import note_of
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.cli.composition import pipeline_named, stored_catalog
+from memrelay.cli.settings import Settings
+from memrelay.memory.control.catalog import Catalog, Deployed
+from memrelay.memory.files.backup import BackedUpPipeline
+from memrelay.memory.memory_id import path_of, stores_below
+from memrelay.memory.sqlite.damage import note_of
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
 
 
 async def pipelines_with_stores(settings: Settings, names: Sequence[str]) -> list[BackedUpPipeline]:

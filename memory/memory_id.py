@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory.errors import BadMemoryId
+from memrelay.memory.errors import BadMemoryId
 
 SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 FILES = re.compile(

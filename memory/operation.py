@@ -18,8 +18,8 @@ from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 
-import memory.operations
-from memory.recall.languages import DEFAULT_LANGUAGE
+from memrelay.memory import operations
+from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -111,17 +111,17 @@ def find_operation(name: str) -> Operation | None:
     if (
         name not in OPERATIONS
         and module.isidentifier()
-        and find_spec(f"memory.operations.{module}") is not None
+        and find_spec(f"memrelay.memory.operations.{module}") is not None
     ):
-        importlib.import_module(f"memory.operations.{module}")
+        importlib.import_module(f"memrelay.memory.operations.{module}")
     return OPERATIONS.get(name)
 
 
 @cache
 def all_operations() -> dict[str, Operation]:
     """Every operation by its name, in the order of the names."""
-    for module in pkgutil.iter_modules(memory.operations.__path__):
-        importlib.import_module(f"memory.operations.{module.name}")
+    for module in pkgutil.iter_modules(operations.__path__):
+        importlib.import_module(f"memrelay.memory.operations.{module.name}")
     return dict(sorted(OPERATIONS.items()))
 
 

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from memory.drafts import clear_drafts
-from memory.errors import MemoryFault, StoreBroken, StoreBusy
-from memory.memory_id import path_of, stores_below
-from memory.on_disk import make_folder
-from memory.recall.meaning import Meaning
-from memory.sqlite.connection import translated
-from memory.sqlite.copy import clear_copies
-from memory.sqlite.damage import condemn, note_of
-from memory.sqlite.store import Store
+from memrelay.memory.disk import clear_drafts, make_folder
+from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
+from memrelay.memory.memory_id import path_of, stores_below
+from memrelay.memory.search.pool import Meaning
+from memrelay.memory.sqlite.connection import translated
+from memrelay.memory.sqlite.copy import clear_copies
+from memrelay.memory.sqlite.damage import condemn, note_of
+from memrelay.memory.sqlite.store import Store
 
 
 class OpenStores:

@@ -9,8 +9,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
-from memory.recall.meaning import Meaning
-from memory.stores import OpenStores
+from memrelay.memory.search.pool import Meaning
+from memrelay.memory.stores import OpenStores
 
 Result = TypeVar("Result")
 Work = Callable[[OpenStores], Any]

@@ -1,6 +1,8 @@
 """The model of a bundle: which keys there are and what they hold (contracts/kilroy.md A2; `swarms`
 is ours)."""
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -14,10 +16,71 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from blocks.contract import as_flag
-from blocks.memory_args import DEFAULT_LANGUAGE, Language
-from pipelines import forms
-from pipelines.senders import normalised
+from memrelay.blocks.contract import as_flag
+from memrelay.blocks.memory_args import DEFAULT_LANGUAGE, Language
+from memrelay.bus.keys import PUBLIC, SWARM, UID
+from memrelay.pipelines.substitution import TOKEN
+
+# How names are written in a bundle, as patterns for its JSON Schema. There `${pipeline_uid}` is
+# not yet filled in.
+
+_TOKEN = re.escape(TOKEN)
+_ENV, _FILE = r"env:[A-Za-z_][A-Za-z0-9_]*", r"file:[^\x00-\x1f]+"
+SECRET = re.compile(f"{_ENV}|{_FILE}")  # where a secret is kept
+
+
+def _unfilled(pattern: str) -> str:
+    """The pattern with `${pipeline_uid}` also taken wherever it takes a character."""
+    return re.sub(r"\[[^]]+\]", lambda characters: f"({_TOKEN}|{characters[0]})", pattern)
+
+
+_NAME = _unfilled(SWARM.pattern)
+_PART = _unfilled(
+    r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
+)  # as memory.memory_id has it, in a room that this one does not know
+
+NAME: JsonDict = {"pattern": f"^{_NAME}$"}
+NAME_OR_NONE: JsonDict = {"pattern": f"^({_NAME})?$"}
+PIPELINE_UID: JsonDict = {"pattern": f"^({_TOKEN}|{UID.pattern})?$", "not": {"const": PUBLIC}}
+MEMORY_ID: JsonDict = {"pattern": f"^({_PART}(/{_PART}){{1,7}})?$"}  # 2 to 8 parts
+KEPT_AT: JsonDict = {"pattern": f"^({_unfilled(_ENV)}|{_FILE})?$"}
+FLAG_TEXT = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"
+
+_NOT = [False, "false", "False", "FALSE"]
+
+# A wf_agent that calls names its block.
+CALLS: dict[str, Any] = {
+    "if": {
+        "properties": {"agent_class": {"const": "wf_agent"}},
+        "required": ["agent_class"],
+        "not": {"properties": {"wf_call_webhook": {"enum": _NOT}}, "required": ["wf_call_webhook"]},
+    },
+    "then": {
+        "properties": {"wf_diagram_webhook": {"minLength": 1}},
+        "required": ["wf_diagram_webhook"],
+    },
+}
+
+
+# `agent_from`: whose messages an agent takes (contracts/kilroy.md A2; lists are ours).
+
+
+def normalised(agent_from: str | Sequence[str]) -> tuple[str, ...]:
+    """The names as they are kept: () for everybody, which is what "", "*" and an empty list
+    mean."""
+    names = (agent_from,) if isinstance(agent_from, str) else tuple(agent_from)
+    return () if "" in names or "*" in names else names
+
+
+def accepts(names: tuple[str, ...], sender: str) -> bool:
+    """Is what `sender` says taken? A list of `!name` alone takes all but these; plain names take
+    just themselves."""
+    if not names or "*" in names:
+        return True
+    if all(name.startswith("!") for name in names):
+        return "!" + sender not in names
+    return sender in names and not sender.startswith("!")
+
 
 LONGEST_INTERVAL_S = 31_622_400  # a leap year
 INTERVAL_SCHEMA: JsonDict = {
@@ -56,10 +119,10 @@ def _args(value: object) -> object:
     raise ValueError("must be an object, or a string that holds one as JSON")
 
 
-FlagText = Annotated[str, Field(pattern=forms.FLAG_TEXT)]
+FlagText = Annotated[str, Field(pattern=FLAG_TEXT)]
 Flag = Annotated[bool, BeforeValidator(as_flag, json_schema_input_type=bool | FlagText)]
 Names = Annotated[str | tuple[str, ...], BeforeValidator(_names)]
-KeptAt = Annotated[str, Field(json_schema_extra=forms.KEPT_AT)]
+KeptAt = Annotated[str, Field(json_schema_extra=KEPT_AT)]
 Secrets = Annotated[
     str | tuple[str, ...],
     BeforeValidator(_names, json_schema_input_type=KeptAt | tuple[KeptAt, ...]),
@@ -99,7 +162,7 @@ class SwarmSpec(Part):
 
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
-    name: str = Field("", json_schema_extra=forms.NAME)
+    name: str = Field("", json_schema_extra=NAME)
     kind: Literal["durable", "ephemeral"] = Field("durable", alias="class")
     """This version has durable swarms only."""
     visibility: Literal["private", "public"] = "private"
@@ -128,14 +191,14 @@ class AgentSpec(Part):
 
     agent_class: str = Field("", json_schema_extra={"enum": list(CLASSES)})
     """ai_agent is known, but not served by this version."""
-    agent_alias: str = Field("", json_schema_extra=forms.NAME)
+    agent_alias: str = Field("", json_schema_extra=NAME)
     """What the agent is addressed by; no two of a pipeline are the same."""
     agent_name: str = ""
     """What the agent publishes under, where wf_agent_name is not set."""
     agent_desc: str = ""
-    agent_rec_swarm: str = Field("", json_schema_extra=forms.NAME_OR_NONE)
+    agent_rec_swarm: str = Field("", json_schema_extra=NAME_OR_NONE)
     """The swarm that the agent listens to."""
-    agent_send_swarm: str = Field("", json_schema_extra=forms.NAME_OR_NONE)
+    agent_send_swarm: str = Field("", json_schema_extra=NAME_OR_NONE)
     """The swarm that the agent speaks on."""
     agent_from: Names = ""
     """Whose messages are taken: a name, `!name` for all but one, `*` or nothing for all, or a list
@@ -211,7 +274,7 @@ class Bundle(Part):
 
     pipeline_name: str = ""
     pipeline_desc: str = ""
-    pipeline_uid: str = Field("", json_schema_extra=forms.PIPELINE_UID)
+    pipeline_uid: str = Field("", json_schema_extra=PIPELINE_UID)
     """Made when the pipeline is deployed, where it is absent. `${pipeline_uid}` stands for it in
     every string."""
     pipeline_id: Kept = None

@@ -5,14 +5,13 @@ from typing import Any
 
 import orjson
 
-from pipelines.agents import check_agent
-from pipelines.checked import Checked, CheckedAgent, CheckedBundle
-from pipelines.json_text import fits, parse_bundle
-from pipelines.report import Report
-from pipelines.shape import read_bundle
-from pipelines.substitution import fill
-from pipelines.uid import choose
-from pipelines.wiring import (
+from memrelay.pipelines.agents import check_agent
+from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
+from memrelay.pipelines.json_text import fits, parse_bundle
+from memrelay.pipelines.report import Report
+from memrelay.pipelines.shape import read_bundle
+from memrelay.pipelines.substitution import choose, fill
+from memrelay.pipelines.wiring import (
     check_aliases,
     check_display_order,
     check_senders,

@@ -1,13 +1,30 @@
 """What a check gives: the faults, and where there are none a bundle that can be deployed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from blocks.contract import Agent, Block, BlockArgs
-from bus.wire import PUBLIC
-from pipelines.errors import BundleRefused
-from pipelines.faults import Fault
+from memrelay.blocks.contract import Agent, Block, BlockArgs
+from memrelay.bus.keys import PUBLIC
+from memrelay.pipelines.report import Fault
+
+# What can go wrong with pipelines.
+#
+# PipelineError
+# └── BundleRefused   a bundle has faults; `faults` holds all of them
+
+
+class PipelineError(Exception):
+    """Anything that is wrong with a pipeline."""
+
+
+class BundleRefused(PipelineError, ValueError):
+    """A bundle that was not taken, with every reason."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        """The text holds one fault a line."""
+        super().__init__("\n".join(fault.as_line() for fault in faults))
+        self.faults = tuple(faults)
 
 
 @dataclass(frozen=True, slots=True)

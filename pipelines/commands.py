@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import orjson
 
-from pipelines.checked import CheckedBundle
+from memrelay.pipelines.checked import CheckedBundle
 
 # What a pattern begins with that picks out a command, such as ^/write\s+(.*), and what must follow
 # the word.

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from blocks.contract import Agent, BlockArgs, Handle
-from blocks.memory_args import home_of
-from blocks.patterns import PatternSet
-from pipelines.check import CheckedAgent, CheckedBundle
-from pipelines.senders import accepts
+from memrelay.blocks.contract import Agent, BlockArgs, Handle
+from memrelay.blocks.memory_args import home_of
+from memrelay.blocks.patterns import PatternSet
+from memrelay.pipelines.bundle import accepts
+from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 
 RELAY = (
     "relay"  # the store of a pipeline without memory blocks, for what waits and for what was done

@@ -8,10 +8,10 @@ import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from blocks.contract import Block
-from blocks.registry import all_blocks
-from pipelines import forms
-from pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
+from memrelay.blocks.contract import Block
+from memrelay.blocks.registry import all_blocks
+from memrelay.pipelines import bundle as forms
+from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 
 Schema = dict[str, Any]
 

@@ -6,12 +6,28 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from blocks.errors import BadArgument
-from pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
-from pipelines.faults import Place
-from pipelines.keys import check_keys
-from pipelines.report import Report
-from pipelines.rules import rule_of
+from memrelay.blocks.errors import BadArgument
+from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
+from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
+from memrelay.pipelines.rules import rule_of
+
+# Unknown keys: kept, unless one looks like a misspelling of a known key.
+
+NEAR = 0.8  # a key as close as this to a known one is a misspelling, not a key of somebody else's
+
+
+def check_keys(value: dict[str, Any], part: type[Part], place: Place, report: Report) -> None:
+    """Tells of keys with one of the part's prefixes, or very near to a known one, that are not
+    known."""
+    known = part.keys()
+    for key in value.keys() - known:
+        if report.full("error"):
+            break
+        ours = key.startswith(part.prefixes)
+        question = did_you_mean(key, known) if ours else did_you_mean(key, known, NEAR)
+        if ours or question:
+            report.error((*place, key), f"unknown key {quoted(key)}", question)
+
 
 MOST_ENTRIES = 1000  # of a list
 

@@ -3,11 +3,9 @@
 from collections.abc import Collection
 from functools import cache, partial
 
-from bus.wire import SWARM
-from pipelines.bundle import AgentSpec, StoreSpec, SwarmSpec
-from pipelines.faults import Place, quoted
-from pipelines.report import Report
-from pipelines.suggestions import did_you_mean
+from memrelay.bus.keys import SWARM
+from memrelay.pipelines.bundle import AgentSpec, StoreSpec, SwarmSpec
+from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
 
 CHARACTERS = "has 1 to 128 characters, no control characters and no braces"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from blocks.reference import PAGE, fill
-from blocks.registry import all_blocks
-from cli.main import COMMANDS
-from cli.settings import load_settings
-from pipelines.bundle import AgentSpec
-from pipelines.check import check
+from memrelay.blocks.reference import PAGE, fill
+from memrelay.blocks.registry import all_blocks
+from memrelay.cli.main import COMMANDS
+from memrelay.cli.settings import load_settings
+from memrelay.pipelines.bundle import AgentSpec
+from memrelay.pipelines.check import check
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -15,8 +15,8 @@ from aiohttp import ClientError, ClientSession, hdrs
 from pydantic import TypeAdapter
 from yarl import URL
 
-from memory.operation import Noun, Operation, bound_input
-from web.operation_routes import IN_HEADER, STORE, place_of
+from memrelay.memory.operation import Noun, Operation, bound_input
+from memrelay.web.api.operation_routes import IN_HEADER, STORE, place_of
 
 Call = Callable[..., Awaitable[Any]]
 

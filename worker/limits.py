@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memory.reaping import HISTORY_DAYS
+from memrelay.memory.retention import HISTORY_DAYS
 
 
 @dataclass(frozen=True, slots=True)

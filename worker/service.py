@@ -8,29 +8,27 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bus.address import Address
-from bus.backoff import Backoff
-from bus.errors import BusError, BusRefused, Fenced
-from memory.catalog import Catalog
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.questions import Questions
-from memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.stores import OpenStores
-from memory.threads import DatabaseThread
-from pipelines.plan import Plan
-from worker.batch import Checkpoint
-from worker.embedding import EmbeddingThread
-from worker.errors import first_of
-from worker.limits import WorkerLimits
-from worker.ownership import Place
-from worker.plans import PlanShelf
-from worker.session import Memory, Session
-from worker.surroundings import Surroundings
-from worker.tally import Tally
-from worker.waiting import wait
-from worker.watch import Watch
+from memrelay.bus.client.reconnecting import Backoff
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusError, BusRefused, Fenced
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.stores import OpenStores
+from memrelay.memory.threads import DatabaseThread
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.background.embedding_thread import EmbeddingThread
+from memrelay.worker.background.watchdog import Watch
+from memrelay.worker.errors import first_of
+from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.metrics import Tally
+from memrelay.worker.ownership.host_locks import Place
+from memrelay.worker.run.batch import Checkpoint
+from memrelay.worker.session import Memory, Session
+from memrelay.worker.shared import PlanShelf, Surroundings
+from memrelay.worker.waiting import wait
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 2.0  # the catalogue and the roll are read this often even if no change is announced

@@ -4,38 +4,100 @@ the next one begins anew."""
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from bus.address import Address
-from bus.connection import Connection, Push, Skip, connect
-from bus.echo import Echo
-from bus.errors import BusRefused, BusUnavailable
-from bus.fenced import FencedWriter
-from bus.lease import Lease
-from bus.remaking import asked_to_remake, forget_to_remake
-from bus.resp import pack
-from bus.roll import BEAT_S, read_roll
-from bus.wire import CHANGES, fence_key
-from memory.threads import DatabaseThread
-from pipelines.plan import Plan
-from worker.fanout import FanOut
-from worker.group import Group, key_of
-from worker.listener import Listener
-from worker.membership import Membership
-from worker.outbox import Outbox
-from worker.overlooked import Overlooked
-from worker.ownership import Place
-from worker.reader import Reader
-from worker.report import describe
-from worker.share import share
-from worker.surroundings import Surroundings
-from worker.tenure import Tenure
-from worker.timers import Timers
-from worker.usable import Usable
-from worker.waiting import wait
+from memrelay.bus.client.connection import Connection, Push, Skip, connect
+from memrelay.bus.client.echo_filter import Echo
+from memrelay.bus.client.resp import pack
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusRefused, BusUnavailable
+from memrelay.bus.keys import CHANGES, fence_key
+from memrelay.bus.lease.fencing import FencedWriter
+from memrelay.bus.lease.lease import Lease
+from memrelay.bus.lease.workers import BEAT_S, read_roll
+from memrelay.bus.reindex import asked_to_remake, forget_to_remake
+from memrelay.memory.threads import DatabaseThread
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.deliver.outbox import Outbox
+from memrelay.worker.deliver.public_fanout import FanOut
+from memrelay.worker.deliver.public_members import Membership
+from memrelay.worker.intake.reader import Reader
+from memrelay.worker.intake.stray_entries import Overlooked
+from memrelay.worker.intake.subscriber import Listener
+from memrelay.worker.intake.timers import Timers
+from memrelay.worker.ownership.group_lease import Tenure
+from memrelay.worker.ownership.host_locks import Place
+from memrelay.worker.ownership.key_types import Usable
+from memrelay.worker.run.group import Group, key_of
+from memrelay.worker.shared import Surroundings
+from memrelay.worker.waiting import wait
+
+# What a worker says of itself on the roll, and what keeps a pipeline from its work.
+
+
+def describe(groups: Collection[Group], shared: Surroundings) -> dict[str, Any]:
+    """{"loop_lag_ms", "groups_recreated", "pipelines"}: as the tally has each pipeline, and how its
+    group fares."""
+    tally, watch = shared.tally, shared.watch
+    told: dict[str, dict[str, Any]] = {}
+    read = tally.read([uid for group in groups for uid in group.slots])
+    for group in groups:
+        fault, wal_bytes = watch.fault(group.stores), watch.wal_bytes(group.stores)
+        for plan in group.plans:
+            uid = plan.uid
+            told[uid] = read[uid] | {
+                "hash": plan.hash,
+                "paused": tally.paused.get(uid) or fault,
+                "wal_bytes": wal_bytes,
+                "outbox_bytes": group.outbox_bytes(uid),
+                "waiting": group.waiting(uid),
+                "vectors_todo": group.vectors.backlog(plan.every_store),
+                "vectors_fault": group.vectors.fault,
+            }
+    return {
+        "loop_lag_ms": watch.take_lag_ms(),
+        "groups_recreated": tally.recreated,
+        "pipelines": told,
+    }
+
+
+# Sharing: which groups of pipelines each of several workers serves, so that each has about as
+# many.
+
+Members = frozenset[str]  # the uids of pipelines that share stores
+
+
+class Share(NamedTuple):
+    """What one worker does next."""
+
+    keep: list[Members]  # of the groups that it serves
+    may_take: list[Members]  # of those that nobody serves, at most so many as it wants
+
+
+def share(
+    groups: Sequence[Members], mine: frozenset[str], others: Sequence[Collection[str]]
+) -> Share:
+    """By the pipelines that this worker serves, and those of each of the others.
+
+    It lets go what is above an equal share, or above the smaller one while somebody has less than
+    that; then it takes what is
+    free. So a worker that comes gets its share, and nothing moves once all have theirs.
+    """
+    workers = 1 + len(others)
+    least, most = len(groups) // workers, -(-len(groups) // workers)
+    held = [group for group in groups if group & mine]
+    served = [sum(not group.isdisjoint(theirs) for group in groups) for theirs in others]
+    if len(held) > most:
+        held = held[:most]
+    elif len(held) > least and any(count < least for count in served):
+        held = held[:-1]
+    everyones = mine.union(*others)
+    free = [group for group in groups if group.isdisjoint(everyones)]
+    return Share(held, free[: most - len(held)])
+
 
 log = logging.getLogger(__name__)
 STARTED_AT = time.time_ns() // 1_000_000  # Unix ms

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.recall.collection import Document
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import load
-from memory.sqlite.vectors import embedded_text
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import load
+from memrelay.memory.sqlite.vectors import embedded_text
 
 
 class EmbedderAlone:

@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.recall.collection import Document
-from memory.embedding.embedder import Embedder, EmbeddingOptions, Model
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Questions
-from memory.ids import derive_guid
-from memory.memory_id import path_of
-from memory.operations.records_search import SearchInput, search
-from memory.operations.records_write import WriteInput, write
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.record import DEFAULT_KIND
-from memory.sqlite.store import Store
-from memory.vectoring import keep, make, next_task
+from memrelay.memory.embedding.backfill import keep, make, next_task
+from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions, Model
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_search import SearchInput, search
+from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.records.record import DEFAULT_KIND
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.store import Store
 
 MEMORY_ID = "instances/bench/memories"
 BATCH = 256  # writes in a transaction, as a worker takes them; and texts that are embedded at once

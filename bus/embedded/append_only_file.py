@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bus.embedded.errors import AppendOnlyFileLeft
+from memrelay.bus.errors import AppendOnlyFileLeft
 
 FOLDER, MANIFEST = "appendonlydir", "appendonly.aof.manifest"
 

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bus.embedded.errors import NoServerBinary, ServerBinaryTooOld
+from memrelay.bus.errors import NoServerBinary, ServerBinaryTooOld
 
 MINIMUM_VERSION = (7, 0)
 VERSION_TIMEOUT_S = 10.0

@@ -9,22 +9,24 @@ remain.
 
 import asyncio
 import errno
+import fcntl
 import logging
+import os
 import subprocess
 import threading
 import time
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 from urllib.parse import quote
 
-from bus.backoff import Backoff
-from bus.embedded.append_only_file import refuse_left_out
-from bus.embedded.binary import find_binary
-from bus.embedded.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
-from bus.embedded.lock import LOCK_NAME, FolderLock, take_lock
-from bus.embedded.probe import State, ask, set_option
-from bus.embedded.process import (
+from memrelay.bus.client.reconnecting import Backoff
+from memrelay.bus.embedded.append_only_file import refuse_left_out
+from memrelay.bus.embedded.binary import find_binary
+from memrelay.bus.embedded.probe import State, ask, set_option
+from memrelay.bus.embedded.process import (
     LOG_NAME,
     NEVER,
     UNCOUNTED,
@@ -35,7 +37,69 @@ from bus.embedded.process import (
     size_of,
     spawn,
 )
-from bus.embedded.socket_path import settle_socket, socket_of
+from memrelay.bus.embedded.socket_path import settle_socket, socket_of
+from memrelay.bus.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
+
+# The lock that keeps a data folder to one server.
+#
+# It is a flock, which belongs to the open file and not to a process: the launcher takes it, the
+# server inherits
+# the descriptor, and the launcher closes its own copy. From then on the lock lives exactly as long as
+# the
+# server, however either of them ends, and no stale lock can remain.
+
+LOCK_NAME = "server.lock"
+
+
+class FolderLock:
+    """A taken lock, to be closed by who took it; a child given `descriptor` through `pass_fds`
+    keeps it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        # Close, never LOCK_UN: unlocking would release the server's copy as well.
+        os.close(self.descriptor)
+
+
+def take_lock(data_folder: Path) -> FolderLock | None:
+    """The folder's lock, or None where another process, or another caller here, has it. Never
+    waits.
+
+    Raises OSError where the folder is missing or not writable.
+    """
+    descriptor = _open_above_standard(data_folder / LOCK_NAME)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return FolderLock(descriptor)
+
+
+def _open_above_standard(path: Path) -> int:
+    """A descriptor of 3 or more: a lower one, free in a detached program, would be lost to the
+    child's DEVNULL."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if descriptor > 2:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
+
 
 __all__ = ["EmbeddedServer", "socket_of"]
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bus.embedded.append_only_file import manifest_of
+from memrelay.bus.embedded.append_only_file import manifest_of
 
 LOG_NAME = "server.log"
 

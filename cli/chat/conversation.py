@@ -3,18 +3,102 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Container, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from bus.entry import NewEntry
-from bus.errors import BusError, MalformedMessage, NoAnswer
-from bus.request import Requester
-from cli.chat.overheard import Overheard
-from cli.chat.seen import Seen
-from cli.composition import note
-from cli.report import print_readably, print_results, values_of
-from cli.speech import ask, envelope_of
+from memrelay.bus.codec import decode
+from memrelay.bus.errors import BusError, MalformedMessage, NoAnswer
+from memrelay.bus.request import Requester
+from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.log import Said
+from memrelay.cli.composition import note
+from memrelay.cli.pipeline import ask, envelope_of
+from memrelay.cli.report import print_readably, print_results, values_of
+from memrelay.cli.terminal.readable import is_record, text_lines
+
+# What others say on the swarm meanwhile.
+
+MOST = 1000  # own messages that are remembered, and others' that are held back
+
+
+class Overheard:
+    """Shows what people say elsewhere: neither our own, which we know by the ids of its inputs, nor
+    what blocks answer."""
+
+    def __init__(self, blocks: Container[str], show: Callable[[str], None]) -> None:
+        """`blocks` has the names that blocks say things under; `show` gets a line."""
+        self._blocks, self._show = blocks, show
+        self._own: deque[str] = deque(maxlen=MOST)
+        self._held: deque[Said] = deque(maxlen=MOST)
+        self._waiting = False
+
+    def wait(self) -> None:
+        """Something of ours is on its way, with an id that is not known yet: what comes is held
+        back."""
+        self._waiting = True
+
+    def done(self, *idents: str) -> None:
+        """Those were its ids."""
+        self._own += idents
+        self._waiting = False
+        self._release()
+
+    def hear(self, said: list[Said]) -> None:
+        """New messages of the log."""
+        self._held += said
+        if not self._waiting:
+            self._release()
+
+    def _release(self) -> None:
+        while self._held:
+            said = self._held.popleft()
+            if said.mid.partition(".")[0] not in self._own:
+                self._show_one(said)
+
+    def _show_one(self, said: Said) -> None:
+        try:
+            message = decode(said.data, len(said.data))
+        except MalformedMessage:
+            return
+        if message.sender not in self._blocks:
+            for line in text_lines(f"{message.sender}: {message.text}"):
+                self._show(line)
+
+
+# The records that were shown, so that their guids need not be typed.
+
+MOST_SEEN = 500
+EXCERPT = 40  # characters of a content
+
+
+class Seen:
+    """Guids with the beginning of what they stand for."""
+
+    def __init__(self) -> None:
+        """Nothing was shown yet."""
+        self._contents: dict[str, str] = {}
+
+    def note(self, value: Any) -> None:
+        """A result that is shown."""
+        for one in value if isinstance(value, list) else [value]:
+            if is_record(one):
+                self._add(one["guid"], one["content"][:EXCERPT])
+            elif isinstance(one, dict) and isinstance(one.get("guid"), str):
+                self._add(one["guid"], self._contents.get(one["guid"], ""))
+
+    def having(self, part: str) -> list[tuple[str, str]]:
+        """(guid, content) of those that have this in their guid, the newest first."""
+        return [
+            (guid, content) for guid, content in reversed(self._contents.items()) if part in guid
+        ]
+
+    def _add(self, guid: str, content: str) -> None:
+        self._contents.pop(guid, None)
+        self._contents[guid] = content
+        if len(self._contents) > MOST_SEEN:
+            del self._contents[next(iter(self._contents))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from cli.chat.seen import Seen
-from cli.escaping import escaped
-from cli.readable import short
+from memrelay.cli.chat.conversation import Seen
+from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal.readable import short
 
 QUIT = "/quit"
 MENU_LINES = 6

@@ -2,13 +2,13 @@
 
 import sys
 
-from bus.acl import client_rules
-from bus.wire import PUBLIC
-from cli.composition import note, run
-from cli.options import Json, Pipeline
-from cli.output import print_json, print_line
-from cli.pipeline import look_up
-from cli.settings import Settings
+from memrelay.bus.keys import PUBLIC
+from memrelay.bus.permissions import client_rules
+from memrelay.cli.composition import note, run
+from memrelay.cli.options import Json, Pipeline
+from memrelay.cli.pipeline import look_up
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
 
 PASSWORD = ">PASSWORD"
 

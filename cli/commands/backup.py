@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from cli.composition import note, run
-from cli.ending import interruptible
-from cli.options import Json, Pipelines
-from cli.output import print_json, print_line, report
-from cli.readable import counted
-from cli.settings import Settings
-from cli.stored import pipelines_with_stores, wanted_stores
-from memory.backup import BackedUpFile, Manifest, back_up
+from memrelay.cli.composition import note, run
+from memrelay.cli.options import Json, Pipelines
+from memrelay.cli.settings import Settings
+from memrelay.cli.stored import pipelines_with_stores, wanted_stores
+from memrelay.cli.terminal.ending import interruptible
+from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.readable import counted
+from memrelay.memory.files.backup import BackedUpFile, Manifest, back_up
 
 To = Annotated[
     Path,

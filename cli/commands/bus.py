@@ -1,8 +1,8 @@
 """`memrelay bus`: the embedded server alone, for workers and web servers that run beside it."""
 
-from cli.composition import fail, settled
-from cli.options import JsonLog
-from cli.process import serve
+from memrelay.cli.composition import fail, settled
+from memrelay.cli.options import JsonLog
+from memrelay.cli.process import serve
 
 
 def bus(*, as_json: JsonLog = False) -> None:

@@ -6,17 +6,22 @@ from contextlib import AsyncExitStack
 
 import typer
 
-from bus.follow import Follower
-from bus.request import Requester
-from cli.chat.conversation import Conversation, Manner, script_lines, unless_interrupted
-from cli.chat.overheard import Overheard
-from cli.chat.prompt import QUIT, Prompt, print_dimly
-from cli.chat.seen import Seen
-from cli.composition import bus_address, run
-from cli.logs import configure_logging
-from cli.options import Json, Pipeline, Swarm, User, Wait
-from cli.pipeline import Spoken, look_up
-from cli.settings import Settings, may_colour
+from memrelay.bus.request import Requester
+from memrelay.bus.streams.follow import Follower
+from memrelay.cli.chat.conversation import (
+    Conversation,
+    Manner,
+    Overheard,
+    Seen,
+    script_lines,
+    unless_interrupted,
+)
+from memrelay.cli.chat.prompt import QUIT, Prompt, print_dimly
+from memrelay.cli.composition import bus_address, run
+from memrelay.cli.logs import configure_logging
+from memrelay.cli.options import Json, Pipeline, Swarm, User, Wait
+from memrelay.cli.pipeline import Spoken, look_up
+from memrelay.cli.settings import Settings, may_colour
 
 HISTORY = "chat_history"  # in the memory root
 

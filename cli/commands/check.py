@@ -1,8 +1,8 @@
 """`memrelay check FILE`: what a deploy would say, without doing it."""
 
-from cli.deployment import read_bundle
-from cli.options import BundleFile, JsonAnyway
-from cli.output import print_json
+from memrelay.cli.deployment import read_bundle
+from memrelay.cli.options import BundleFile, JsonAnyway
+from memrelay.cli.terminal.output import print_json
 
 
 def check(file: BundleFile, *, as_json: JsonAnyway = False) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined]  # typer's, not named in an __all__
 
-from cli.options import Json
-from cli.output import print_json, print_line
+from memrelay.cli.options import Json
+from memrelay.cli.terminal.output import print_json, print_line
 
 SHELLS = "bash", "zsh", "fish"
 

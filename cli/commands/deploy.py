@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from cli.composition import note, run
-from cli.deployment import deployments, read_bundle, tell
-from cli.options import BundleFile, IfMatch, JsonAnyway, expected_by
-from cli.settings import Settings
-from memory.catalog import Catalog, Deployed
+from memrelay.cli.composition import note, run
+from memrelay.cli.deployment import deployments, read_bundle, tell
+from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, expected_by
+from memrelay.cli.settings import Settings
+from memrelay.memory.control.catalog import Catalog, Deployed
 
 Uid = Annotated[
     str | None,

@@ -1,24 +1,99 @@
 """`memrelay dlq ls|show|replay|drop`: the dead letters, what could not be run."""
 
+import re
 import sys
 from asyncio import gather
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from bus.entry import NewEntry
-from bus.ingress import Ingress
-from cli.composition import bus_address, fail, note, pipeline_named, run, stored_catalog
-from cli.gathered_letters import gathered, print_gathered
-from cli.options import Json, JsonAnyway, Pipeline, known_pipelines
-from cli.output import print_json, print_line, report
-from cli.readable import counted, moment, table
-from cli.settings import Settings
-from memory.catalog import Catalog
-from memory.dead_letters import Listed
-from web.letters import NoLetter, NotReplayable, as_item, as_whole, letter_of, replay_of
+from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.ingress import Ingress
+from memrelay.cli.composition import bus_address, fail, note, pipeline_named, run, stored_catalog
+from memrelay.cli.options import Json, JsonAnyway, Pipeline, known_pipelines
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.readable import counted, moment, table
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.dead_letters import Listed
+from memrelay.memory.timestamps import as_time
+from memrelay.web.api.dead_letter_json import (
+    NoLetter,
+    NotReplayable,
+    as_item,
+    as_whole,
+    letter_of,
+    replay_of,
+)
+
+# Dead letters by their reasons: of a flood one sees what it was of, and how many there are.
+
+NUMBERED = re.compile(
+    r"[\w-]*\d[\w-]*"
+)  # numbers, guids, ids of messages: in which reasons of one sort differ
+
+
+class Gathered(NamedTuple):
+    """Those of one pipeline and one sort of reason."""
+
+    pipeline: str
+    error: str  # the first one's
+    letters: int
+    first: str  # its id
+    last: str
+    first_at: int  # when they were given up, Unix ms: the earliest and the latest
+    last_at: int
+
+    def as_item(self) -> dict[str, Any]:
+        """In JSON."""
+        return {
+            "pipeline_uid": self.pipeline,
+            "letters": self.letters,
+            "error": self.error,
+            "first_id": self.first,
+            "last_id": self.last,
+            "first_buried_at": as_time(self.first_at),
+            "last_buried_at": as_time(self.last_at),
+        }
+
+
+def gathered(letters: Iterable[Listed]) -> list[Gathered]:
+    """Most letters first."""
+    found: dict[tuple[str, str], Gathered] = {}
+    for one in letters:
+        sort = one.pipeline, NUMBERED.sub("", one.error)
+        was = found.get(sort) or Gathered(
+            one.pipeline, one.error, 0, one.id, one.id, one.buried_at, one.buried_at
+        )
+        found[sort] = was._replace(
+            letters=was.letters + 1,
+            last=one.id,
+            first_at=min(was.first_at, one.buried_at),
+            last_at=max(was.last_at, one.buried_at),
+        )
+    return sorted(found.values(), key=lambda one: -one.letters)
+
+
+def print_gathered(found: list[Gathered]) -> None:
+    """A table."""
+    if not found:
+        print_line("There are no dead letters.")
+        return
+    rows = [
+        (
+            one.pipeline,
+            str(one.letters),
+            moment(one.first_at),
+            moment(one.last_at),
+            one.error.split("\n")[0][:100],
+        )
+        for one in found
+    ]
+    for line in table([("PIPELINE", "LETTERS", "FIRST", "LAST", "REASON"), *rows]):
+        print_line(line)
+
 
 PAGE = 500
 SYNCED, SYNCED_BYTES = 100, 1 << 20  # replays that the server writes to its disk together

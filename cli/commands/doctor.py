@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import typer
 
-from cli.doctor.examination import examine, read_settings
-from cli.doctor.finding import Finding
-from cli.options import Json
-from cli.output import print_json, print_line
-from cli.readable import counted
-from cli.settings import may_colour
+from memrelay.cli.doctor.examination import examine, read_settings
+from memrelay.cli.doctor.finding import Finding
+from memrelay.cli.options import Json
+from memrelay.cli.settings import may_colour
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.cli.terminal.readable import counted
 
 COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "fault": typer.colors.RED}
 

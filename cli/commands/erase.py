@@ -8,18 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from bus.call import NewCall
-from bus.request import Requester
-from cli.composition import bus_address, fail, note, run
-from cli.operation_command import checked
-from cli.options import Json, Pipeline
-from cli.output import print_json, print_line
-from cli.readable import counted
-from cli.settings import Settings
-from cli.stored import pipelines_with_stores
-from memory.memory_id import path_of
-from memory.operation import all_operations
-from memory.operations.records_erase import NAME
+from memrelay.bus.request import NewCall, Requester
+from memrelay.cli.composition import bus_address, fail, note, run
+from memrelay.cli.operation_command import checked
+from memrelay.cli.options import Json, Pipeline
+from memrelay.cli.settings import Settings
+from memrelay.cli.stored import pipelines_with_stores
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.cli.terminal.readable import counted
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operation import all_operations
+from memrelay.memory.operations.records_erase import NAME
 
 ACTOR, TOLD = "cli", "records.erasures"
 LOOK_S, ANSWER_S = 0.1, 60.0

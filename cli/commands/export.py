@@ -1,20 +1,138 @@
 """`memrelay export PIPELINE`: the bundle in service, for a file that deploys as the same; or all
 that it remembers."""
 
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated, TypeVar
 
 import orjson
 import typer
 
-from cli.composition import fail, pipeline_named, run, stored_catalog
-from cli.ending import interruptible
-from cli.exporting import export_records
-from cli.options import Pipeline
-from cli.output import print_json
-from cli.settings import Settings
-from cli.written import write_whole
-from pipelines.json_text import MOST_BYTES
+from memrelay.cli.composition import fail, pipeline_named, run, stored_catalog
+from memrelay.cli.options import Pipeline
+from memrelay.cli.settings import Settings
+from memrelay.cli.stored import pipelines_with_stores
+from memrelay.cli.terminal.ending import interruptible
+from memrelay.cli.terminal.output import end_unread, print_json, print_line
+from memrelay.cli.terminal.readable import counted
+from memrelay.memory.disk import sync_folder
+from memrelay.memory.files.backup import BackedUpPipeline
+from memrelay.memory.files.export import FORMAT, UID, End, Header, Line, of_other, write_export
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.sqlite.copy import FOR_EXPORT, copied
+from memrelay.memory.sqlite.transfer import exported
+from memrelay.pipelines.json_text import MOST_BYTES
+
+# Files that commands write: there when they are whole and on disk, and what was there before stays
+# until then.
+
+Result = TypeVar("Result")
+
+
+def write_whole(
+    output: Path, write: Callable[[IO[bytes]], Result], *, private: bool = False
+) -> Result:
+    """What `write` answers, which is given the file; a pipe or a device is written into. Ends the
+    command without a folder.
+
+    `private`: for this user's eyes alone. Raises OSError, which names the file.
+    """
+    if not output.resolve().parent.is_dir():
+        fail(f"{output.resolve().parent} is no folder; make it, or name another file")
+    with _named(output):
+        if output.exists() and not output.is_file():
+            with output.open("wb") as file:
+                return write(file)
+        return _beside(output.resolve(), write, private)
+
+
+def _beside(output: Path, write: Callable[[IO[bytes]], Result], private: bool) -> Result:
+    """And then in its place."""
+    draft = output.with_name(f".{output.name}.unfinished-{secrets.token_hex(4)}")
+    with ExitStack() as undo:
+        file = undo.enter_context(draft.open("xb"))
+        undo.callback(draft.unlink, missing_ok=True)
+        if private:
+            draft.chmod(0o600)
+        result = write(file)
+        file.flush()
+        os.fsync(file.fileno())
+        draft.replace(output)
+    sync_folder(output.parent)
+    return result
+
+
+@contextmanager
+def _named(output: Path) -> Iterator[None]:
+    """What the system says of a write does not name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(output)) from error
+
+
+# Writes what a pipeline remembers, from copies of its stores: each as it was at one moment, and
+# nobody waits meanwhile.
+
+
+async def export_records(
+    settings: Settings, pipeline: str, store: str, output: Path | None
+) -> None:
+    """To stdout, or to a file, which is there when it is whole and on disk; a pipe or a device is
+    written into.
+
+    Ends the command where there is no such store.
+    """
+    (found,) = await pipelines_with_stores(settings, [pipeline])
+    if store and store not in found.stores:
+        fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
+    names = [
+        name
+        for name in ([store] if store else found.stores)
+        if path_of(settings.memory.root, name).exists()
+    ]
+    stores = _stores(settings.memory.root, found.uid, names)
+    if output is None:
+        _print(_header(found), stores)
+        return
+    end = write_whole(output, lambda file: write_export(file, _header(found), stores), private=True)
+    if output.is_file():
+        _tell(output, end)
+
+
+def _print(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None:
+    try:
+        with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
+            write_export(file, header, stores)
+    except BrokenPipeError:
+        end_unread()
+
+
+def _header(found: BackedUpPipeline) -> Header:
+    return Header(FORMAT, time.time_ns() // 1_000_000, version("memrelay"), found.uid, found.name)
+
+
+def _tell(output: Path, end: End) -> None:
+    print_line(
+        f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
+        f"{end.memories} named memories"
+    )
+
+
+def _stores(root: Path, uid: str, names: Iterable[str]) -> Iterator[tuple[str, Iterable[Line]]]:
+    now_ms = time.time_ns() // 1_000_000
+    for memory_id in names:
+        with copied(path_of(root, memory_id), root, FOR_EXPORT) as copy:
+            yield of_other(memory_id, uid, UID), exported(copy, memory_id, now_ms)
+
 
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")

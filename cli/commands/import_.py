@@ -10,15 +10,13 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from bus.call import NewCall
-from bus.request import Requester
-from cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
-from cli.options import Json, Pipeline
-from cli.output import print_json, print_line
-from cli.settings import Settings
-from memory.export_file import read_export, verify_export
-from memory.exported import UID
-from memory.operations.records_import import MOST
+from memrelay.bus.request import NewCall, Requester
+from memrelay.cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
+from memrelay.cli.options import Json, Pipeline
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.memory.files.export import UID, read_export, verify_export
+from memrelay.memory.operations.records_import import MOST
 
 ACTOR, NAME = "cli", "records.import"
 # what a call holds of bus.max_message_bytes, in characters, each of which takes four bytes at most

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from bus.wire import UID
-from cli.composition import fail, note, run, stored_catalog
-from cli.options import Json, JsonAnyway
-from cli.output import print_json, print_line
-from cli.readable import moment, table
-from cli.settings import Settings
-from memory.catalog import Catalog, is_begun
-from memory.keys import ALL, SCOPES, Key
+from memrelay.bus.keys import UID
+from memrelay.cli.composition import fail, note, run, stored_catalog
+from memrelay.cli.options import Json, JsonAnyway
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.cli.terminal.readable import moment, table
+from memrelay.memory.control.catalog import Catalog, is_begun
+from memrelay.memory.control.keys import ALL, SCOPES, Key
 
 LASTS = re.compile(r"([1-9][0-9]{0,5})([mhd])")
 SECONDS = {"m": 60, "h": 3600, "d": 86_400}

@@ -2,12 +2,12 @@
 
 import sys
 
-from cli.composition import run, stored_catalog
-from cli.options import Json
-from cli.output import print_json, print_line
-from cli.readable import moment, table
-from cli.settings import Settings
-from memory.catalog import Deployed
+from memrelay.cli.composition import run, stored_catalog
+from memrelay.cli.options import Json
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.cli.terminal.readable import moment, table
+from memrelay.memory.control.catalog import Deployed
 
 
 def ls(*, as_json: Json = False) -> None:

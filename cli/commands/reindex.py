@@ -4,12 +4,12 @@ searched."""
 import asyncio
 import time
 
-from bus.line import Line
-from bus.remaking import ask_to_remake, is_asked
-from cli.composition import bus_address, pipeline_named, run, stored_catalog
-from cli.options import Json, Pipeline
-from cli.output import print_json, print_line
-from cli.settings import Settings
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.reindex import ask_to_remake, is_asked
+from memrelay.cli.composition import bus_address, pipeline_named, run, stored_catalog
+from memrelay.cli.options import Json, Pipeline
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
 
 WITHIN_S, LOOK_S = 5.0, 0.1  # how long an owner may take to begin
 

@@ -7,14 +7,20 @@ from typing import Annotated
 
 import typer
 
-from cli.composition import fail, note, settled
-from cli.options import Force, Json, Named
-from cli.output import print_json, print_line, report
-from cli.readable import counted
-from cli.settings import Settings
-from memory.backup import BackedUpFile, Manifest, put_back, read_manifest, verify
-from memory.replacement import may_replace
-from worker.ownership import alone
+from memrelay.cli.composition import fail, note, settled
+from memrelay.cli.options import Force, Json, Named
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.readable import counted
+from memrelay.memory.files.backup import (
+    BackedUpFile,
+    Manifest,
+    may_replace,
+    put_back,
+    read_manifest,
+    verify,
+)
+from memrelay.worker.ownership.host_locks import alone
 
 Folder = Annotated[
     Path,

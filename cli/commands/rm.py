@@ -1,10 +1,10 @@
 """`memrelay rm PIPELINE`: takes a pipeline out of service."""
 
-from cli.composition import pipeline_named, run, stored_catalog
-from cli.deployment import deployments
-from cli.options import JsonAnyway, Pipeline
-from cli.output import print_json
-from cli.settings import Settings
+from memrelay.cli.composition import pipeline_named, run, stored_catalog
+from memrelay.cli.deployment import deployments
+from memrelay.cli.options import JsonAnyway, Pipeline
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json
 
 
 def rm(pipeline: Pipeline, *, as_json: JsonAnyway = False) -> None:

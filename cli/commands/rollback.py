@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from cli.composition import fail, run, stored_catalog
-from cli.deployment import deployments, tell
-from cli.options import IfMatch, JsonAnyway, Pipeline, expected_by
-from cli.pipeline import uid_of
-from cli.settings import Settings
-from pipelines.errors import BundleRefused
-from web.deployments import NoSuchVersion
+from memrelay.cli.composition import fail, run, stored_catalog
+from memrelay.cli.deployment import deployments, tell
+from memrelay.cli.options import IfMatch, JsonAnyway, Pipeline, expected_by
+from memrelay.cli.pipeline import uid_of
+from memrelay.cli.settings import Settings
+from memrelay.pipelines.checked import BundleRefused
+from memrelay.web.api.deployments import NoSuchVersion
 
 To = Annotated[
     int | None,

@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from cli.composition import fail, run
-from cli.ending import interruptible
-from cli.options import Force, Json, Pipeline
-from cli.output import print_json, print_line, report
-from cli.readable import counted
-from cli.settings import Settings
-from cli.stored import pipelines_with_stores
-from memory.memory_id import path_of
-from memory.salvage import Salvaged, salvage_store
-from memory.sqlite.damage import is_emptied, note_of
-from worker.ownership import alone
+from memrelay.cli.composition import fail, run
+from memrelay.cli.options import Force, Json, Pipeline
+from memrelay.cli.settings import Settings
+from memrelay.cli.stored import pipelines_with_stores
+from memrelay.cli.terminal.ending import interruptible
+from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.readable import counted
+from memrelay.memory.files.salvage import Salvaged, salvage_store
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.sqlite.damage import is_emptied, note_of
+from memrelay.worker.ownership.host_locks import alone
 
 Empty = Annotated[
     bool, typer.Option("--empty", help="Take nothing over: begin with an empty store.")

@@ -4,14 +4,13 @@ from typing import Annotated
 
 import typer
 
-from bus.entry import NewEntry
-from bus.request import Requester
-from cli.composition import bus_address, run
-from cli.options import JsonAnyway, Pipeline, Swarm, Text, User, Wait
-from cli.pipeline import look_up
-from cli.report import print_results
-from cli.settings import Settings
-from cli.speech import ask, envelope_of
+from memrelay.bus.request import Requester
+from memrelay.bus.streams.entry import NewEntry
+from memrelay.cli.composition import bus_address, run
+from memrelay.cli.options import JsonAnyway, Pipeline, Swarm, Text, User, Wait
+from memrelay.cli.pipeline import ask, envelope_of, look_up
+from memrelay.cli.report import print_results
+from memrelay.cli.settings import Settings
 
 Whole = Annotated[
     bool, typer.Option("--envelope", help="Print whole envelopes instead of their texts.")

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import typer
 
-from cli.composition import note, run
-from cli.ending import interruptible
-from cli.options import Json, Pipelines
-from cli.output import print_json, print_line, report
-from cli.readable import counted
-from cli.settings import Settings
-from cli.stored import pipelines_with_stores, wanted_stores
-from memory.errors import MemoryFault, StoreBusy
-from memory.memory_id import path_of
-from memory.sqlite.copy import FOR_SCRUB, Inspection, copied, inspect
-from memory.sqlite.damage import note_of, noted
+from memrelay.cli.composition import note, run
+from memrelay.cli.options import Json, Pipelines
+from memrelay.cli.settings import Settings
+from memrelay.cli.stored import pipelines_with_stores, wanted_stores
+from memrelay.cli.terminal.ending import interruptible
+from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.readable import counted
+from memrelay.memory.errors import MemoryFault, StoreBusy
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.sqlite.copy import FOR_SCRUB, Inspection, copied, inspect
+from memrelay.memory.sqlite.damage import note_of, noted
 
 
 def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from bus.call import NewCall
-from cli.composition import run
-from cli.operation_command import ACTOR, Store, Within, checked, output_of
-from cli.options import Json, Pipeline
-from cli.output import print_json, print_line
-from cli.readable_hits import explanation_lines, hit_lines
-from cli.settings import Settings
-from memory.operation import all_operations
+from memrelay.bus.request import NewCall
+from memrelay.cli.composition import run
+from memrelay.cli.operation_command import ACTOR, Store, Within, checked, output_of
+from memrelay.cli.options import Json, Pipeline
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.cli.terminal.readable import explanation_lines, hit_lines
+from memrelay.memory.operation import all_operations
 
 MODES = ("fts", "hybrid", "semantic")
 Query = Annotated[

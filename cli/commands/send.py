@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-from bus.codec import decode
-from bus.entry import NewEntry
-from bus.errors import MalformedMessage
-from bus.ingress import Ingress
-from cli.composition import bus_address, run
-from cli.options import Json, Pipeline, User, own_id
-from cli.output import print_json, print_line
-from cli.pipeline import look_up
-from cli.settings import Settings
-from cli.speech import envelope_of
+from memrelay.bus.codec import decode
+from memrelay.bus.errors import MalformedMessage
+from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.ingress import Ingress
+from memrelay.cli.composition import bus_address, run
+from memrelay.cli.options import Json, Pipeline, User, own_id
+from memrelay.cli.pipeline import envelope_of, look_up
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
 
 Said = Annotated[
     str,

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from bus.line import Line
-from bus.roll import BEAT_S
-from cli.composition import bus_address, bus_name, run, stored_catalog
-from cli.options import Json
-from cli.output import print_json, print_line
-from cli.readable import counted
-from cli.settings import Settings
-from web.status import read_status
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.lease.workers import BEAT_S
+from memrelay.cli.composition import bus_address, bus_name, run, stored_catalog
+from memrelay.cli.options import Json
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.cli.terminal.readable import counted
+from memrelay.web.api.status import read_status
 
 
 def status(*, as_json: Json = False) -> None:

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import typer
 
-from bus.wire import swarm_key
-from cli.composition import bus_name
-from cli.deployment import deploy, read_bundle
-from cli.options import JsonLog
-from cli.output import greet, print_json
-from cli.process import LOOK_S, Service, serve
-from cli.settings import Settings
-from cli.web_servers import make_web
-from cli.workers import make_worker
-from memory.catalog import Catalog
-from web.service import WebServer
+from memrelay.bus.keys import swarm_key
+from memrelay.cli.composition import bus_name
+from memrelay.cli.deployment import deploy, read_bundle
+from memrelay.cli.options import JsonLog
+from memrelay.cli.process import LOOK_S, Service, serve
+from memrelay.cli.services import make_worker
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import greet, print_json
+from memrelay.cli.web_server import make_web
+from memrelay.memory.control.catalog import Catalog
+from memrelay.web.server.service import WebServer
 
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "pipelines" / "memory_test.json"
 

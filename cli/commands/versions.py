@@ -2,12 +2,12 @@
 
 import sys
 
-from cli.composition import run, stored_catalog
-from cli.options import Json, Pipeline
-from cli.output import print_json, print_line
-from cli.pipeline import uid_of
-from cli.readable import moment, table
-from cli.settings import Settings
+from memrelay.cli.composition import run, stored_catalog
+from memrelay.cli.options import Json, Pipeline
+from memrelay.cli.pipeline import uid_of
+from memrelay.cli.settings import Settings
+from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.cli.terminal.readable import moment, table
 
 
 def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:

@@ -1,9 +1,9 @@
 """`memrelay web`: webhooks, the API and the page, on the configured bus or the embedded one that
 runs."""
 
-from cli.options import JsonLog
-from cli.process import serve
-from cli.web_servers import make_web
+from memrelay.cli.options import JsonLog
+from memrelay.cli.process import serve
+from memrelay.cli.web_server import make_web
 
 
 def web(*, as_json: JsonLog = False) -> None:

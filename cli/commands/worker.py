@@ -1,9 +1,9 @@
 """`memrelay worker`: serves the deployed pipelines, on the configured bus or the embedded one that
 runs."""
 
-from cli.options import JsonLog
-from cli.process import serve
-from cli.workers import make_worker
+from memrelay.cli.options import JsonLog
+from memrelay.cli.process import serve
+from memrelay.cli.services import make_worker
 
 
 def worker(*, as_json: JsonLog = False) -> None:

@@ -2,35 +2,34 @@
 
 import asyncio
 
-from bus.errors import BusError, BusRefused
-from bus.line import Line
-from cli.composition import NoBus, bus_address
-from cli.doctor.finding import BusCheck, Check, Finding, Patient, fault, ok
-from cli.doctor.folders import check_folders
-from cli.doctor.keys import check_keys
-from cli.doctor.limits import check_limits
-from cli.doctor.machine import check_handles, check_sqlite
-from cli.doctor.readers import check_readers
-from cli.doctor.rights import check_rights
-from cli.doctor.server import (
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.errors import BusError, BusRefused
+from memrelay.cli.composition import NoBus, bus_address
+from memrelay.cli.doctor.finding import BusCheck, Check, Finding, Patient, fault, ok
+from memrelay.cli.doctor.folders import check_folders, check_handles, check_sqlite
+from memrelay.cli.doctor.keys import check_keys
+from memrelay.cli.doctor.server import (
     check_clock,
     check_durability,
     check_eviction,
     check_idle,
+    check_limits,
+    check_rights,
     check_room,
     check_version,
     check_writes,
     remedy_for,
 )
-from cli.doctor.service import (
+from memrelay.cli.doctor.service import (
     check_catalogue,
     check_letters,
     check_listeners,
     check_paused,
+    check_readers,
     check_stores,
     check_workers,
 )
-from cli.settings import Settings, SettingsError, default_config_file, load_settings
+from memrelay.cli.settings import Settings, SettingsError, default_config_file, load_settings
 
 HERE: tuple[Check, ...] = (
     check_folders,

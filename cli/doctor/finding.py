@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple
 
-from bus.line import Line
-from cli.settings import Settings
+from memrelay.bus.client.reconnecting import Line
+from memrelay.cli.settings import Settings
 
 SOME = 5  # that are named, of many
 

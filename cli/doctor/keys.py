@@ -8,15 +8,15 @@ from typing import Any
 
 import orjson
 
-from bus.connection import Connection
-from bus.errors import BusRefused
-from bus.kinds import SHARED, all_keys, odd_keys
-from bus.resp import pack
-from bus.wire import PUBLIC, swarm_key
-from cli.doctor.finding import SOME, Finding, Patient, fault, ok
-from cli.doctor.service import catalogue_of
-from cli.settings import Settings
-from memory.errors import MemoryFault
+from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.resp import pack
+from memrelay.bus.errors import BusRefused
+from memrelay.bus.key_types import SHARED, all_keys, odd_keys
+from memrelay.bus.keys import PUBLIC, swarm_key
+from memrelay.cli.doctor.finding import SOME, Finding, Patient, fault, ok
+from memrelay.cli.doctor.service import catalogue_of
+from memrelay.cli.settings import Settings
+from memrelay.memory.errors import MemoryFault
 
 
 async def check_keys(patient: Patient) -> list[Finding]:

@@ -1,13 +1,18 @@
 """The bus's server: how new it is, whether it keeps what it acknowledges, and its clock."""
 
+import sqlite3
 import time
+from collections.abc import Iterable
 
-from bus.embedded.binary import MINIMUM_VERSION
-from bus.errors import BusRefused
-from bus.line import Line
-from bus.probe import try_a_write
-from cli.doctor.finding import Finding, Patient, fault, ok, untold, warning
-from web.status import DURABILITIES, NOT_PERSISTENT
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.embedded.binary import MINIMUM_VERSION
+from memrelay.bus.errors import BusRefused
+from memrelay.bus.permissions import Refused, own_rights, refused_of, try_a_write
+from memrelay.cli.doctor.finding import Finding, Patient, fault, ok, some_of, untold, warning
+from memrelay.cli.doctor.service import deployed_in
+from memrelay.memory.errors import MemoryFault
+from memrelay.web.api.status import DURABILITIES, NOT_PERSISTENT
+from memrelay.worker.limits import WorkerLimits
 
 OFF_S, FAR_OFF_S = 1.0, 60.0
 LEAST_IDLE_S = 10  # twice what a worker is silent at most
@@ -197,3 +202,83 @@ async def config_of(line: Line, name: str) -> str | None:
     except BusRefused:
         return None
     return words[1].decode(errors="replace") if len(words) == 2 else None
+
+
+# What the server bounds of one connection: past a bound it closes it, and a worker comes to the
+# same place again.
+
+
+async def check_limits(patient: Patient) -> list[Finding]:
+    """Whether a full batch of the longest messages can be read, and the largest cascade be told."""
+    settings, cascade = patient.settings, WorkerLimits().cascade_bytes
+    least = {
+        "client-output-buffer-limit": settings.worker.batch * settings.bus.max_message_bytes,
+        "client-query-buffer-limit": 4 * cascade,
+        "proto-max-bulk-len": 2 * cascade,
+    }  # it is said twice, escaped
+    found = []
+    for name, enough in least.items():
+        told = await config_of(patient.line, name)
+        if told is None:
+            return [untold("limits", "what one connection may have", "CONFIG GET")]
+        allowed = min(_bounds(told), default=enough)
+        if allowed < enough:
+            found.append(
+                warning(
+                    "limits",
+                    f"{name} allows {allowed >> 20} MiB, and a connection of a worker's may need "
+                    f"{enough >> 20}: the server would close it, again and again",
+                    _remedy(name, enough),
+                )
+            )
+    return found or [ok("limits", "what one connection may have is enough for a worker")]
+
+
+def _bounds(told: str) -> list[int]:
+    """In bytes: a number, or of each sort of client its name, two bounds and a time. 0 is none;
+    only workers' reads matter."""
+    words = told.split()
+    words = words[words.index("normal") + 1 :][:2] if "normal" in words else words
+    return [int(word) for word in words if int(word)]
+
+
+def _remedy(name: str, enough: int) -> str:
+    value = '"normal 0 0 0"' if name == "client-output-buffer-limit" else enough
+    return f"CONFIG SET {name} {value}, {KEEP_IT}"
+
+
+# Whether the server lets its user do all that Memrelay does there.
+
+RENAMED = "undo rename-command in its configuration file, or take a server that has it"
+
+
+async def check_rights(patient: Patient) -> list[Finding]:
+    """One that is missing keeps a worker from serving anything, whichever it is."""
+    try:
+        uids = [one.uid for one in await deployed_in(patient.settings)]
+    except (MemoryFault, sqlite3.Error):
+        uids = []  # told by another check
+    try:
+        refused = await refused_of(patient.line, *uids[:1])
+    except BusRefused as error:
+        return [
+            fault(
+                "rights",
+                f"the server refuses scripts: {error}",
+                _let() if error.code == "NOPERM" else RENAMED,
+            )
+        ]
+    unknown = [one for one in refused if one.unknown]
+    if unknown:
+        return [fault("rights", f"the server has no {_named(unknown)}", RENAMED)]
+    if refused:
+        return [fault("rights", f"this user may not do {_named(refused)}", _let())]
+    return [ok("rights", "this user may do all that is needed")]
+
+
+def _named(refused: Iterable[Refused]) -> str:
+    return some_of(list(dict.fromkeys(one.command for one in refused)))
+
+
+def _let() -> str:
+    return f"an administrator of the server lets it: ACL SETUSER NAME {' '.join(own_rights())}"

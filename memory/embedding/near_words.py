@@ -15,7 +15,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedding.wordpiece import pieces, words
+from memrelay.memory.embedding.wordpiece import pieces, words
 
 BITS, NUMBERS = 384, 6  # of a piece; numbers of 64 bits
 KEPT = 8192  # texts whose words are known: who asks about something asks again
@@ -41,7 +41,7 @@ class NearWords:
 
     def __init__(self) -> None:
         """Reads both: 10 ms."""
-        table = files("memory.embedding").joinpath("word_signs.bin").read_bytes()
+        table = files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes()
         self._signs = np.frombuffer(table, "<u8").reshape(-1, NUMBERS)
         self._known = {
             piece: number for number, piece in enumerate(pieces()) if piece.isalnum()

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-from memory.errors import EmbeddingFault, EmbeddingLater
+from memrelay.memory.errors import EmbeddingFault, EmbeddingLater
 
 NAT64 = 0x64FF9B << 96  # whose addresses hold an IPv4 address in their last 32 bits
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from memory.embedding.embedder import Embedder
-from memory.embedding.loading import LazyEmbedder
-from memory.errors import EmbeddingLater, TextRefused, VectorAwaited
+from memrelay.memory.embedding.embedder import Embedder
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.errors import EmbeddingLater, TextRefused, VectorAwaited
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import load as load_tensors
 from tokenizers import Tokenizer
 
-from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
-from memory.embedding.unit import unit_rows
-from memory.errors import EmbeddingFault
+from memrelay.memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memrelay.memory.embedding.unit_rows import unit_rows
+from memrelay.memory.errors import EmbeddingFault
 
 WEIGHTS, TOKENIZER = (
     "weights/l2_supercat_256.safetensors",

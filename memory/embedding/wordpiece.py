@@ -72,7 +72,10 @@ def words(text: str) -> list[str]:
 def pieces() -> list[str]:
     """The vocabulary: 30,522 pieces, the number of each being its line."""
     return (
-        files("memory.embedding").joinpath("vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        files("memrelay.memory.embedding")
+        .joinpath("vocab.txt")
+        .read_text(encoding="utf-8")
+        .split("\n")[:-1]
     )
 
 

@@ -6,15 +6,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.data import Data
-from memory.entry_vector import known_vector
-from memory.likeness.curves import DUPLICATE, RELATED
-from memory.named_view import Fact, Ident, Source, TagList, WrittenEntry, entry_fields
-from memory.operation import Context, operation
-from memory.operations.entries_write import Mode, NewEntry, Written, write_entry
-from memory.operations.memories_get import fetch_memory
-from memory.operations.records_get import fetch
-from memory.sqlite.store import Transaction
+from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.entries_write import Mode, NewEntry, Written, write_entry
+from memrelay.memory.operations.memories_get import fetch_memory
+from memrelay.memory.operations.records_get import fetch
+from memrelay.memory.records.data import Data
+from memrelay.memory.records.entry_vector import known_vector
+from memrelay.memory.records.memory_view import (
+    Fact,
+    Ident,
+    Source,
+    TagList,
+    WrittenEntry,
+    entry_fields,
+)
+from memrelay.memory.sqlite.store import Transaction
 
 Threshold = Annotated[float, Field(ge=0, le=2)]  # above 1: never
 

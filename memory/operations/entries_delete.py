@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from memory.named_view import Ident, MaybeIdent
-from memory.operation import Context, operation
-from memory.operations.entries_get import fetch_entry
-from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_update import check_version
-from memory.record_view import Versions
-from memory.sqlite.store import Transaction
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.entries_get import fetch_entry
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.records.memory_view import Ident, MaybeIdent
+from memrelay.memory.records.view import Versions
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from memory.errors import NotThere
-from memory.named_ids import guid_of
-from memory.named_view import KIND, EntryView, Ident, MaybeIdent, entry_fields
-from memory.operation import Context, operation
-from memory.operations.memories_get import fetch_memory
-from memory.record import Record
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import NotThere
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.memories_get import fetch_memory
+from memrelay.memory.records.ids import guid_of
+from memrelay.memory.records.memory_view import KIND, EntryView, Ident, MaybeIdent, entry_fields
+from memrelay.memory.records.record import Record
+from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

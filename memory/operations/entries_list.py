@@ -5,16 +5,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory.data import LARGEST
-from memory.filter.given import Filter
-from memory.named_view import KIND, EntryView, Globs, Ident, Source
-from memory.operation import Context, operation
-from memory.operations.entries_get import entry_view
-from memory.operations.memories_get import fetch_memory
-from memory.operations.records_list import Limit, page_within, place_of_cursor
-from memory.sqlite.filter_sql import compiled
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Transaction
+from memrelay.memory.filter.input import Filter
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.entries_get import entry_view
+from memrelay.memory.operations.memories_get import fetch_memory
+from memrelay.memory.operations.records_list import Limit, page_within, place_of_cursor
+from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.memory_view import KIND, EntryView, Globs, Ident, Source
+from memrelay.memory.sqlite.filters import Conditions, compiled
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

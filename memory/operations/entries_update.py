@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import orjson
 
-from memory.data import Data, as_text
-from memory.named_view import EntryView, Fact, Ident, MaybeIdent, TagList
-from memory.operation import Context, operation
-from memory.operations.entries_get import entry_view, fetch_entry
-from memory.operations.records_update import check_version
-from memory.record_view import Versions
-from memory.sqlite.store import Transaction
-from memory.times import change_ms
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.entries_get import entry_view, fetch_entry
+from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.records.data import Data, as_text
+from memrelay.memory.records.memory_view import EntryView, Fact, Ident, MaybeIdent, TagList
+from memrelay.memory.records.view import Versions
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.timestamps import change_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,29 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from memory.data import MOST_BYTES, as_text
-from memory.embedding.questions import Question
-from memory.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged, overlap
-from memory.entry_vector import keep_vector
-from memory.likeness.alike import MOST_LINES, SAME_TEXT, Likeness, alike
-from memory.likeness.curves import DUPLICATE, RELATED, curve_of, related
-from memory.likeness.reading import LONGEST
-from memory.named_view import KIND, Action
-from memory.operations.records_write import WriteInput, write
-from memory.record import PLAIN, Record
-from memory.sqlite.expiry import has_expired
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Transaction
-from memory.times import change_ms
-from memory.words import plain_tokens
+from memrelay.memory.dedup.parser import LONGEST
+from memrelay.memory.dedup.similarity import (
+    DUPLICATE,
+    MOST_LINES,
+    RELATED,
+    SAME_TEXT,
+    Likeness,
+    alike,
+    curve_of,
+    related,
+)
+from memrelay.memory.embedding.questions import Question
+from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.data import MOST_BYTES, as_text
+from memrelay.memory.records.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged, overlap
+from memrelay.memory.records.entry_vector import keep_vector
+from memrelay.memory.records.memory_view import KIND, Action
+from memrelay.memory.records.record import PLAIN, Record
+from memrelay.memory.sqlite.expiry import has_expired
+from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.text.words import plain_tokens
+from memrelay.memory.timestamps import change_ms
 
 Mode = Literal["skip", "merge", "create", "supersede"]
 # that are compared, of those with words in common, and of those with near vectors; each takes a

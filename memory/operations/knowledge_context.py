@@ -12,17 +12,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.filter.given import Filter
-from memory.named_view import Globs, Ident
-from memory.operation import Context, operation
-from memory.operations.knowledge_search import (
+from memrelay.memory.filter.input import Filter
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.knowledge_search import (
     MOST_CHARACTERS,
     MemoryIds,
     MemoryTags,
     SearchKnowledge,
     find_knowledge,
 )
-from memory.sqlite.store import Transaction
+from memrelay.memory.records.memory_view import Globs, Ident
+from memrelay.memory.sqlite.store import Transaction
 
 BYTES_A_TOKEN = 3  # fewer than most texts have, so that the budget holds
 FENCE = re.compile(r"<(?=\s*/?\s*knowledge)", re.IGNORECASE)

@@ -8,21 +8,20 @@ from typing import Annotated
 import orjson
 from pydantic import Field
 
-from memory.errors import Refused, ResultTooLarge
-from memory.filter.given import Filter
-from memory.kept_json import kept_json
-from memory.named_ids import make_id
-from memory.named_view import KIND, Globs, Ident, Tag
-from memory.operation import Context, operation
-from memory.query import plain
-from memory.recall.languages import Language
-from memory.record import Record
-from memory.record_view import MOST_TAGS
-from memory.sqlite.filter_sql import compiled
-from memory.sqlite.filters import Conditions
-from memory.sqlite.memories import Memory
-from memory.sqlite.store import Transaction
-from memory.times import Moment, as_time
+from memrelay.memory.errors import Refused, ResultTooLarge
+from memrelay.memory.filter.input import Filter
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.data import kept_json
+from memrelay.memory.records.ids import make_id
+from memrelay.memory.records.memory_view import KIND, Globs, Ident, Tag
+from memrelay.memory.records.record import Record
+from memrelay.memory.records.view import MOST_TAGS
+from memrelay.memory.search.query import plain
+from memrelay.memory.sqlite.filters import Conditions, compiled
+from memrelay.memory.sqlite.memories import Memory
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.text.languages import Language
+from memrelay.memory.timestamps import Moment, as_time
 
 MOST = 1000
 MOST_CHARACTERS = 1 << 16  # of a question

@@ -4,11 +4,17 @@ from dataclasses import dataclass
 
 import orjson
 
-from memory.named_ids import make_id
-from memory.named_view import Description, MemoryName, MemoryView, TagList, memory_view
-from memory.operation import Context, operation
-from memory.sqlite.memories import Memory
-from memory.sqlite.store import Transaction
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.ids import make_id
+from memrelay.memory.records.memory_view import (
+    Description,
+    MemoryName,
+    MemoryView,
+    TagList,
+    memory_view,
+)
+from memrelay.memory.sqlite.memories import Memory
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

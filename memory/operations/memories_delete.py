@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from memory.named_view import KIND, Ident
-from memory.operation import Context, operation
-from memory.operations.memories_get import fetch_memory
-from memory.operations.memories_update import check_memory_version
-from memory.record_view import Versions
-from memory.sqlite.store import Transaction
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.memories_get import fetch_memory
+from memrelay.memory.operations.memories_update import check_memory_version
+from memrelay.memory.records.memory_view import KIND, Ident
+from memrelay.memory.records.view import Versions
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from memory.errors import NotThere
-from memory.named_view import Ident, MemoryView, memory_view
-from memory.operation import Context, operation
-from memory.sqlite.memories import Memory
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import NotThere
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.memory_view import Ident, MemoryView, memory_view
+from memrelay.memory.sqlite.memories import Memory
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory.named_view import Globs, MemoryView, memory_view
-from memory.operation import Context, operation
-from memory.operations.records_list import Limit, place_of_cursor
-from memory.operations.records_read import fitting_page
-from memory.sqlite.store import Transaction
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_list import Limit, place_of_cursor
+from memrelay.memory.operations.records_read import fitting_page
+from memrelay.memory.records.memory_view import Globs, MemoryView, memory_view
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory.errors import VersionDiffers
-from memory.named_view import (
+from memrelay.memory.errors import VersionDiffers
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.memories_create import tags_json
+from memrelay.memory.operations.memories_get import fetch_memory
+from memrelay.memory.records.memory_view import (
     Description,
     Ident,
     MemoryName,
@@ -13,13 +16,10 @@ from memory.named_view import (
     memory_view,
     version_of_memory,
 )
-from memory.operation import Context, operation
-from memory.operations.memories_create import tags_json
-from memory.operations.memories_get import fetch_memory
-from memory.record_view import Versions
-from memory.sqlite.memories import Memory
-from memory.sqlite.store import Transaction
-from memory.times import change_ms
+from memrelay.memory.records.view import Versions
+from memrelay.memory.sqlite.memories import Memory
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.timestamps import change_ms
 
 
 @dataclass(frozen=True, slots=True)

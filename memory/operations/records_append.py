@@ -6,16 +6,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.errors import NotThere, ResultTooLarge
-from memory.operation import Context, operation
-from memory.operations.records_read import RECORD_BYTES
-from memory.operations.records_write import WriteInput, write
-from memory.record import DEFAULT_KIND
-from memory.record_view import Content, Name, Reason, Tags
-from memory.sqlite.filters import Filters
-from memory.sqlite.place import Place
-from memory.sqlite.store import Transaction
-from memory.tags import parse
+from memrelay.memory.errors import NotThere, ResultTooLarge
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_read import RECORD_BYTES
+from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.record import DEFAULT_KIND
+from memrelay.memory.records.tags import parse
+from memrelay.memory.records.view import Content, Name, Reason, Tags
+from memrelay.memory.sqlite.filters import Filters
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import Place
 
 SHORT = (
     8  # of the bytes that are allowed one in so many is characters that fit, data beside them too

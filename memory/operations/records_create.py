@@ -6,13 +6,14 @@ from typing import Annotated
 import orjson
 from pydantic import Field
 
-from memory.data import LARGEST, SMALLEST, Data, as_text
-from memory.errors import Refused
-from memory.operation import Context, operation
-from memory.operations.records_get import fetch
-from memory.operations.records_write import WriteInput, write
-from memory.record import DEFAULT_KIND, PLAIN, Further, Record
-from memory.record_view import (
+from memrelay.memory.errors import Refused
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_get import fetch
+from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.data import LARGEST, SMALLEST, Data, as_text
+from memrelay.memory.records.record import DEFAULT_KIND, PLAIN, Further, Record
+from memrelay.memory.records.tags import parse
+from memrelay.memory.records.view import (
     Content,
     EndOrNull,
     GivenName,
@@ -23,8 +24,7 @@ from memory.record_view import (
     end_ms,
     view,
 )
-from memory.sqlite.store import Transaction
-from memory.tags import parse
+from memrelay.memory.sqlite.store import Transaction
 
 Seq = Annotated[int, Field(ge=SMALLEST, le=LARGEST)]
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from memory.operation import Context, operation
-from memory.operations.records_get import fetch
-from memory.operations.records_update import check_version
-from memory.record_view import Guid, Reason, Versions
-from memory.sqlite.store import Transaction
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_get import fetch
+from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.records.view import Guid, Reason, Versions
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

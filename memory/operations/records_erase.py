@@ -6,13 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.errors import Refused
-from memory.filter.given import Filter
-from memory.operation import Context, operation
-from memory.record_view import Guid, Reason
-from memory.sqlite.filter_sql import compiled
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import Refused
+from memrelay.memory.filter.input import Filter
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.view import Guid, Reason
+from memrelay.memory.sqlite.filters import Conditions, compiled
+from memrelay.memory.sqlite.store import Transaction
 
 NAME = "records.erase"
 MOST = 1000  # guids of a call

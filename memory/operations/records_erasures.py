@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.operation import Context, operation
-from memory.sqlite.store import Transaction
-from memory.times import Moment, as_time
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.timestamps import Moment, as_time
 
 MOST = 1000
 

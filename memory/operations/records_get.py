@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from memory.errors import NotThere, ResultTooLarge
-from memory.operation import Context, operation
-from memory.record import Further, Record
-from memory.record_view import Guid, RecordView, view
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import NotThere, ResultTooLarge
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.view import Guid, RecordView, view
+from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory.data import LARGEST
-from memory.errors import NotThere, ResultTooLarge
-from memory.operation import Context, operation
-from memory.operations.records_list import place_of_cursor
-from memory.operations.records_read import RECORD_BYTES, fitting_page
-from memory.record_view import Guid, RecordView, view
-from memory.sqlite.store import Transaction
-from memory.sqlite.versions import Version
-from memory.times import Moment, as_time
+from memrelay.memory.errors import NotThere, ResultTooLarge
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_list import place_of_cursor
+from memrelay.memory.operations.records_read import RECORD_BYTES, fitting_page
+from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.view import Guid, RecordView, view
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import Version
+from memrelay.memory.timestamps import Moment, as_time
 
 Number = Annotated[int, Field(ge=1, le=LARGEST)]
 

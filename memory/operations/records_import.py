@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.errors import Refused
-from memory.exported import LONGEST, Line, read_line
-from memory.operation import Context, operation
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import Refused
+from memrelay.memory.files.export import LONGEST, Line, read_line
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.sqlite.store import Transaction
 
 NAME = "records.import"
 MOST = 1000  # lines of a call

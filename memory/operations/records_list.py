@@ -6,17 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory.data import LARGEST
-from memory.errors import Refused, ResultTooLarge
-from memory.filter.given import Filter
-from memory.operation import Context, operation
-from memory.operations.records_get import fitting
-from memory.operations.records_read import Room
-from memory.record import Further, Record
-from memory.record_view import Name, RecordView, Tags, view
-from memory.sqlite.filter_sql import compiled
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import Refused, ResultTooLarge
+from memrelay.memory.filter.input import Filter
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_get import fitting
+from memrelay.memory.operations.records_read import Room
+from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.view import Name, RecordView, Tags, view
+from memrelay.memory.sqlite.filters import Conditions, compiled
+from memrelay.memory.sqlite.store import Transaction
 
 MOST = 1000  # of a page
 Limit = Annotated[int, Field(ge=1, le=MOST)]

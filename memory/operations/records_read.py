@@ -7,10 +7,10 @@ from typing import Literal, TypeVar
 import orjson
 from msgspec import Struct
 
-from memory.errors import ResultTooLarge
-from memory.record import Further, Record
-from memory.sqlite.filters import Conditions, Given
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import ResultTooLarge
+from memrelay.memory.records.record import Further, Record
+from memrelay.memory.sqlite.filters import Conditions, Given
+from memrelay.memory.sqlite.store import Transaction
 
 MOST_ESCAPED = 6  # bytes of a character as JSON: \u0000
 RECORD_BYTES = 200  # what a record's keys, guid and times take as JSON, at least

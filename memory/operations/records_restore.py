@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from memory.errors import NotThere, Refused
-from memory.operation import Context, operation
-from memory.operations.records_get import fetch, fitting
-from memory.operations.records_history import Number
-from memory.operations.records_update import check_version
-from memory.record_view import Guid, Reason, RecordView, Versions, view
-from memory.sqlite.store import Transaction
-from memory.sqlite.versions import State
-from memory.times import change_ms
+from memrelay.memory.errors import NotThere, Refused
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_get import fetch, fitting
+from memrelay.memory.operations.records_history import Number
+from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.records.view import Guid, Reason, RecordView, Versions, view
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import State
+from memrelay.memory.timestamps import change_ms
 
 
 @dataclass(frozen=True, slots=True)

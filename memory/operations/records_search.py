@@ -8,22 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Struct
 from pydantic import Field
 
-from memory.boosts import HALF_LIFE_DAYS, NO_BOOSTS, WRONG_MODE, Boosts, Days, Weight
-from memory.errors import EmbeddingFault, Refused, ResultTooLarge
-from memory.explanation import Explanation, as_run
-from memory.filter.given import Filter
-from memory.operation import Context, operation
-from memory.operations.records_read import Room, most_within, size_of, too_large, within
-from memory.query import Query, match_all, match_any, parse
-from memory.recall.languages import DEFAULT_LANGUAGE, Language
-from memory.record import Record
-from memory.record_view import Name, RecordView, Tags, view
-from memory.sqlite.filter_sql import compiled
-from memory.sqlite.filters import Conditions, Given
-from memory.sqlite.store import Transaction
+from memrelay.memory.errors import EmbeddingFault, Refused, ResultTooLarge
+from memrelay.memory.filter.input import Filter
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_read import Room, most_within, size_of, too_large, within
+from memrelay.memory.records.record import Record
+from memrelay.memory.records.view import Name, RecordView, Tags, view
+from memrelay.memory.search.explanation import Explanation, as_run
+from memrelay.memory.search.query import (
+    HALF_LIFE_DAYS,
+    NO_BOOSTS,
+    WRONG_MODE,
+    Boosts,
+    Days,
+    Query,
+    Weight,
+    match_all,
+    match_any,
+    parse,
+)
+from memrelay.memory.sqlite.filters import Conditions, Given, compiled
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.text.languages import DEFAULT_LANGUAGE, Language
 
 if TYPE_CHECKING:
-    from memory.recall.ranked import Ranked
+    from memrelay.memory.search.results import Ranked
 
 Mode = Literal["fts", "hybrid", "semantic"]
 MANY = 50_000  # rows of a store from which on words may be so common that they are not left to FTS5

@@ -5,12 +5,13 @@ from typing import Any
 
 import orjson
 
-from memory.data import Data, as_text
-from memory.errors import VersionDiffers
-from memory.operation import Context, operation
-from memory.operations.records_get import fetch, fitting
-from memory.record import Further, Record
-from memory.record_view import (
+from memrelay.memory.errors import VersionDiffers
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_get import fetch, fitting
+from memrelay.memory.records.data import Data, as_text
+from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.tags import parse
+from memrelay.memory.records.view import (
     Content,
     End,
     GivenName,
@@ -24,9 +25,8 @@ from memory.record_view import (
     version_of,
     view,
 )
-from memory.sqlite.store import Transaction
-from memory.tags import parse
-from memory.times import change_ms
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.timestamps import change_ms
 
 
 @dataclass(frozen=True, slots=True)

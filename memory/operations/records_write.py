@@ -4,9 +4,9 @@ they accumulate (seed 000)."""
 import orjson
 from msgspec import Struct
 
-from memory.record import PLAIN, Further
-from memory.sqlite.store import Transaction
-from memory.sqlite.versions import State
+from memrelay.memory.records.record import PLAIN, Further
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import State
 
 
 class WriteInput(Struct, frozen=True, gc=False):

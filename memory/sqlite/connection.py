@@ -12,10 +12,9 @@ from typing import Any
 
 import apsw
 
-from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
-from memory.on_disk import made_whole, make_folder
-from memory.room import ROOM, ROOM_OR_DISK
-from memory.sqlite.damage import (
+from memrelay.memory.disk import ROOM, ROOM_OR_DISK, made_whole, make_folder
+from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
+from memrelay.memory.sqlite.damage import (
     EMPTIED,
     STEPS,
     check,
@@ -25,7 +24,7 @@ from memory.sqlite.damage import (
     keep_log,
     needs_check,
 )
-from memory.words import parts_of
+from memrelay.memory.text.words import parts_of
 
 APPLICATION_ID = 0x4D656D72  # "Memr", in the file's header
 MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68  # of that header
@@ -205,12 +204,14 @@ def migrations() -> tuple[str, ...]:
     """The SQL of each migration, in order; the first is number 1."""
     found = sorted(
         file.name
-        for file in files("memory.sqlite.migrations").iterdir()
+        for file in files("memrelay.memory.sqlite.migrations").iterdir()
         if file.name.endswith(".sql")
     )
     if [int(name[:4]) for name in found] != list(range(1, len(found) + 1)):
         raise StoreBroken(f"the migrations are not numbered from 0001 without a gap: {found}")
-    return tuple(files("memory.sqlite.migrations").joinpath(name).read_text() for name in found)
+    return tuple(
+        files("memrelay.memory.sqlite.migrations").joinpath(name).read_text() for name in found
+    )
 
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:
@@ -234,3 +235,49 @@ def know_parts(connection: apsw.Connection) -> None:
         return parts_of(str(content[0]))
 
     connection.create_scalar_function("parts_of", parts, 1, deterministic=True)
+
+
+# How many transactions a store has committed: the bus is told, so that a store that lost some is
+# found out.
+
+
+class CommitCount:
+    """Counts inside the store's open transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """As it was committed last."""
+        self._connection = connection
+        self._count, self._lineage = 0, ""
+        self.reset()
+
+    def reset(self) -> None:
+        """As it was committed last."""
+        self._count, self._lineage = self._connection.execute("SELECT n, lineage FROM commits").get
+
+    @property
+    def mark(self) -> str:
+        """What the bus is told of the last commit: where the store comes from, and the number."""
+        return f"{self._lineage}:{self._count}"
+
+    def complete(self) -> None:
+        """Within the transaction that is about to be committed."""
+        self._connection.execute("UPDATE commits SET n = ?", (self._count + 1,))
+
+    def committed(self) -> None:
+        """That transaction is on disk."""
+        self._count += 1
+
+
+def lost_commits(told: str, found: str) -> int:
+    """How many commits a store lacks that the bus was told of; both are marks, and "" is a bus that
+    was told nothing.
+
+    A store that was restored or salvaged since is taken as it is: whoever did that knew what was
+    lost. A file that was made
+    anew in the place of one that is gone comes from nowhere, and has lost everything.
+    """
+    lineage, _, count = told.rpartition(":")
+    lineage_now, _, count_now = found.rpartition(":")
+    if not told or (lineage_now and lineage_now != lineage):
+        return 0
+    return max(0, int(count) - (int(count_now) if lineage_now == lineage else 0))

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memory.errors import StoreBusy, StoreDamaged
-from memory.sqlite.checksum import checksum_of_bytes
-from memory.sqlite.commits import CommitCount
-from memory.sqlite.connection import APPLICATION_ID, translated
-from memory.sqlite.damage import (
+from memrelay.memory.errors import StoreBusy, StoreDamaged
+from memrelay.memory.records.record import checksum_of_bytes
+from memrelay.memory.sqlite.connection import APPLICATION_ID, CommitCount, translated
+from memrelay.memory.sqlite.damage import (
     EMPTIED,
     STEPS,
     disk_error,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import apsw
 
-from memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
+from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 
 # what a check at opening may take: some 100 MB; a larger store is checked as far as that goes, and
 # by a scrub

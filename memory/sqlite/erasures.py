@@ -11,12 +11,12 @@ from typing import NamedTuple
 import apsw
 import orjson
 
-from memory.errors import StoreBusy
-from memory.sqlite.filters import Conditions, where
-from memory.sqlite.fulltext import INDEXES
-from memory.sqlite.inbox import Inbox
-from memory.sqlite.place import Place, places
-from memory.sqlite.records import RecordTable
+from memrelay.memory.errors import StoreBusy
+from memrelay.memory.sqlite.filters import Conditions, where
+from memrelay.memory.sqlite.fulltext import INDEXES
+from memrelay.memory.sqlite.inbox import Inbox
+from memrelay.memory.sqlite.records import RecordTable
+from memrelay.memory.sqlite.versions import Place, places
 
 TABLE = "SELECT n, asked_at, actor, reason, records, versions, replies, messages, letters, left_over, ended_at FROM erasures"
 ADD = "INSERT INTO erasures(asked_at, actor, reason, records, versions) VALUES (?, ?, ?, ?, ?)"

@@ -5,7 +5,7 @@ from typing import Any
 
 import apsw
 
-from memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.filters import Conditions
 
 UNEXPIRED = "(r.expires_at IS NULL OR r.expires_at > ?)"
 NEXT = "SELECT expires_at FROM records WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1"

@@ -1,14 +1,43 @@
 """The table of named memories: what they are called. What they hold are records
 (memory/sqlite/entries.py)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import apsw
 import orjson
 
-from memory.globs import any_matches
-from memory.sqlite.filters import where
+from memrelay.memory.records.entry_text import digests_of
+from memrelay.memory.sqlite.filters import where
+
+# Tag globs (seed 004, "Tag Filtering"): `*` is any text, `?` one character, and everything else
+# itself, case and all.
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether the whole text fits. Takes the product of the lengths at most, whatever the pattern
+    is."""
+    at = place = 0
+    star, resumed = -1, 0  # the last `*`, and how far of the text it has taken
+    while place < len(text):
+        if at < len(pattern) and pattern[at] == "*":
+            star, resumed = at, place
+            at += 1
+        elif at < len(pattern) and pattern[at] in ("?", text[place]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            resumed += 1
+            at, place = star + 1, resumed
+        else:
+            return False
+    return all(sign == "*" for sign in pattern[at:])
+
+
+def any_matches(patterns: Sequence[str], texts: Iterable[str]) -> bool:
+    """Whether one of the texts fits one of the patterns."""
+    return any(matches(pattern, text) for text in texts for pattern in patterns)
+
 
 COLUMNS = "id, name, description, tags, created_at, updated_at"
 GLOBS = "tags_match(tags, ?)"
@@ -108,3 +137,109 @@ def _tagged(globs: Sequence[str]) -> tuple[list[str], list[Any]]:
 def _tags_match(*given: Any) -> bool:
     tags, globs = given
     return any_matches(orjson.loads(globs), orjson.loads(tags or "[]"))
+
+
+# What the entries of named memories have beside their records: who finds the same text again, and
+# how often it was confirmed.
+#
+# Rows change and go with the records, by triggers (migration 0009), whoever writes them; those of new
+# ones are made here.
+
+SEE = (
+    "INSERT OR IGNORE INTO entries(guid, memory) SELECT guid, scope FROM records "
+    "WHERE kind = 'entry' AND row > (SELECT row FROM entries_seen)"
+)
+SEEN = (
+    "UPDATE entries_seen SET row = coalesce((SELECT max(row) FROM records WHERE kind = 'entry'), 0)"
+)
+UNDIGESTED = (
+    "SELECT e.guid, r.content FROM entries AS e JOIN records AS r ON r.guid = e.guid "
+    "WHERE e.memory = ? AND e.digested = 0 LIMIT ?"
+)
+SAME = (
+    "SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.guid "
+    "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row"
+)
+TOGETHER = 1000
+WORDS = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words USING fts5vocab('main', 'records_fts', 'row');"
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_parts USING fts5vocab('main', 'parts_fts', 'row')"
+)
+COUNT = "SELECT term, doc FROM json_each(?) CROSS JOIN temp.entry_words ON term = json_each.value"
+COUNT_ALL = (
+    # `parts_fts` has words of the other, too
+    f"SELECT term, max(doc) FROM ({COUNT.replace('?', '?1')} UNION ALL "
+    f"{COUNT.replace('?', '?1').replace('entry_words', 'entry_parts')}) GROUP BY term"
+)
+MOST_RECORDS = 1000  # that hold a word which is not common
+MOST_WORDS = 8  # of these words
+MOST_COMMON = 10_000  # words that are known to be common
+
+
+class Confirmed(NamedTuple):
+    """How often an entry was written again, and when last (Unix ms)."""
+
+    times: int
+    last: int | None
+
+
+class EntryTable:
+    """Reads and writes inside the store's open transaction, after the records that wait were put
+    into their table."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """Keeps in memory which words are common."""
+        self._connection = connection
+        self._common: set[str] = set()
+
+    def same(self, memory: str, digest: bytes) -> list[str]:
+        """The guids of the entries with that text, or with a line that is that text, the oldest
+        first; expired ones too."""
+        self.digest(memory)
+        return [str(guid) for (guid,) in self._connection.execute(SAME, (memory, digest))]
+
+    def confirm(self, guid: str, now_ms: int) -> None:
+        """The same was written again."""
+        self._connection.execute(
+            "UPDATE entries SET confirmations = confirmations + 1, confirmed_at = ? WHERE guid = ?",
+            (now_ms, guid),
+        )
+
+    def confirmed(self, guid: str) -> Confirmed:
+        """How often that was."""
+        found = self._connection.execute(
+            "SELECT confirmations, confirmed_at FROM entries WHERE guid = ?", (guid,)
+        ).fetchone()
+        return Confirmed(*found) if found else Confirmed(0, None)
+
+    def rare(self, words: Iterable[str], most: int) -> list[str]:
+        """Those of the words that few records hold, the rarest first, `most` records together;
+        words as indexed."""
+        self._connection.execute(WORDS)  # temporary, and a rollback takes it with it
+        wanted = [word for word in dict.fromkeys(words) if word not in self._common]
+        count_words = COUNT if all(map(str.isascii, wanted)) else COUNT_ALL
+        counted: list[tuple[int, str]] = []
+        for word, count in self._connection.execute(count_words, (orjson.dumps(wanted).decode(),)):
+            if count <= MOST_RECORDS:
+                counted.append((count, word))
+            elif len(self._common) < MOST_COMMON:
+                self._common.add(word)  # to count it takes 30 ns a record
+        counted.sort()
+        within = accumulate(count for count, _ in counted)
+        return [word for (_, word), total in zip(counted, within, strict=True) if total <= most][
+            :MOST_WORDS
+        ]
+
+    def digest(self, memory: str) -> None:
+        """Makes the digests of whatever was written, edited or restored meanwhile, by whichever
+        way."""
+        self._connection.execute(SEE)
+        if self._connection.changes():
+            self._connection.execute(SEEN)
+        while some := self._connection.execute(UNDIGESTED, (memory, TOGETHER)).fetchall():
+            for guid, content in some:
+                self._connection.executemany(
+                    "INSERT OR IGNORE INTO entry_lines VALUES (?, ?, ?)",
+                    [(memory, digest, guid) for digest in digests_of(str(content))],
+                )
+                self._connection.execute("UPDATE entries SET digested = 1 WHERE guid = ?", (guid,))

@@ -1,7 +1,7 @@
 """The outline of a store: what ranking must know of every record, without its text. Read in bulk,
 into arrays."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import apsw
@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memory.sqlite.row_numbers import Rows, numbers
+from memrelay.memory.sqlite.rows import Rows, numbers
 
 NEW = "({row} > ? OR {row} IN (SELECT value FROM json_each(?)))"
 WIDTHS = f"SELECT DISTINCT length(sz) FROM {{index}}_docsize WHERE {NEW.format(row='id')}"
@@ -121,3 +121,46 @@ def _largest_varints(encoded: NDArray[np.uint8]) -> NDArray[np.int64]:
         largest[ends] = np.maximum(largest[ends], value[ends])
         value[ends] = 0
     return largest
+
+
+# What records have, for rows in any order.
+
+VALUES = "SELECT {value} FROM json_each(?1) AS wanted LEFT JOIN records ON row = wanted.value ORDER BY wanted.key"
+
+
+def values_by_row(
+    connection: apsw.Connection, value: str, rows: Rows, *given: Any
+) -> Iterator[Any]:
+    """Of each row what the SQL expression `value` says; `given` are its ?2 and so on. All columns
+    are NULL for no record."""
+    found = connection.execute(
+        VALUES.format(value=value), (orjson.dumps(rows.tolist()).decode(), *given)
+    )
+    return (one for (one,) in found)
+
+
+# What boosts go by: when records were made and how important they are, for rows in any order.
+
+VALUE = {
+    "recency": "created_at",
+    "importance": "CASE WHEN json_valid(data) AND json_type(data, '$.importance') IN ('integer', 'real') "
+    "THEN min(max(json_extract(data, '$.importance'), 0.0), 1.0) END",
+}
+
+
+def boost_values(connection: apsw.Connection, name: str, rows: Rows) -> NDArray[np.float64]:
+    """Of each row its Unix ms for "recency", its number of 0 to 1 for "importance"; NaN where there
+    is none."""
+    found = values_by_row(connection, VALUE[name], rows)
+    return np.array([np.nan if value is None else value for value in found], np.float64)
+
+
+# What records say, for rows in any order.
+
+CONTENT = "CASE WHEN octet_length(content) <= ?2 THEN content ELSE '' END"
+
+
+def contents(connection: apsw.Connection, rows: Rows, longest: int) -> list[str]:
+    """Of each row its content; "" for one that is longer than so many bytes, which is not read, and
+    where there is none."""
+    return list(values_by_row(connection, CONTENT, rows, longest))

@@ -15,9 +15,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memory.sqlite.changes import MOST as MOST_CHANGED
-from memory.sqlite.row_numbers import Rows, numbers
-from memory.words import tokens
+from memrelay.memory.sqlite.rows import MOST as MOST_CHANGED
+from memrelay.memory.sqlite.rows import Rows, numbers
+from memrelay.memory.text.words import tokens
 
 Counts = NDArray[np.float32]
 COUNT = "memrelay_count"  # a function of FTS5's: how often a record holds what is looked for

@@ -6,18 +6,23 @@ from typing import Any
 
 import apsw
 
-from memory.data import LARGEST
-from memory.record import PLAIN, Further, Record, record_of
-from memory.sqlite.changes import Changes
-from memory.sqlite.checksum import beginning, checksum, content_checksum, names_of
-from memory.sqlite.expiry import Expiry
-from memory.sqlite.filters import Conditions, Filters, where
-from memory.sqlite.fulltext import FullTextIndex
-from memory.sqlite.matching import best_matches
-from memory.sqlite.place import Place, places
-from memory.sqlite.rows import RowInsert
-from memory.sqlite.versions import STATE, State, VersionTable, What
-from memory.words import parts_of
+from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.record import (
+    PLAIN,
+    Further,
+    Record,
+    beginning,
+    checksum,
+    content_checksum,
+    names_of,
+    record_of,
+)
+from memrelay.memory.sqlite.expiry import Expiry
+from memrelay.memory.sqlite.filters import Conditions, Filters, where
+from memrelay.memory.sqlite.fulltext import FullTextIndex, best_matches
+from memrelay.memory.sqlite.rows import Changes, RowInsert
+from memrelay.memory.sqlite.versions import STATE, Place, State, VersionTable, What, places
+from memrelay.memory.text.words import parts_of
 
 Scores = dict[int, float]  # by row, the best first
 COLUMNS = "guid, scope, kind, content, source, tags, created_at, updated_at"

@@ -5,24 +5,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory.errors import MemoryFault, StoreBroken, StoreFenced
-from memory.inode import inode_of
-from memory.sqlite.commits import CommitCount, lost_commits
-from memory.sqlite.connection import open_store_file, translated
-from memory.sqlite.damage import condemned_where_damaged, found_damaged, keep_log, structural_faults
-from memory.sqlite.entries import EntryTable
-from memory.sqlite.erasures import Erasures
-from memory.sqlite.imports import Imports
-from memory.sqlite.inbox import Inbox
-from memory.sqlite.memories import MemoryTable
-from memory.sqlite.pending import PendingTable
-from memory.sqlite.records import RecordTable
-from memory.sqlite.segments import Segments
-from memory.sqlite.vectors import VectorTable
+from memrelay.memory.disk import inode_of
+from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
+from memrelay.memory.sqlite.connection import CommitCount, lost_commits, open_store_file, translated
+from memrelay.memory.sqlite.damage import (
+    condemned_where_damaged,
+    found_damaged,
+    keep_log,
+    structural_faults,
+)
+from memrelay.memory.sqlite.erasures import Erasures
+from memrelay.memory.sqlite.fulltext import Segments
+from memrelay.memory.sqlite.inbox import Inbox, PendingTable
+from memrelay.memory.sqlite.memories import EntryTable, MemoryTable
+from memrelay.memory.sqlite.records import RecordTable
+from memrelay.memory.sqlite.transfer import Imports
+from memrelay.memory.sqlite.vectors import VectorTable
 
 if TYPE_CHECKING:
-    from memory.recall.meaning import Meaning
-    from memory.recall.ranker import Ranker
+    from memrelay.memory.search.pool import Meaning
+    from memrelay.memory.search.ranker import Ranker
 
 
 class Store:
@@ -199,9 +201,9 @@ class Store:
         """What ranks its records, made at the first search that asks for it. Heavy: a worker that
         never does stays small."""
         if self._ranker is None:
-            from memory.recall.ranker import (
-                Ranker,
-            )  # numpy and the stemmer take 20 MB of a worker's 70
+            from memrelay.memory.search.ranker import (
+                Ranker,  # numpy and the stemmer take 20 MB of a worker's 70
+            )
 
             self._ranker = Ranker(self._connection, self.records, self.vectors, self._meaning)
         return self._ranker

@@ -11,7 +11,7 @@ from zlib import crc32
 import apsw
 import orjson
 
-from memory.sqlite.changes import Changes
+from memrelay.memory.sqlite.rows import Changes
 
 MOST_CHARACTERS = 1 << 15  # of a text; no embedder looks further
 TEXT = f"thread IS NOT NULL, source, substr(content, 1, {MOST_CHARACTERS})"

@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
-from memory.record import Further, Record
-from memory.sqlite.expiry import UNEXPIRED, has_expired
-from memory.sqlite.filters import Conditions, where
-from memory.sqlite.rows import RowInsert
+from memrelay.memory.records.record import Further, Record
+from memrelay.memory.sqlite.expiry import UNEXPIRED, has_expired
+from memrelay.memory.sqlite.filters import Conditions, where
+from memrelay.memory.sqlite.rows import RowInsert
 
 STATE = (
     "guid, number, scope, kind, source, tags, created_at, updated_at, key, owner, data, expires_at, in_context, "
@@ -256,3 +256,34 @@ class VersionTable:
             "SELECT changed_at FROM versions ORDER BY n LIMIT 1"
         ).get
         return found
+
+
+# Where a record is, and all that is known of it: what a change of it must know.
+
+PLACE = f"SELECT row, content, parts, {STATE} FROM records AS r"
+
+
+class Place(NamedTuple):
+    """One record."""
+
+    row: int
+    content: str
+    parts: str | None  # that are indexed of it beside itself
+    state: tuple[Any, ...]  # in the order of STATE
+
+    @property
+    def guid(self) -> str:
+        """The record's."""
+        return str(self.state[0])
+
+    @property
+    def whole(self) -> State:
+        """With names for all of it."""
+        return State._make((*self.state, self.content))
+
+
+def places(connection: apsw.Connection, which: str, values: list[Any]) -> Iterator[Place]:
+    """Those that `which`, what follows FROM, picks of the table of records as `r`."""
+    return (
+        Place(row[0], row[1], row[2], row[3:]) for row in connection.execute(PLACE + which, values)
+    )

@@ -13,9 +13,9 @@ import apsw
 import numpy as np
 import orjson
 
-from memory.sqlite.fulltext import INDEXES
-from memory.sqlite.postings import COUNT, PostingLists, Postings, count, merged
-from memory.sqlite.row_numbers import Rows, numbers
+from memrelay.memory.sqlite.fulltext import INDEXES
+from memrelay.memory.sqlite.postings import COUNT, PostingLists, Postings, count, merged
+from memrelay.memory.sqlite.rows import Rows, numbers
 
 TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');

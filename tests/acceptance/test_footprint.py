@@ -28,7 +28,7 @@ def test_a_worker_stays_small_on_the_main_job() -> None:
             "MEMRELAY_BUS__URL": f"unix://{house.server.socket_path}",
             "MEMRELAY_MEMORY__ROOT": str(house.root),
         }
-        worker = ChildProcess("cli.main", ["worker"], house.folder / "worker.log", places)
+        worker = ChildProcess("memrelay.cli.main", ["worker"], house.folder / "worker.log", places)
         house.workers.append(worker)
         house.deploy(make_bundle(uid))
 

@@ -14,7 +14,7 @@ from tests.support.sessions import CHECKOUT
 from tests.support.waiting import wait_for
 
 ROOMS = ("blocks", "bus", "cli", "memory", "pipelines", "web", "worker")
-RUN = "import sys; from cli.main import main; sys.argv[0] = 'memrelay'; main()"
+RUN = "import sys; from memrelay.cli.main import main; sys.argv[0] = 'memrelay'; main()"
 
 
 @pytest.fixture(scope="module")

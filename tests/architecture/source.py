@@ -1,4 +1,4 @@
-"""Python files as the architecture rules see them: a path from the root, a text, a syntax tree."""
+"""Python files as the architecture rules see them: path, text and syntax tree."""
 
 import ast
 from collections.abc import Iterator
@@ -7,15 +7,17 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROOMS = ("memory", "bus", "blocks", "pipelines", "worker", "web", "cli")
+PACKAGES = ("memory", "bus", "blocks", "pipelines", "worker", "web", "cli")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
+    """One file, with its path relative to the root of the repository."""
+
     path: str
     text: str
     tree: ast.Module
-    nodes: tuple[ast.AST, ...]  # all of the tree's, which is walked once for all rules
+    nodes: tuple[ast.AST, ...]  # every node of the tree, walked once for all rules
 
     @classmethod
     def of(cls, path: str, text: str) -> "Source":
@@ -23,15 +25,21 @@ class Source:
         return cls(path, text, tree, tuple(ast.walk(tree)))
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
+        """The top folder: `worker` for `worker/run/batch.py`."""
         return self.path.split("/")[0]
+
+    @property
+    def module(self) -> str:
+        """The import name: `memrelay.worker.run.batch` for `worker/run/batch.py`."""
+        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return f"memrelay.{name}" if self.package in PACKAGES else name
 
     def at(self, node: ast.stmt | ast.expr | ast.ExceptHandler, fault: str) -> str:
         return f"{self.path}:{node.lineno}: {fault}"
 
     def imports(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
-        """Each absolute import with the dotted name that it brings in: `from a import b` brings in
-        a.b."""
+        """Each absolute import with its dotted name: `from a import b` imports a.b."""
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node, alias.name) for alias in node.names)
@@ -46,8 +54,18 @@ class Source:
 
 @cache
 def sources(*folders: str) -> tuple[Source, ...]:
-    """Every Python file below these folders of the root; a folder that is not there has none."""
+    """Every Python file below these folders of the root."""
     files = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
+    return tuple(
+        Source.of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
+        for file in files
+    )
+
+
+@cache
+def api_sources() -> tuple[Source, ...]:
+    """The files of memrelay/ itself, without the linked packages."""
+    files = sorted((ROOT / "memrelay").glob("*.py"))
     return tuple(
         Source.of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
         for file in files

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.recall_latency import measure, opened, word
-from memory.operations.records_search import SearchInput, search_explained
+from memrelay.memory.operations.records_search import SearchInput, search_explained
 
 
 @pytest.mark.parametrize(("vectors", "arms"), [(False, {"text"}), (True, {"text", "vector"})])

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from blocks.contract import Agent, BlockArgs, Call, Limits
-from blocks.registry import all_blocks
-from bus.codec import decode, encode
-from bus.message import Message
-from memory.errors import Refused
-from memory.ids import derive_guid
-from memory.sqlite.store import Store
+from memrelay.blocks.contract import Agent, BlockArgs, Call, Limits
+from memrelay.blocks.registry import all_blocks
+from memrelay.bus.codec import decode, encode
+from memrelay.bus.message import Message
+from memrelay.memory.errors import Refused
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.sqlite.store import Store
 
 UID = "a3d8f1b2"
 MEMORY_ID = f"instances/{UID}/memories"

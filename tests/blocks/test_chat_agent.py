@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from blocks.registry import all_blocks
+from memrelay.blocks.registry import all_blocks
 from tests.blocks.calls import args_of
 
 

@@ -7,9 +7,9 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from blocks.contract import BlockArgs
-from bus.codec import encode
-from bus.message import Message
+from memrelay.blocks.contract import BlockArgs
+from memrelay.bus.codec import encode
+from memrelay.bus.message import Message
 from tests.blocks.calls import NOW, ask, make_call, make_message, told
 
 

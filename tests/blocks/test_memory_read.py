@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memory.sqlite.store import Store
+from memrelay.memory.sqlite.store import Store
 from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, told
 from tests.memory.builders import fresh_store, make_store, write_all
 

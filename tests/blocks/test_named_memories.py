@@ -8,8 +8,8 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memory.sqlite.store import Store
-from pipelines.check import check
+from memrelay.memory.sqlite.store import Store
+from memrelay.pipelines.check import check
 from tests.blocks.calls import MEMORY_ID, answer, args_of, make_call, make_message
 from tests.memory.builders import make_store, perform
 

@@ -5,7 +5,7 @@ import re2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from blocks.patterns import BadPattern, Pattern, PatternSet
+from memrelay.blocks.patterns import BadPattern, Pattern, PatternSet
 
 COMMANDS = ("/write", "/w", "/writ", "/write_x", "/WRITE", "/e131_fill", "/0", "/_")
 TAILS = (r"\b", r"\b\s*(.*)", r"\s+(.*)", r"\s+(\S+)")

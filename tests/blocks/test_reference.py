@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from blocks.contract import Block, BlockArgs, Call
-from blocks.reference import section
+from memrelay.blocks.contract import Block, BlockArgs, Call
+from memrelay.blocks.reference import section
 
 
 class Colour(Enum):

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from bus.codec import decode
+from memrelay.bus.codec import decode
 from tests.blocks.calls import answer, args_of, make_call
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from blocks.contract import BlockArgs
+from memrelay.blocks.contract import BlockArgs
 from tests.blocks.calls import NOW, answer, args_of, ask, make_call, make_message
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import create_model
 
-import blocks
-from blocks.contract import Block, BlockArgs
-from blocks.errors import BrokenBlock
-from blocks.registry import all_blocks, block, find_block, register
-from pipelines.check import check
+from memrelay import blocks
+from memrelay.blocks.contract import Block, BlockArgs
+from memrelay.blocks.errors import BrokenBlock
+from memrelay.blocks.registry import all_blocks, block, find_block, register
+from memrelay.pipelines.check import check
 from tests.pipelines.builders import make_block, make_bundle
 
 FOLDER = Path(blocks.__path__[0])
@@ -61,7 +61,7 @@ def test_a_block_is_found_by_its_name_alone() -> None:
 
 def test_a_bundle_loads_the_blocks_that_it_names_and_no_others() -> None:
     program = (
-        "import sys; from pathlib import Path; from pipelines.check import check\n"
+        "import sys; from pathlib import Path; from memrelay.pipelines.check import check\n"
         "assert check(Path('pipelines/memory_test.json').read_bytes()).bundle; print(*sys.modules)"
     )
 
@@ -75,7 +75,9 @@ def test_a_bundle_loads_the_blocks_that_it_names_and_no_others() -> None:
     )
 
     loaded = {
-        name.removeprefix("blocks.") for name in done.stdout.split() if name.startswith("blocks.")
+        name.removeprefix("memrelay.blocks.")
+        for name in done.stdout.split()
+        if name.startswith("memrelay.blocks.")
     }
     assert loaded >= MEMORY
     assert not loaded & {"add_1", "memory_entry_write", "knowledge_search"}
@@ -130,7 +132,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a block of one's own, called `ours`, in a folder that is looked in like the real
     one."""
     monkeypatch.setattr(blocks, "__path__", [*blocks.__path__, str(tmp_path / "blocks")])
-    monkeypatch.delitem(sys.modules, "blocks.ours", raising=False)
+    monkeypatch.delitem(sys.modules, "memrelay.blocks.ours", raising=False)
     (tmp_path / "blocks").mkdir()
     return tmp_path / "blocks" / "ours.py"
 
@@ -140,7 +142,7 @@ def test_a_file_that_cannot_be_loaded_is_told_with_its_place_and_the_reason(
     ours: Path, text: str, why: str
 ) -> None:
     ours.write_text(
-        "from blocks.contract import BlockArgs\nfrom blocks.registry import block\n"
+        "from memrelay.blocks.contract import BlockArgs\nfrom blocks.registry import block\n"
         * ("block(" in text)
         + text
     )

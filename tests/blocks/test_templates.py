@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks.templates import (
+from memrelay.blocks.templates import (
     FILTERS,
     MAX_FILTERS,
     MAX_OUTPUT,
@@ -14,8 +14,8 @@ from blocks.templates import (
     BadTemplate,
     OutputTemplate,
 )
-from memory.errors import Refused, ResultTooLarge
-from memory.record import Record
+from memrelay.memory.errors import Refused, ResultTooLarge
+from memrelay.memory.records.record import Record
 from tests.blocks.calls import NOW
 
 RECORD = Record("g-1", "s", "fact", "tea", "keeper", '["a","b"]', NOW, NOW + 1, score=1.25)

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from blocks.registry import all_blocks
+from memrelay.blocks.registry import all_blocks
 from tests.blocks.calls import args_of
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.embedded.launcher import EmbeddedServer
 from tests.support.server import running_server
 
 

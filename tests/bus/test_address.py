@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bus.address import Address, parse
-from bus.errors import BadAddress
+from memrelay.bus.client.url import Address, parse
+from memrelay.bus.errors import BadAddress
 
 
 @pytest.mark.parametrize(

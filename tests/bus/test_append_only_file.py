@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from bus.embedded.errors import AppendOnlyFileLeft, ServerDidNotStart
-from bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import AppendOnlyFileLeft, ServerDidNotStart
 from tests.support.waiting import wait_for
 
 

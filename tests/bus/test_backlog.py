@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bus.backlog import FRESH_S, IngressLimits
-from bus.embedded.launcher import EmbeddedServer
-from bus.entry import NewEntry
-from bus.errors import BusBusy
-from bus.ingress import Ingress
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusBusy
+from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.ingress import FRESH_S, Ingress, IngressLimits
 from tests.bus.test_ingress import entries, run
 from tests.support.client import Client, input_of, make_envelope
 

@@ -1,6 +1,6 @@
 """The pauses before what has ended is begun again."""
 
-from bus.backoff import Backoff
+from memrelay.bus.client.reconnecting import Backoff
 
 
 def test_restarts_come_ever_more_slowly_until_a_healthy_life() -> None:

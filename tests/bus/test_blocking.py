@@ -3,11 +3,10 @@ looks at first."""
 
 import asyncio
 
-from bus.address import Address
-from bus.blocking import BlockingReads
-from bus.connection import Connection, connect
-from bus.embedded.launcher import EmbeddedServer
-from bus.resp import pack
+from memrelay.bus.client.connection import BlockingReads, Connection, connect
+from memrelay.bus.client.resp import pack
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
 
 READ = pack("XREAD", "BLOCK", 20_000, "STREAMS", "nothing", "$")
 

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from bus.address import Address
-from bus.clock import BusClock
-from bus.connection import connect
-from bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.client.connection import connect
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.lease.workers import BusClock
 
 HOUR_MS = 3_600_000
 

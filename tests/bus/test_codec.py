@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bus.codec import decode, encode, is_own_copy
-from bus.errors import MalformedMessage
-from bus.message import JSON, Message, say
+from memrelay.bus.codec import decode, encode, is_own_copy
+from memrelay.bus.errors import MalformedMessage
+from memrelay.bus.message import JSON, Message, say
 from tests.support.copies import live_copy
 
 PLENTY = 1 << 20

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.connection import Connection, connect
-from bus.embedded.launcher import EmbeddedServer
-from bus.errors import BusRefused, BusUnavailable
-from bus.resp import EXEC, MULTI, pack
+from memrelay.bus.client.connection import Connection, connect
+from memrelay.bus.client.resp import EXEC, MULTI, pack
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusRefused, BusUnavailable
 from tests.support.client import Client
 from tests.support.server import running_server
 

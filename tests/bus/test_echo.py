@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bus.codec import encode, is_own_copy
-from bus.connection import Connection
-from bus.echo import Echo
-from bus.message import say
-from bus.resp import bulk, pack
+from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.echo_filter import Echo
+from memrelay.bus.client.resp import bulk, pack
+from memrelay.bus.codec import encode, is_own_copy
+from memrelay.bus.message import say
 from tests.support.copies import live_copy
 
 CHANNELS = ["swarm:{a}:chat", "swarm:{a}:inner"]

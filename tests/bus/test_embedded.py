@@ -18,17 +18,16 @@ from pathlib import Path
 import pytest
 import redis
 
-from bus.embedded.errors import NoServerBinary, ServerDidNotStart, ServerHeldByOther
-from bus.embedded.launcher import EmbeddedServer, socket_of
-from bus.embedded.lock import FolderLock, take_lock
-from bus.embedded.socket_path import settle_socket
+from memrelay.bus.embedded.launcher import EmbeddedServer, FolderLock, socket_of, take_lock
+from memrelay.bus.embedded.socket_path import settle_socket
+from memrelay.bus.errors import NoServerBinary, ServerDidNotStart, ServerHeldByOther
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 LAUNCHING_PROGRAM = """
 import json, sys
 from pathlib import Path
-from bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.embedded.launcher import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]), with_parent=sys.argv[2] == "with_parent")
 server.start()
 print(json.dumps({"launched": server.launched, "pid": server.pid}), flush=True)
@@ -38,8 +37,8 @@ sys.stdin.read()
 DYING_PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from bus.embedded.lock import take_lock
-from bus.embedded.socket_path import settle_socket
+from memrelay.bus.embedded.launcher import take_lock
+from memrelay.bus.embedded.socket_path import settle_socket
 lock = take_lock(Path(sys.argv[1]))
 settle_socket(Path(sys.argv[1]))
 os.kill(os.getpid(), signal.SIGKILL)

@@ -4,7 +4,7 @@ import hiredis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.entry import NewEntry
+from memrelay.bus.streams.entry import NewEntry
 
 TEXTS = st.text(max_size=20)
 

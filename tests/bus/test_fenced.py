@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.connection import Connection, connect
-from bus.embedded.launcher import EmbeddedServer
-from bus.errors import BusRefused, BusUnavailable, Fenced
-from bus.fenced import MOST_BYTES, FencedWriter
-from bus.resp import pack
+from memrelay.bus.client.connection import Connection, connect
+from memrelay.bus.client.resp import pack
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusRefused, BusUnavailable, Fenced
+from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter
 from tests.support.client import Client
 from tests.support.names import new_name
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.embedded.launcher import EmbeddedServer
-from bus.errors import BusUnavailable
-from bus.follow import Follower
-from bus.log import Said
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusUnavailable
+from memrelay.bus.streams.follow import Follower
+from memrelay.bus.streams.log import Said
 from tests.support.client import Client, swarm_of
 from tests.support.server import running_server
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.backlog import IngressLimits
-from bus.embedded.launcher import EmbeddedServer
-from bus.entry import NewEntry
-from bus.errors import BusBusy, BusRefused, BusUnavailable
-from bus.ingress import Ingress
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusBusy, BusRefused, BusUnavailable
+from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.ingress import Ingress, IngressLimits
 from tests.support.client import Client, input_of
 
 

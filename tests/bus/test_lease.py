@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.connection import Connection, connect
-from bus.embedded.launcher import EmbeddedServer
-from bus.errors import BusUnavailable, Fenced
-from bus.lease import Lease
-from bus.roll import read_roll
-from bus.wire import fence_key, owner_key
+from memrelay.bus.client.connection import Connection, connect
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusUnavailable, Fenced
+from memrelay.bus.keys import fence_key, owner_key
+from memrelay.bus.lease.lease import Lease
+from memrelay.bus.lease.workers import read_roll
 from tests.support.client import Client
 from tests.support.names import new_name
 

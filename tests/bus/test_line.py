@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.embedded.launcher import EmbeddedServer
-from bus.errors import BusUnavailable
-from bus.line import Line
-from bus.resp import pack
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.resp import pack
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusUnavailable
 from tests.support.server import running_server
 
 

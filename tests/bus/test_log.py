@@ -2,8 +2,8 @@
 
 import pytest
 
-from bus.embedded.launcher import EmbeddedServer
-from bus.log import MOST_BYTES, as_said, goes_on, place_of, read_log, read_log_back
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.streams.log import MOST_BYTES, as_said, goes_on, place_of, read_log, read_log_back
 from tests.support.client import Client, swarm_of
 from tests.support.lines import on_a_line
 

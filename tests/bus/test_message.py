@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bus.codec import decode
-from bus.errors import MalformedMessage
-from bus.message import JSON, PLAIN, Message, say
+from memrelay.bus.codec import decode
+from memrelay.bus.errors import MalformedMessage
+from memrelay.bus.message import JSON, PLAIN, Message, say
 
 
 def make_message(**part: Any) -> Message:

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from bus.patience import SILENT_LOOKS, Patience
+from memrelay.bus.client.connection import SILENT_LOOKS, Patience
 
 LOOK_S = 0.05
 LONG_S = 3 * SILENT_LOOKS * LOOK_S

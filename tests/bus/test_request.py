@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.entry import NewEntry
-from bus.errors import NoAnswer
-from bus.request import Requester
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import NoAnswer
+from memrelay.bus.request import Requester
+from memrelay.bus.streams.entry import NewEntry
 from tests.support.bundles import (
     Json,
     make_agent,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bus.embedded.launcher import EmbeddedServer
-from bus.lease import FORGET_MS, Lease
-from bus.line import Line
-from bus.roll import SILENT_MS, await_served, read_roll
-from bus.wire import ROLL, roll_key
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.keys import ROLL, roll_key
+from memrelay.bus.lease.lease import FORGET_MS, Lease
+from memrelay.bus.lease.workers import SILENT_MS, await_served, read_roll
 from tests.support.client import Client
 from tests.support.lines import on_a_line
 from tests.support.server import running_server

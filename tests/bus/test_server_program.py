@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bus.embedded.binary import find_binary, first_usable, parse_version
-from bus.embedded.errors import ServerBinaryTooOld
+from memrelay.bus.embedded.binary import find_binary, first_usable, parse_version
+from memrelay.bus.errors import ServerBinaryTooOld
 
 
 def make_program(path: Path, version_line: str) -> Path:

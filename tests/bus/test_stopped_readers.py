@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from bus.address import Address
-from bus.connection import Connection, connect
-from bus.embedded.launcher import EmbeddedServer
-from bus.lease import Lease
+from memrelay.bus.client.connection import Connection, connect
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.lease.lease import Lease
 from tests.support.server import running_server
 
 MB = 1 << 20

@@ -7,12 +7,12 @@ from itertools import count
 import pytest
 import redis
 
-from bus.address import Address
-from bus.connection import connect
-from bus.embedded.launcher import EmbeddedServer
-from bus.errors import BusRefused
-from bus.timer import tick
-from bus.wire import input_key, timers_key
+from memrelay.bus.client.connection import connect
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.errors import BusRefused
+from memrelay.bus.keys import input_key, timers_key
+from memrelay.bus.streams.timer import tick
 from tests.support.client import Client
 
 HOUR_MS = 3_600_000

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from bus.address import Address
-from bus.connection import connect
-from bus.errors import BadAddress, BusUnavailable
+from memrelay.bus.client.connection import connect
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BadAddress, BusUnavailable
 from tests.support.tls import Certificates, TlsServer
 
 

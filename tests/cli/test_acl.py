@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from bus.acl import client_rules
-from bus.rights import own_rights
+from memrelay.bus.permissions import client_rules, own_rights
 from tests.support.client import input_of, swarm_of
 from tests.support.program import Program
 from tests.support.server import running_server

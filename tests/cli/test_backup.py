@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.backup import measure
-from memory.sqlite.damage import ANY, condemn
+from memrelay.memory.files.backup import measure
+from memrelay.memory.sqlite.damage import ANY, condemn
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import replace_text
 from tests.support.disk import small_disk

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bus.embedded.binary import find_binary
-from bus.embedded.launcher import EmbeddedServer
-from memory.memory_id import path_of
-from memory.sqlite.store import Store
+from memrelay.bus.embedded.binary import find_binary
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.sqlite.store import Store
 from tests.support.client import Client, input_of
 from tests.support.disk import small_disk
 from tests.support.program import Ended, Program

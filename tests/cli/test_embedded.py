@@ -11,18 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from cli.embedded import open_store
-from memory.errors import NotThere, RecordDamaged, Refused, StoreBroken, StoreBusy, VersionDiffers
+from memrelay.cli.embedded import open_store
+from memrelay.memory.errors import (
+    NotThere,
+    RecordDamaged,
+    Refused,
+    StoreBroken,
+    StoreBusy,
+    VersionDiffers,
+)
+from memrelay.worker.ownership.host_locks import NotTheOwner, alone
 from tests.memory.builders import assert_sound
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call
 from tests.support.child import CHECKOUT
 from tests.support.house import House
-from worker.ownership import NotTheOwner, alone
 
 FORKS = """
 import os, sys
-from cli.embedded import open_store
+from memrelay.cli.embedded import open_store
 with open_store(sys.argv[1]) as store:
     store.records.create("tea")
     if os.fork() == 0:

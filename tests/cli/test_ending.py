@@ -14,8 +14,8 @@ from tests.support.program import COMMAND, Program
 WRITES = """
 import sys, time
 from pathlib import Path
-from cli.ending import end_orderly
-from cli.written import write_whole
+from memrelay.cli.terminal.ending import end_orderly
+from memrelay.cli.commands.export import write_whole
 
 def write(file):
     file.write(b"half")
@@ -27,7 +27,7 @@ write_whole(Path(sys.argv[1]), write)
 """
 WORKS = """
 import time, uvloop
-from cli.ending import interruptible
+from memrelay.cli.terminal.ending import interruptible
 
 async def work():
     with interruptible():

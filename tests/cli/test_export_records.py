@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from memory.errors import BadExport
-from memory.export_file import read_export, verify_export
-from memory.exported import UID, ExportedMemory, Line
+from memrelay.memory.errors import BadExport
+from memrelay.memory.files.export import UID, ExportedMemory, Line, read_export, verify_export
 from tests.cli.piped import piped
 from tests.support.bundles import make_bundle
 from tests.support.calls import call, refused

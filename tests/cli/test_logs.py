@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from cli.logs import EVERY_RECORDS
+from memrelay.cli.logs import EVERY_RECORDS
 from tests.support.child import CHECKOUT
 
 HOSTILE = "a\nforged=yes\x1b[2J\x9b0m\r\u2028b"
 PROGRAM = """
 import logging, sys
-from cli.logs import configure_logging
+from memrelay.cli.logs import configure_logging
 configure_logging("info", sys.argv[1])
 log, hostile = logging.getLogger(), sys.argv[2]
 log.info("came", extra={"path": hostile, "names": [hostile], "spaced": hostile + " "})

@@ -17,9 +17,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from cli.composition import settled
-from cli.main import COMMANDS, NAME, make_app
-from cli.settings import Settings
+from memrelay.cli.composition import settled
+from memrelay.cli.main import COMMANDS, NAME, make_app
+from memrelay.cli.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.support.child import CHECKOUT
 from tests.support.disk import small_disk
@@ -48,7 +48,7 @@ HEAVY = {
 QUOTES = 'A text of several words stands in quotes: "The meeting is at 3pm"'
 LOADED = """
 import sys
-from cli.main import main
+from memrelay.cli.main import main
 sys.argv = ["memrelay", *sys.argv[1:]]
 try:
     main()
@@ -103,7 +103,7 @@ def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word(program: Prog
     )
     slow = program.environment | {"PYTHONPATH": f"{program.folder}{os.pathsep}{CHECKOUT}"}
     with subprocess.Popen(
-        [sys.executable, "-c", "from cli.start import main; main()"],
+        [sys.executable, "-c", "from memrelay.cli.start import main; main()"],
         env=slow,
         text=True,
         stdout=subprocess.PIPE,
@@ -200,7 +200,7 @@ def test_a_command_that_opens_no_store_loads_nothing_of_stores(program: Program)
 def in_its_file(name: str) -> Any:
     """What `memrelay NAME` is made of: a function, or the list of a group's."""
     word = name + "_" * keyword.iskeyword(name)
-    return getattr(importlib.import_module(f"cli.commands.{word}"), word)
+    return getattr(importlib.import_module(f"memrelay.cli.commands.{word}"), word)
 
 
 GROUPS = {name: in_its_file(name) for name in COMMANDS if isinstance(in_its_file(name), list)}

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from bus.acl import client_rules
-from bus.wire import LISTENERS
+from memrelay.bus.keys import LISTENERS
+from memrelay.bus.permissions import client_rules
 from tests.support.bundles import Json, make_bundle, make_memory
 from tests.support.program import Program
 from tests.support.waiting import wait_for

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cli.escaping import UNSAFE, escaped
-from cli.output import as_it_came
-from cli.readable import MOST_CHARACTERS, moment, table, text_lines, value_lines
+from memrelay.cli.terminal.output import UNSAFE, as_it_came, escaped
+from memrelay.cli.terminal.readable import MOST_CHARACTERS, moment, table, text_lines, value_lines
 
 GUID = "01a200a0-9980-7000-8018-9f7019b48c30"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory.operation import all_operations
+from memrelay.memory.operation import all_operations
 from tests.cli.serving import uid_of
 from tests.support.program import Ended, Program
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.readable_hits import explanation_lines
+from memrelay.cli.terminal.readable import explanation_lines
 from tests.support.program import Program
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.composition import bus_address
-from cli.settings import (
+from memrelay.cli.composition import bus_address
+from memrelay.cli.settings import (
     CHECKOUT_FILE,
     Settings,
     SettingsError,
@@ -250,7 +250,7 @@ def test_a_path_that_the_locale_writes_otherwise_than_sqlite_is_refused(tmp_path
     }
 
     ended = subprocess.run(
-        [sys.executable, "-m", "cli.main", "ls"],
+        [sys.executable, "-m", "memrelay.cli.main", "ls"],
         env=environ,
         capture_output=True,
         text=True,
@@ -297,8 +297,8 @@ def test_settings_cannot_be_changed() -> None:
 
 LOG_PROGRAM = """
 import logging
-from cli.logs import configure_logging
-from cli.settings import Settings
+from memrelay.cli.logs import configure_logging
+from memrelay.cli.settings import Settings
 log = Settings.model_validate({"log": {"level": "warning", "format": "FORMAT"}}).log
 configure_logging(log.level, log.format)
 logging.getLogger().info("too_quiet")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.times import as_time
+from memrelay.memory.timestamps import as_time
 from tests.faults.conftest import Tell
 from tests.faults.feeder import Feeder
 from tests.faults.promises import assert_promises

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.sqlite.damage import note_of
+from memrelay.memory.sqlite.damage import note_of
 from tests.faults.conftest import Tell
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import (

@@ -19,7 +19,7 @@ from typing import Self
 import orjson
 import pytest
 
-from memory.catalog import Catalog, Deployed
+from memrelay.memory.control.catalog import Catalog, Deployed
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Client, Said, input_of, make_envelope
 from tests.support.house import House
@@ -41,9 +41,9 @@ DEPLOYING = """
 import asyncio, os, signal, sys
 from itertools import cycle
 from pathlib import Path
-from memory.catalog import Catalog
-from pipelines.check import check
-from web.deployments import Deployments
+from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.check import check
+from memrelay.web.api.deployments import Deployments
 
 async def main(root, die_at, *files):
     async with Catalog(Path(root)) as catalog:

@@ -8,7 +8,7 @@ import time
 import orjson
 import pytest
 
-from bus.wire import owner_key, roll_key
+from memrelay.bus.keys import owner_key, roll_key
 from tests.faults.conftest import Tell
 from tests.faults.promises import assert_promises
 from tests.support.bundles import make_bundle, make_uid

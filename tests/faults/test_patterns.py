@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from blocks.patterns import Pattern, PatternSet
+from memrelay.blocks.patterns import Pattern, PatternSet
 from tests.faults.conftest import Tell
 from tests.support.bundles import Json, make_agent, make_bundle, make_memory, make_relay, make_uid
 from tests.support.probe import Probe

@@ -3,7 +3,7 @@ worker killed at each step."""
 
 import pytest
 
-from bus.wire import PUBLIC
+from memrelay.bus.keys import PUBLIC
 from tests.faults.conftest import Tell
 from tests.faults.promises import WITHIN_S, assert_answers_agree, assert_promises, left
 from tests.support.bundles import Json, make_bundle, make_memory, make_relay, make_uid

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bus.wire import reply_channel
+from memrelay.bus.keys import reply_channel
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_relay, make_uid
 from tests.support.client import input_of, make_envelope

@@ -9,7 +9,7 @@ from typing import TypeVar
 import orjson
 import pytest
 
-from blocks.templates import MAX_FILTERS, MAX_SOURCE, MAX_TOGETHER
+from memrelay.blocks.templates import MAX_FILTERS, MAX_SOURCE, MAX_TOGETHER
 from tests.support.bundles import (
     STORE,
     Json,

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memory.catalog import Catalog
-from memory.dead_letters import DeadLetter
-from memory.keys import SCOPES
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.memory.control.keys import SCOPES
 from tests.faults.conftest import Tell
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands
 from tests.support.house import Row

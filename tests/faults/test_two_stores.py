@@ -7,7 +7,7 @@ from functools import partial
 import orjson
 import pytest
 
-from bus.wire import PUBLIC
+from memrelay.bus.keys import PUBLIC
 from tests.faults.conftest import Tell
 from tests.faults.promises import WITHIN_S, assert_answers_agree, assert_same, assert_sound, left
 from tests.support.bundles import (

@@ -10,15 +10,15 @@ from typing import Any
 import apsw
 import orjson
 
-from memory.ids import derive_guid
-from memory.memory_id import path_of
-from memory.operation import Context, all_operations
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_read import ReadInput, read
-from memory.operations.records_search import SearchInput, search
-from memory.operations.records_write import WriteInput, write
-from memory.record import Record
-from memory.sqlite.store import Store
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operation import Context, all_operations
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_read import ReadInput, read
+from memrelay.memory.operations.records_search import SearchInput, search
+from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.records.record import Record
+from memrelay.memory.sqlite.store import Store
 
 MEMORY_ID = "instances/a3d8f1b2/memories"
 NOW = 1_700_000_000_000  # Unix ms

@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from memory import tags as tag_lists
-from memory.operations.records_search import SearchInput, search
-from memory.operations.records_write import write
-from memory.query import Query, parse
-from memory.record import Record
-from memory.sqlite.store import Store
+from memrelay.memory.operations.records_search import SearchInput, search
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.records import tags as tag_lists
+from memrelay.memory.records.record import Record
+from memrelay.memory.search.query import Query, parse
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import PLENTY, make_record, make_store
 
 # name -> what is added to the input of a search; in `hybrid` limits are part of what is ranked, so

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.boosts import Boosts
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_search import SearchInput, search, search_explained
-from memory.operations.records_write import write
-from memory.recall.asking import LONGEST, closing_question
-from memory.record import Record
-from memory.sqlite.store import Store
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_search import SearchInput, search, search_explained
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.record import Record
+from memrelay.memory.search.boosts import LONGEST, closing_question
+from memrelay.memory.search.query import Boosts
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
 
 SAID = (

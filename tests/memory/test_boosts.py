@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.boosts import NO_BOOSTS, Boosts
-from memory.errors import Refused
-from memory.operations.records_search import SearchInput, search
-from memory.operations.records_write import write
-from memory.sqlite.store import Store
+from memrelay.memory.errors import Refused
+from memrelay.memory.operations.records_search import SearchInput, search
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.search.query import NO_BOOSTS, Boosts
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import (
     NOW,
     PLENTY,

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from memory.catalog import Catalog, Deployed, Swapped
-from memory.dead_letters import DeadLetter
-from memory.errors import NotAsExpected, StoreBroken, StoreBusy
-from memory.expected import ANYTHING, NOTHING, SOMETHING, Expected, over
-from memory.memory_id import path_of
-from memory.sqlite.store import Store
-from memory.sqlite.system.migrations import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
+from memrelay.memory.control.catalog import Catalog, Deployed, Swapped
+from memrelay.memory.control.database import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
+from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Expected, over
+from memrelay.memory.errors import NotAsExpected, StoreBroken, StoreBusy
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW
 from tests.support.waiting import wait_for
 
@@ -31,7 +31,7 @@ import asyncio, sys
 from contextlib import closing
 from pathlib import Path
 from tests.memory.test_catalog import make_letter
-from memory.catalog import Catalog
+from memrelay.memory.control.catalog import Catalog
 
 async def main(root, name):
     for number in range(20):

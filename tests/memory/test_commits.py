@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from memory.errors import StoreDamaged
-from memory.sqlite.commits import lost_commits
-from memory.sqlite.damage import note_of
-from memory.stores import OpenStores
+from memrelay.memory.errors import StoreDamaged
+from memrelay.memory.sqlite.connection import lost_commits
+from memrelay.memory.sqlite.damage import note_of
+from memrelay.memory.stores import OpenStores
+from memrelay.worker.background.store_tasks import guarded
 from tests.memory.builders import MEMORY_ID, make_store, write_all
-from worker.upkeep import guarded
 
 
 @pytest.mark.parametrize(

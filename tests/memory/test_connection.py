@@ -11,9 +11,9 @@ from typing import Any
 import apsw
 import pytest
 
-from memory.errors import MemoryFault, StoreBroken, StoreBusy
-from memory.memory_id import path_of
-from memory.sqlite.connection import APPLICATION_ID, migrations, open_store_file
+from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations, open_store_file
 from tests.memory.builders import (
     MEMORY_ID,
     assert_sound,
@@ -29,7 +29,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 OPENING_WITHOUT_SPACE = """
 import resource, sys
 from pathlib import Path
-from memory.errors import StoreBusy
+from memrelay.memory.errors import StoreBusy
 from tests.memory.builders import make_store
 make_store(Path(sys.argv[1]), "instances/a3d8f1b2/first")
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
@@ -246,7 +246,7 @@ def test_migrations_are_numbered_without_a_gap() -> None:
 WITHOUT_HANDLES = """
 import os, resource, sys
 from pathlib import Path
-from memory.errors import MemoryFault
+from memrelay.memory.errors import MemoryFault
 from tests.memory.builders import make_store
 make_store(Path(sys.argv[1])).close()
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
@@ -279,8 +279,8 @@ def test_a_store_that_no_handle_is_left_for_is_told_as_that(tmp_path: Path) -> N
 AS_SOMEBODY_ELSE = """
 import os, sys
 from pathlib import Path
-from memory.errors import MemoryFault
-from memory.sqlite.connection import migrations
+from memrelay.memory.errors import MemoryFault
+from memrelay.memory.sqlite.connection import migrations
 from tests.memory.builders import make_store
 migrations()   # which that user need not be able to read
 os.setuid(65534)

@@ -6,9 +6,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory.errors import StoreBusy
-from memory.sqlite.connection import APPLICATION_ID, migrations
-from memory.sqlite.copy import copied, copy_database, inspect
+from memrelay.memory.errors import StoreBusy
+from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
+from memrelay.memory.sqlite.copy import copied, copy_database, inspect
 from tests.memory.builders import make_store, write_all
 
 

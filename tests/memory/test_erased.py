@@ -4,7 +4,7 @@ import msgspec
 import orjson
 import pytest
 
-from memory.erased import Erased
+from memrelay.worker.background.erasure import Erased
 
 GUID = "01a200a0-9980-7000-8018-9f7019b48c30"
 LONG, SHORT = 'The meeting is "at 3pm"\nin Oslo', "tea"

@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Questions
-from memory.errors import NotThere, Refused
-from memory.memory_id import path_of
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_write import write
-from memory.reaping import TOGETHER, reap
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.sqlite.store import Store
-from memory.times import LAST_MS, as_time
-from memory.vectoring import keep, make, next_task
+from memrelay.memory.embedding.backfill import keep, make, next_task
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.errors import NotThere, Refused
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.retention import TOGETHER, reap
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.timestamps import LAST_MS, as_time
 from tests.memory.builders import (
     MEMORY_ID,
     NOW,

@@ -13,19 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from memory.boosts import NO_BOOSTS, Boosts
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Questions
-from memory.explanation import MOST_EXPLAINED, Explanation
-from memory.memory_id import path_of
-from memory.operations.records_search import Hits, Mode, SearchInput, search, search_explained
-from memory.operations.records_write import write
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.record import Record
-from memory.sqlite.store import Store
-from memory.vectoring import keep, make, next_task
+from memrelay.memory.embedding.backfill import keep, make, next_task
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_search import (
+    Hits,
+    Mode,
+    SearchInput,
+    search,
+    search_explained,
+)
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.record import Record
+from memrelay.memory.search.explanation import MOST_EXPLAINED, Explanation
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.query import NO_BOOSTS, Boosts
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import (
     MEMORY_ID,
     NOW,

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Questions
-from memory.memory_id import path_of
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.sqlite.store import Store
-from memory.times import as_us
-from memory.vectoring import keep, make, next_task
+from memrelay.memory.embedding.backfill import keep, make, next_task
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.timestamps import as_us
 from tests.memory.builders import MEMORY_ID, NOW, assert_sound, fresh_store, perform
 from tests.memory.filtering import aimed_at, filters, passes, records
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memory.filter.reading import MOST_DEPTH, MOST_LISTED, MOST_PIECES, read_filter
-from memory.sqlite.filter_sql import compiled
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Store
+from memrelay.memory.filter.parser import MOST_DEPTH, MOST_LISTED, MOST_PIECES, read_filter
+from memrelay.memory.sqlite.filters import Conditions, compiled
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform, write_all
 from tests.memory.filtering import KEYS, TEXTS
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.folding import folded, is_hidden, shown
-from memory.memory_id import path_of
-from memory.operations.records_search import SearchInput, search_explained
-from memory.recall.stems import Stems
-from memory.sqlite.connection import APPLICATION_ID, migrations
-from memory.words import BREAK, tokens
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_search import SearchInput, search_explained
+from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
+from memrelay.memory.text.folding import folded, is_hidden, shown
+from memrelay.memory.text.stems import Stems
+from memrelay.memory.text.words import BREAK, tokens
 from tests.memory.builders import (
     MEMORY_ID,
     PLENTY,

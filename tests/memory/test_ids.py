@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.ids import derive_guid, time_of
-from memory.times import LAST_MS
+from memrelay.memory.records.ids import derive_guid, time_of
+from memrelay.memory.timestamps import LAST_MS
 
 times = st.integers(0, LAST_MS)
 counts = st.integers(0, 2**24 - 1)

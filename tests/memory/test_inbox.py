@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memory.sqlite.inbox import Done
+from memrelay.memory.sqlite.inbox import Done
 from tests.memory.builders import NOW, assert_sound, make_store
 
 DONE = Done("hash", b"outputs")

@@ -5,9 +5,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from memory.catalog import Catalog
-from memory.keys import ALL, FORM, SCOPES, Key, digest_of
-from memory.sessions import MOST_OF_A_KEY, Session
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.keys import ALL, FORM, SCOPES, Key, digest_of
+from memrelay.memory.control.sessions import MOST_OF_A_KEY, Session
 
 
 async def make(root: Path, **how: int | None) -> tuple[Key, str]:

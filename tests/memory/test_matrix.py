@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.recall.layout import Layout
-from memory.recall.matrix import Matrix
-from memory.sqlite.outline import Outline, Turns
+from memrelay.memory.search.layout import Layout
+from memrelay.memory.search.matrix import Matrix
+from memrelay.memory.sqlite.outline import Outline, Turns
 
 DIMENSION = 3
 

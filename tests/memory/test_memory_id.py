@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.errors import BadMemoryId
-from memory.memory_id import check, path_of
+from memrelay.memory.errors import BadMemoryId
+from memrelay.memory.memory_id import check, path_of
 
 ROOT = Path("/srv/memory")
 

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory.times import LAST_MS, as_ms, as_time
+from memrelay.memory.timestamps import LAST_MS, as_ms, as_time
 
 
 @given(st.integers(0, LAST_MS))

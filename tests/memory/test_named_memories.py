@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.entry_text import MOST_CHARACTERS
-from memory.errors import NotThere, VersionDiffers
-from memory.named_ids import uid_of
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Store
+from memrelay.memory.errors import NotThere, VersionDiffers
+from memrelay.memory.records.entry_text import MOST_CHARACTERS
+from memrelay.memory.records.ids import uid_of
+from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform
 
 A, B, C = (

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Question, Questions
-from memory.memory_id import path_of
-from memory.operations.entries_write import CANDIDATES, NewEntry, Written, write_entry
-from memory.recall import vector_arm
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.sqlite.filters import Conditions
-from memory.sqlite.store import Store
-from memory.sqlite.vectors import Made
-from memory.times import as_time
+from memrelay.memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Question, Questions
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.entries_write import CANDIDATES, NewEntry, Written, write_entry
+from memrelay.memory.search import vector_arm
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.sqlite.vectors import Made
+from memrelay.memory.timestamps import as_time
 from tests.memory.builders import MEMORY_ID, NOW, make_guid, perform
 
 WITHIN = Conditions({"scope": "m", "kind": "entry"})

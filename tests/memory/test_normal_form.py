@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.entry_text import normalised
-from memory.normal_form import MOST_MARKS, normal
-from memory.words import parts_of
+from memrelay.memory.records.entry_text import normalised
+from memrelay.memory.text.folding import MOST_MARKS, normal
+from memrelay.memory.text.words import parts_of
 
 MARKS = "\u0301\u0316\u05b0\u0591\u0f73\u093c\u094d\uff9e"
 

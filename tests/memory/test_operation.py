@@ -7,9 +7,16 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-import memory.operations
-from memory.operation import Access, Context, Operation, all_operations, find_operation, operation
-from memory.operations.records_get import GetRecord
+from memrelay.memory import operations
+from memrelay.memory.operation import (
+    Access,
+    Context,
+    Operation,
+    all_operations,
+    find_operation,
+    operation,
+)
+from memrelay.memory.operations.records_get import GetRecord
 
 BENEATH = {
     "records_write",
@@ -36,7 +43,7 @@ def test_a_name_used_twice_is_an_error() -> None:
 
 
 def test_every_file_of_operations_declares_the_operation_of_its_name() -> None:
-    names = {module.name for module in pkgutil.iter_modules(memory.operations.__path__)}
+    names = {module.name for module in pkgutil.iter_modules(operations.__path__)}
 
     assert {name.replace("_", ".", 1) for name in names - BENEATH} == all_operations().keys()
 

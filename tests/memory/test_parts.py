@@ -6,12 +6,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory.memory_id import path_of
-from memory.operations.records_write import write
-from memory.salvage import salvage_store
-from memory.sqlite.connection import APPLICATION_ID, migrations
-from memory.sqlite.copy import inspect
-from memory.sqlite.store import Store
+from memrelay.memory.files.salvage import salvage_store
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
+from memrelay.memory.sqlite.copy import inspect
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import (
     MEMORY_ID,
     append_to,

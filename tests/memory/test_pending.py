@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memory.sqlite.pending import Pending
+from memrelay.memory.sqlite.inbox import Pending
 from tests.memory.builders import NOW, make_store
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.sqlite import postings
-from memory.sqlite.vocabulary import Vocabulary
+from memrelay.memory.sqlite import postings
+from memrelay.memory.sqlite.vocabulary import Vocabulary
 from tests.memory.builders import make_store, write_all
 from tests.memory.test_recall import found
 

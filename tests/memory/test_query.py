@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.errors import Refused
-from memory.query import (
+from memrelay.memory.errors import Refused
+from memrelay.memory.search.query import (
     MAX_CHARS,
     MAX_FILTERS,
     MAX_ITEMS,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.errors import ResultTooLarge
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_write import write
+from memrelay.memory.errors import ResultTooLarge
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_write import write
 from tests.memory.builders import (
     NOW,
     append_to,

@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_write import WriteInput, write
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.operations.records_write import WriteInput, write
 from tests.memory.builders import NOW, assert_sound, find, make_record, make_store, read_all
 
 WORDS = (

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from memory.errors import NotThere, Refused
-from memory.operations.records_delete import DeleteInput, delete
-from memory.reaping import reap
-from memory.times import as_time
+from memrelay.memory.errors import NotThere, Refused
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.retention import reap
+from memrelay.memory.timestamps import as_time
 from tests.memory.builders import NOW, assert_sound, find, make_store, perform, read_all
 
 KINDS = ("observation", "log")

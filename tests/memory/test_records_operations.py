@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
-from memory.operations.records_list import RecordPage
-from memory.sqlite.store import Store
+from memrelay.memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
+from memrelay.memory.operations.records_list import RecordPage
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import (
     MEMORY_ID,
     NOW,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from memory.errors import ResultTooLarge
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_read import ReadInput, read
-from memory.operations.records_write import write
+from memrelay.memory.errors import ResultTooLarge
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.operations.records_read import ReadInput, read
+from memrelay.memory.operations.records_write import write
 from tests.memory.builders import PLENTY, contents, make_record, make_store, read_all, write_all
 
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.errors import Refused
-from memory.operations import records_search
-from memory.operations.records_append import AppendInput, append
-from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_search import SearchInput, search
-from memory.operations.records_write import write
-from memory.query import parse
-from memory.recall import relevance
-from memory.recall.relevance import Relevance, plain_words
-from memory.sqlite import postings
-from memory.sqlite.store import Store
-from memory.times import as_time
+from memrelay.memory.errors import Refused
+from memrelay.memory.operations import records_search
+from memrelay.memory.operations.records_append import AppendInput, append
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.operations.records_search import SearchInput, search
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.search import text_arm as relevance
+from memrelay.memory.search.query import parse
+from memrelay.memory.search.text_arm import Relevance, plain_words
+from memrelay.memory.sqlite import postings
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.timestamps import as_time
 from tests.memory.builders import (
     NOW,
     PLENTY,

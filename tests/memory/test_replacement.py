@@ -10,11 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory.backup import BackedUpFile, put_back
-from memory.drafts import drafted
-from memory.errors import StoreBusy
-from memory.replacement import replace
-from memory.sqlite.copy import inspect
+from memrelay.memory.disk import drafted
+from memrelay.memory.errors import StoreBusy
+from memrelay.memory.files.backup import BackedUpFile, put_back, replace
+from memrelay.memory.sqlite.copy import inspect
 from tests.memory.builders import make_store, write_all
 
 

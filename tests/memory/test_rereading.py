@@ -3,13 +3,13 @@ what was asked for."""
 
 import pytest
 
-from memory.boosts import Boosts
-from memory.explanation import Explanation
-from memory.operations.records_search import SearchInput, search, search_explained
-from memory.operations.records_write import write
-from memory.recall.rereading import READ
-from memory.record import Record
-from memory.sqlite.store import Store
+from memrelay.memory.operations.records_search import SearchInput, search, search_explained
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.record import Record
+from memrelay.memory.search.explanation import Explanation
+from memrelay.memory.search.query import Boosts
+from memrelay.memory.search.rerank import READ
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from memory.merging import merge_some
-from memory.sqlite.segments import FEW
-from memory.sqlite.store import Store
+from memrelay.memory.sqlite.fulltext import FEW
+from memrelay.memory.sqlite.store import Store
+from memrelay.worker.background.index_merge import merge_some
 from tests.memory.builders import assert_sound, find, make_store, write_all
 
 WORDS = ["tea", "userName", "kettle", "green tea", "camelCase tea", "a pot"]

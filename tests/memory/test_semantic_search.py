@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import ANSWER_S, MOST_S, Questions
-from memory.errors import EmbeddingFault, EmbeddingLater, Refused, VectorAwaited
-from memory.memory_id import path_of
-from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_search import Mode, SearchInput, search, search_explained
-from memory.recall.meaning import Meaning
-from memory.recall.pool import Pool
-from memory.sqlite.store import Store
-from memory.vectoring import keep, make, next_task, remake
+from memrelay.memory.embedding.backfill import keep, make, next_task, remake
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import ANSWER_S, MOST_S, Questions
+from memrelay.memory.errors import EmbeddingFault, EmbeddingLater, Refused, VectorAwaited
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import MEMORY_ID, append_to, make_store, perform, write_all
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 from tests.support.waiting import wait_for

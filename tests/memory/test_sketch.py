@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.made_vectors import MadeVectors
-from memory.recall import matrix as matrices
-from memory.recall import sketch
-from memory.recall.matrix import Matrix
+from memrelay.memory.search import binary_codes as sketch
+from memrelay.memory.search import matrix as matrices
+from memrelay.memory.search.matrix import Matrix
 
 DIMENSION = 72
 

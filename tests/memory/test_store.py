@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory.errors import StoreBroken, StoreBusy
-from memory.memory_id import path_of
-from memory.operations.records_write import write
+from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_write import write
 from tests.memory.builders import (
     MEMORY_ID,
     append_to,
@@ -29,7 +29,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DYING_WRITER = """
 import os, signal, sys
 from pathlib import Path
-from memory.operations.records_write import write
+from memrelay.memory.operations.records_write import write
 from tests.memory.builders import find, make_record, make_store, write_all
 store = make_store(Path(sys.argv[1]))
 write_all(store, "committed tea")
@@ -43,8 +43,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 WRITER_WITHOUT_SPACE = """
 import resource, sys
 from pathlib import Path
-from memory.errors import StoreBusy
-from memory.operations.records_write import write
+from memrelay.memory.errors import StoreBusy
+from memrelay.memory.operations.records_write import write
 from tests.memory.builders import make_record, make_store, write_all
 store = make_store(Path(sys.argv[1]))
 write_all(store, "before")

@@ -6,11 +6,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory.errors import BadMemoryId, StoreBroken, StoreFenced
-from memory.memory_id import path_of
-from memory.operations.records_write import write
-from memory.sqlite.store import Store
-from memory.stores import OpenStores
+from memrelay.memory.errors import BadMemoryId, StoreBroken, StoreFenced
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.stores import OpenStores
 from tests.memory.builders import contents, make_record, read_all, write_all
 
 IDS = [f"instances/a3d8f1b2/store{number}" for number in range(5)]

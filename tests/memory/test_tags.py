@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.errors import BadTags
-from memory.tags import parse
+from memrelay.memory.errors import BadTags
+from memrelay.memory.records.tags import parse
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.stores import OpenStores
-from memory.threads import DatabaseThread
+from memrelay.memory.stores import OpenStores
+from memrelay.memory.threads import DatabaseThread
 from tests.memory.builders import MEMORY_ID, contents, make_store, read_all, write_all
 
 

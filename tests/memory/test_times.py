@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.recall.times import read_times
+from memrelay.memory.text.dates import read_times
 
 
 @pytest.mark.parametrize(

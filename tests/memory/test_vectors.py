@@ -11,13 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memory.embedding.embedder import Calibration, Embedder, Fingerprint
-from memory.embedding.loading import other_model
-from memory.errors import EmbeddingFault, TextRefused
-from memory.operations.records_delete import DeleteInput, delete
-from memory.sqlite.store import Store
-from memory.times import as_time
-from memory.vectoring import Look, keep, look, make, next_task, remake
+from memrelay.memory.embedding.backfill import Look, keep, look, make, next_task, remake
+from memrelay.memory.embedding.embedder import Calibration, Embedder, Fingerprint
+from memrelay.memory.embedding.loading import other_model
+from memrelay.memory.errors import EmbeddingFault, TextRefused
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.timestamps import as_time
 from tests.memory.builders import NOW, append_to, fresh_store, make_store, perform, write_all
 
 

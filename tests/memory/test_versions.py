@@ -6,16 +6,16 @@ from typing import Any
 import apsw
 import pytest
 
-from memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
-from memory.operations.records_delete import DeleteInput, delete
-from memory.operations.records_write import write
-from memory.reaping import DAY_MS, reap
-from memory.salvage import salvage_store
-from memory.sqlite.connection import APPLICATION_ID, migrations
-from memory.sqlite.copy import inspect
-from memory.sqlite.store import Store
-from memory.sqlite.versions import KEPT, TOGETHER
-from memory.times import as_time
+from memrelay.memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
+from memrelay.memory.files.salvage import salvage_store
+from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.operations.records_write import write
+from memrelay.memory.retention import DAY_MS, reap
+from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
+from memrelay.memory.sqlite.copy import inspect
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.sqlite.versions import KEPT, TOGETHER
+from memrelay.memory.timestamps import as_time
 from tests.memory.builders import (
     NOW,
     append_to,

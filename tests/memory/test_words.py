@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.words import (
+from memrelay.memory.text.words import (
     _ASCII_PLACES,
     BREAK,
     _has_ascii_places,

@@ -12,10 +12,9 @@ from urllib.parse import quote, urlencode
 import orjson
 import redis
 
-from bus.address import Address
-from bus.call import NewCall
-from bus.errors import BusBusy, BusUnavailable, NoAnswer, NoOwner
-from bus.request import Requester
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusBusy, BusUnavailable, NoAnswer, NoOwner
+from memrelay.bus.request import NewCall, Requester
 from tests.support.client import Client, as_said, input_of, make_envelope, swarm_of
 from tests.support.http import ask
 from tests.support.served import Served

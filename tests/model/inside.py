@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import orjson
 
-from memory.errors import Refused
-from memory.ids import derive_guid
-from memory.operation import Context, all_operations
-from memory.reaping import reap
-from memory.sqlite.exports import exported
-from memory.sqlite.store import Store
+from memrelay.memory.errors import Refused
+from memrelay.memory.operation import Context, all_operations
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.retention import reap
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.sqlite.transfer import exported
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, make_store
 from tests.model.faces import ACTOR, Told
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pipelines.check import check
-from pipelines.faults import Fault
+from memrelay.pipelines.check import check
+from memrelay.pipelines.report import Fault
 
 Json = dict[str, Any]
 UID = "a3d8f1b2"

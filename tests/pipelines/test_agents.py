@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.check import CheckedAgent, check
+from memrelay.pipelines.check import CheckedAgent, check
 from tests.pipelines.builders import (
     Json,
     faults_of,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from blocks.contract import BlockArgs
-from pipelines.check import check
+from memrelay.blocks.contract import BlockArgs
+from memrelay.pipelines.check import check
 from tests.pipelines.builders import faults_of, make_block, make_bundle, make_memory, warnings_of
 
 

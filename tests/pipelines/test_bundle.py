@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.check import check
+from memrelay.pipelines.check import check
 from tests.pipelines.builders import (
     UID,
     faults_of,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.bundle import AgentSpec, Bundle
-from pipelines.check import check
-from pipelines.errors import BundleRefused
-from pipelines.json_text import MOST_BYTES
+from memrelay.pipelines.bundle import AgentSpec, Bundle
+from memrelay.pipelines.check import check
+from memrelay.pipelines.checked import BundleRefused
+from memrelay.pipelines.json_text import MOST_BYTES
 from tests.pipelines.builders import UID, lines, make_block, make_bundle, make_chat, make_memory
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipelines.check import check
-from pipelines.commands import commands_of
+from memrelay.pipelines.check import check
+from memrelay.pipelines.commands import commands_of
 from tests.support.bundles import make_agent, make_bundle, make_relay
 
 SAMPLES = Path(__file__).resolve().parents[2] / "pipelines"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "conversation.json"
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from pipelines.errors import BundleRefused
-from pipelines.faults import Fault, pointer, quoted
-from pipelines.report import MOST, Report
+from memrelay.pipelines.checked import BundleRefused
+from memrelay.pipelines.report import MOST, Fault, Report, pointer, quoted
 
 TYPO = Fault(
     "/agents/2/agent_from",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from blocks.contract import Selector
-from pipelines.check import CheckedAgent, CheckedBundle, check
-from pipelines.senders import accepts
+from memrelay.blocks.contract import Selector
+from memrelay.pipelines.bundle import accepts
+from memrelay.pipelines.check import CheckedAgent, CheckedBundle, check
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 COMMANDS = {

@@ -6,8 +6,8 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memory.operation import find_operation
-from pipelines.rules import in_a_line
+from memrelay.memory.operation import find_operation
+from memrelay.pipelines.rules import in_a_line
 
 
 @pytest.mark.parametrize(

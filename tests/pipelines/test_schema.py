@@ -8,10 +8,10 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from blocks.registry import all_blocks
-from pipelines.bundle import AgentSpec, Bundle, StoreSpec, SwarmSpec
-from pipelines.check import check
-from pipelines.schema import json_schema, rendered
+from memrelay.blocks.registry import all_blocks
+from memrelay.pipelines.bundle import AgentSpec, Bundle, StoreSpec, SwarmSpec
+from memrelay.pipelines.check import check
+from memrelay.pipelines.schema import json_schema, rendered
 from tests.pipelines.builders import UID, make_block, make_bundle, make_memory
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "bundle.schema.json"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.senders import accepts, normalised
+from memrelay.pipelines.bundle import accepts, normalised
 
 
 @pytest.mark.parametrize("agent_from", ["", "*", [], ["*"], ["a", "*"], ["!a", ""]])

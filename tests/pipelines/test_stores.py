@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
 from tests.pipelines.builders import UID, make_block, make_bundle, make_memory, warnings_of
 from tests.pipelines.builders import faults_of as told
 

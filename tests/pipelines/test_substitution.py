@@ -2,7 +2,7 @@
 
 import orjson
 
-from pipelines.check import check
+from memrelay.pipelines.check import check
 from tests.pipelines.builders import UID, Json, make_bundle, make_chat, make_memory, warnings_of
 
 

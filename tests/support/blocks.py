@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from blocks.contract import BlockArgs, Call, Transient
-from blocks.memory_args import NewRecordArgs
-from blocks.memory_write import memory_write
-from blocks.registry import block
-from bus.message import Message
+from memrelay.blocks.contract import BlockArgs, Call, Transient
+from memrelay.blocks.memory_args import NewRecordArgs
+from memrelay.blocks.memory_write import memory_write
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
 
 MINE, BOMB, EXIT, GLUTTON = (
     "mine",

@@ -5,10 +5,9 @@ from typing import Any
 
 import orjson
 
-from bus.address import Address
-from bus.call import NewCall
-from bus.request import Requester
-from memory.operation import all_operations
+from memrelay.bus.client.url import Address
+from memrelay.bus.request import NewCall, Requester
+from memrelay.memory.operation import all_operations
 from tests.support.house import House
 
 WITHIN_S = 60.0

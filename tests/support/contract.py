@@ -9,9 +9,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from memrelay.web.openapi.pages import DOCUMENT
 from tests.support.http import Answer
 from tests.support.routes import app_for
-from web.documents import DOCUMENT
 
 Json = dict[str, Any]
 

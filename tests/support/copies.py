@@ -2,7 +2,7 @@
 
 import hiredis
 
-from bus.resp import PUBLISH, SwarmPen
+from memrelay.bus.client.resp import PUBLISH, SwarmPen
 
 
 def live_copy(ident: bytes, number: int, data: bytes) -> bytes:

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bus.embedded.launcher import EmbeddedServer
-from bus.wire import CHANGES
-from memory.catalog import Catalog
-from memory.dead_letters import DeadLetter
-from memory.memory_id import path_of
+from memrelay.bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.keys import CHANGES
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.memory.memory_id import path_of
 from tests.support.child import ChildProcess
 from tests.support.client import Client
 from tests.support.run_worker import deploy

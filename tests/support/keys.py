@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from memory.catalog import Catalog
-from memory.keys import ALL, SCOPES
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.keys import ALL, SCOPES
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 

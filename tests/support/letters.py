@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from bus.address import Address
-from bus.ingress import Ingress
-from memory.catalog import Catalog
+from memrelay.bus.client.url import Address
+from memrelay.bus.streams.ingress import Ingress
+from memrelay.memory.control.catalog import Catalog
+from memrelay.web.api.dead_letter_json import replay_of
 from tests.support.house import House
-from web.letters import replay_of
 
 
 def replay(house: House, uid: str, ident: str, times: int = 1) -> list[str]:

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from bus.address import Address
-from bus.embedded.launcher import EmbeddedServer
-from bus.line import Line
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.launcher import EmbeddedServer
 
 Found = TypeVar("Found")
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from memory.operation import Context, all_operations, operation
-from memory.operations.records_create import CreateRecord, create
-from memory.sqlite.store import Transaction
+from memrelay.memory.operation import Context, all_operations, operation
+from memrelay.memory.operations.records_create import CreateRecord, create
+from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from bus.embedded.launcher import socket_of
+from memrelay.bus.embedded.launcher import socket_of
 from tests.support.child import CHECKOUT
 from tests.support.client import Client
 from tests.support.waiting import wait_for
 
-COMMAND = [sys.executable, "-m", "cli.main"]
+COMMAND = [sys.executable, "-m", "memrelay.cli.main"]
 
 
 class Ended(NamedTuple):

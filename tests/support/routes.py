@@ -4,17 +4,17 @@ from pathlib import Path
 
 from aiohttp import web
 
-from bus.address import Address
-from bus.follow import Follower
-from bus.line import Line
-from bus.request import Requester
-from memory.catalog import Catalog
-from web.app import make_app
-from web.authoriser import Authoriser
-from web.deployments import Deployments
-from web.directory import Directory
-from web.parts import Parts, WebOptions
-from web.traffic import Traffic
+from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.url import Address
+from memrelay.bus.request import Requester
+from memrelay.bus.streams.follow import Follower
+from memrelay.memory.control.catalog import Catalog
+from memrelay.web.api.deployments import Deployments
+from memrelay.web.api.directory import Directory
+from memrelay.web.auth.authorizer import Authoriser
+from memrelay.web.server.app import make_app
+from memrelay.web.server.connection_limits import Traffic
+from memrelay.web.server.services import Parts, WebOptions
 
 
 def app_for(root: Path) -> web.Application:

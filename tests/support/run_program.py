@@ -5,7 +5,7 @@ import ctypes
 import signal
 import sys
 
-from cli.main import main
+from memrelay.cli.main import main
 
 PR_SET_PDEATHSIG = 1
 

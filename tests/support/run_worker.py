@@ -23,16 +23,16 @@ from typing import Any
 
 import uvloop
 
-from bus.address import Address
-from cli.logs import configure_logging
-from cli.signals import told_to_end
-from memory.catalog import Catalog
-from memory.embedding.embedder import EmbeddingOptions
-from pipelines.check import check
+from memrelay.bus.client.url import Address
+from memrelay.cli.logs import configure_logging
+from memrelay.cli.process import told_to_end
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.pipelines.check import check
+from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.service import Worker, WorkerOptions
 from tests.support.blocks import register_test_blocks
 from tests.support.operations import register_test_operations
-from worker.limits import WorkerLimits
-from worker.service import Worker, WorkerOptions
 
 PR_SET_PDEATHSIG = 1
 

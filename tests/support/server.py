@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bus.embedded.launcher import EmbeddedServer
+from memrelay.bus.embedded.launcher import EmbeddedServer
 
 
 @contextmanager

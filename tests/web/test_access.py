@@ -9,15 +9,15 @@ from typing import NamedTuple
 import pytest
 from aiohttp import web
 
-from memory.keys import SCOPES
-from memory.operation import all_operations
+from memrelay.memory.control.keys import SCOPES
+from memrelay.memory.operation import all_operations
+from memrelay.web.auth.access import OPEN, OWN, access_of
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key, revoke
 from tests.support.routes import app_for
 from tests.support.run_worker import deploy
 from tests.support.served import Served
-from web.access import OPEN, OWN, access_of
 
 CANARY = "canary-swarm"
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.codec import decode
-from web.body import to_envelope
-from web.errors import BadRequest, Problem, TooLarge, Unprocessable
-from web.parts import WebOptions
+from memrelay.bus.codec import decode
+from memrelay.web.server.errors import BadRequest, Problem, TooLarge, Unprocessable
+from memrelay.web.server.request_body import to_envelope
+from memrelay.web.server.services import WebOptions
 
 MOST = 1 << 20
 ENVELOPE = {

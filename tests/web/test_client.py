@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from memrelay.web.client import Relay, RelayError, connect
 from tests.support.keys import make_key
 from tests.support.served import Served
 from tests.support.waiting import wait_for
-from web.client import Relay, RelayError, connect
 
 
 def with_relay(served: Served, work: Callable[[Relay], Awaitable[Any]], key: str = "") -> Any:

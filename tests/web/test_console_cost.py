@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from aiohttp import ClientSession
 
-from bus.address import Address
+from memrelay.bus.client.url import Address
+from memrelay.web.server.service import WebServer
+from memrelay.web.server.services import WebOptions
 from tests.support.served import Served
 from tests.support.waiting import wait_for
-from web.parts import WebOptions
-from web.service import WebServer
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.console.figures import clip
-from web.console.graph import Graph, draw
-from web.console.order import Place
-from web.console.stations import Station
+from memrelay.web.console.figures import clip
+from memrelay.web.console.graph import Graph, draw
+from memrelay.web.console.order import Place
+from memrelay.web.console.stations import Station
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "User", "<script>", "漢字" * 20, "x" * 200])
 SWARMS = st.sampled_from(["chat", "talk", "third", ""])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from memory.catalog import Catalog
-from pipelines.check import check
+from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.check import check
+from memrelay.web.api.directory import FRESH_S, Directory
+from memrelay.web.server.errors import NotFound
 from tests.support.bundles import make_agent, make_bundle, make_commands
-from web.directory import FRESH_S, Directory
-from web.errors import NotFound
 
 Json = dict[str, Any]
 

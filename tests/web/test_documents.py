@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from memory.operation import all_operations
+from memrelay.memory.operation import all_operations
+from memrelay.web.api.operation_routes import place_of
 from tests.support.served import Served
 from tests.web.test_access import routes_of
-from web.operation_routes import place_of
 
 
 @pytest.fixture(scope="module")

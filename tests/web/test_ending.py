@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bus.address import Address
-from web.parts import WebOptions
-from web.service import GRACE_S, WebServer
+from memrelay.bus.client.url import Address
+from memrelay.web.server.service import GRACE_S, WebServer
+from memrelay.web.server.services import WebOptions
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

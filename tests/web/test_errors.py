@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from memrelay.web.server.errors import tell_problems
 from tests.support.http import Answer, ask, send_raw
 from tests.support.served import Served
-from web.errors import tell_problems
 
 MOST = 1 << 20  # bus.max_message_bytes
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
-from memory.keys import SCOPES
-from memory.operation import Operation, all_operations
+from memrelay.memory.control.keys import SCOPES
+from memrelay.memory.operation import Operation, all_operations
+from memrelay.web.api.operation_routes import place_of
 from tests.support.http import ask
 from tests.support.keys import Held, await_closed, make_key, revoke
 from tests.support.served import Served
-from web.operation_routes import place_of
 
 OPERATIONS = list(all_operations().values())
 

@@ -7,15 +7,15 @@ from urllib.parse import quote
 
 import pytest
 
-from memory.operation import all_operations
+from memrelay.memory.operation import all_operations
+from memrelay.web.api.operation_routes import place_of
+from memrelay.web.auth.access import access_of
 from tests.support.bundles import Json, make_commands, make_memory
 from tests.support.http import Answer, ask
 from tests.support.locks import locked
 from tests.support.routes import app_for
 from tests.support.served import Served
 from tests.support.told import await_paused
-from web.access import access_of
-from web.operation_routes import place_of
 
 
 class Records:

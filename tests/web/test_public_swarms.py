@@ -1,7 +1,7 @@
 """Public swarms over HTTP: saying something on one, its log, and following it, for whoever sees a
 pipeline that declares it."""
 
-from bus.wire import LISTENERS
+from memrelay.bus.keys import LISTENERS
 from tests.support.bundles import Json, make_agent, make_memory, make_relay, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, make_key

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.web.server.rate_limit import MOST_CALLERS, Buckets
 from tests.support.keys import Held, await_closed, make_key
 from tests.support.served import Served
 from tests.support.waiting import wait_for
-from web.rate import MOST_CALLERS, Buckets
 
 
 class Clock:

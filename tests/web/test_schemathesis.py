@@ -11,10 +11,10 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks
 
+from memrelay.web.openapi.pages import DOCUMENT
 from tests.support.keys import make_key
 from tests.support.routes import app_for
 from tests.support.served import Served
-from web.documents import DOCUMENT
 
 CHECKS = [
     checks.not_a_server_error,

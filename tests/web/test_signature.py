@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from web.signature import BadSignature, key_of, verify
+from memrelay.web.auth.webhook_auth import BadSignature, key_of, verify
 
 # The example of the specification's own libraries.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

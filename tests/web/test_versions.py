@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from memory.catalog import Catalog
+from memrelay.memory.control.catalog import Catalog
 from tests.support.bundles import Json, make_agent, make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.served import Served

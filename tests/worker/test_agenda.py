@@ -1,11 +1,11 @@
 """The agenda: who waits is taken when the time has come, and not before."""
 
-from bus.message import say
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.bus.message import say
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.run.continuations import MOST_BYTES, MOST_WAITING, Agenda
+from memrelay.worker.run.inputs import Input
 from tests.support.bundles import make_bundle
-from worker.agenda import MOST_BYTES, MOST_WAITING, Agenda
-from worker.inputs import Input
 
 PLAN = Plan(check(make_bundle("p")).accepted())
 

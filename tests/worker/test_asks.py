@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from bus.address import Address
-from bus.call import NewCall
-from bus.errors import BusBusy, NoAnswer, NoOwner
-from bus.request import Requester
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusBusy, NoAnswer, NoOwner
+from memrelay.bus.request import NewCall, Requester
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call, call_all, make_call, refused
 from tests.support.client import input_of

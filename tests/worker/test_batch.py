@@ -4,22 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from bus.codec import encode
-from bus.message import say
-from bus.resp import SwarmPen
-from memory.errors import StoreBusy
-from memory.stores import OpenStores
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.bus.client.resp import SwarmPen
+from memrelay.bus.codec import encode
+from memrelay.bus.message import say
+from memrelay.memory.errors import StoreBusy
+from memrelay.memory.stores import OpenStores
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.run.batch import Batch
+from memrelay.worker.run.crash_isolation import Quarantine
+from memrelay.worker.run.inputs import HEARD, Entry
+from memrelay.worker.run.outcome import Outcome, Spread
+from memrelay.worker.run.retries import Retries
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_relay
 from tests.support.locks import locked
-from worker.batch import Batch
-from worker.inputs import HEARD, Entry
-from worker.limits import WorkerLimits
-from worker.outcome import Outcome
-from worker.quarantine import Quarantine
-from worker.retries import Retries
-from worker.spread import Spread
 
 DATA = encode(say("User", "me", "/write tea", username="User", now_ms=1_700_000_000_000))
 FOREIGN = b'{"args": [{"text": "/write tea", "more": [1]}], "id": "me", "from": "User", "mid": "x"}'

@@ -4,8 +4,8 @@ one answer."""
 import orjson
 import pytest
 
-from bus.call import NewCall
-from bus.errors import BusError, CallFailed, NoOwner
+from memrelay.bus.errors import BusError, CallFailed, NoOwner
+from memrelay.bus.request import NewCall
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
 from tests.support.calls import call, call_all, make_call, refused
 from tests.support.client import input_of, make_envelope

@@ -2,10 +2,10 @@
 
 from random import Random
 
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.session import connected
 from tests.support.bundles import make_bundle, make_memory
-from worker.session import connected
 
 
 def make_plan(uid: str, *stores: str) -> Plan:

@@ -8,7 +8,7 @@ from functools import partial
 import orjson
 import pytest
 
-from memory.catalog import Catalog
+from memrelay.memory.control.catalog import Catalog
 from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
 from tests.support.client import input_of
 from tests.support.house import House

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory.embedding.embedder import EmbeddingOptions
-from memory.errors import EmbeddingFault, StoreBusy, TextRefused
-from worker.embedding import MOST_REASON, EmbeddingThread
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.errors import EmbeddingFault, StoreBusy, TextRefused
+from memrelay.worker.background.embedding_thread import MOST_REASON, EmbeddingThread
 
 
 @pytest.fixture

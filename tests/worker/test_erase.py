@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.catalog import Catalog
-from memory.dead_letters import DeadLetter
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.dead_letters import DeadLetter
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused

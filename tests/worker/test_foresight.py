@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import LazyEmbedder
-from memory.embedding.questions import Questions
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Questions
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.run.embedding_prefetch import Foresight
+from memrelay.worker.run.inputs import Entry
 from tests.support.bundles import make_bundle, make_memory
-from worker.foresight import Foresight
-from worker.inputs import Entry
 
 
 class Broken(Questions):

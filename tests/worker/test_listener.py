@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from bus.address import Address
-from bus.connection import connect
-from bus.echo import Echo
-from bus.errors import BusRefused
-from bus.fenced import FencedWriter
-from pipelines.check import check
-from pipelines.plan import Plan
+from memrelay.bus.client.connection import connect
+from memrelay.bus.client.echo_filter import Echo
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusRefused
+from memrelay.bus.lease.fencing import FencedWriter
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.intake.subscriber import Listener
+from memrelay.worker.limits import WorkerLimits
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import Client
 from tests.support.server import running_server
-from worker.limits import WorkerLimits
-from worker.listener import Listener
 
 
 def test_a_user_who_may_not_listen_is_told_at_once(tmp_path: Path) -> None:

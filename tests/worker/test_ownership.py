@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from memrelay.worker.ownership.host_locks import NotTheOwner, Place
 from tests.support.child import CHECKOUT
-from worker.ownership import NotTheOwner, Place
 
 NEIGHBOUR = """
 import sys
 from pathlib import Path
-from worker.ownership import Place
+from memrelay.worker.ownership.host_locks import Place
 
 with Place(Path(sys.argv[1]), "bus") as place:
     print(place.new_lease(), flush=True)

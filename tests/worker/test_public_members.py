@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bus.wire import LISTENERS, PUBLIC
+from memrelay.bus.keys import LISTENERS, PUBLIC
 from tests.support.bundles import make_uid
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House

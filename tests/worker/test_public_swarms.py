@@ -6,8 +6,8 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from bus.listeners import Member
-from bus.wire import LISTENERS, PUBLIC
+from memrelay.bus.keys import LISTENERS, PUBLIC
+from memrelay.bus.public_listeners import Member
 from tests.support.bundles import (
     STORE,
     Json,

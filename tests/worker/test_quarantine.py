@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from random import Random
 
-from worker.quarantine import Quarantine
+from memrelay.worker.run.crash_isolation import Quarantine
 
 THREADS, TURNS = 4, 300
 

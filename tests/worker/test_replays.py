@@ -11,7 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from memory.ids import derive_guid, time_of
+from memrelay.memory.records.ids import derive_guid, time_of
+from memrelay.web.api.dead_letter_json import NoLetter, NotReplayable
 from tests.support.blocks import make_waiting
 from tests.support.bundles import (
     STORE,
@@ -28,7 +29,6 @@ from tests.support.house import House
 from tests.support.letters import drop, replay
 from tests.support.waiting import wait_for
 from tests.support.worker import arm
-from web.letters import NoLetter, NotReplayable
 
 NOTES = "instances/${pipeline_uid}/notes"
 HEARS = "User"

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blocks.contract import Transient
+from memrelay.blocks.contract import Transient
+from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.run.retries import JITTER, pause_s
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Ear, make_envelope
 from tests.support.house import House
 from tests.support.waiting import wait_for
 from tests.support.worker import arm
-from worker.limits import WorkerLimits
-from worker.retries import JITTER, pause_s
 
 WAITING = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
 ALONE = make_agent("echo", "test_waits_without_memory", hears="User")

@@ -9,14 +9,14 @@ import msgspec
 import orjson
 import pytest
 
-from bus.call import NewCall
-from bus.errors import BusError
-from memory.operation import all_operations
+from memrelay.bus.errors import BusError
+from memrelay.bus.request import NewCall
+from memrelay.memory.operation import all_operations
+from memrelay.worker.run.calls import digest_of
+from memrelay.worker.run.inputs import Call
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
 from tests.support.calls import call, call_all, make_call, refused
 from tests.support.house import House
-from worker.inputs import Call
-from worker.repeats import digest_of
 
 CREATE, KEY = "records.create", {"producer_id": "order-1"}
 TEA: dict[str, Any] = {"content": "tea", "data": {"a": 1, "b": [1.5, {"c": None, "d": "x"}]}}

@@ -4,13 +4,13 @@ import asyncio
 import re
 import time
 
-from bus.address import Address
+from memrelay.bus.client.url import Address
+from memrelay.worker.service import FIRST_PAUSE_S, LONGEST_PAUSE_S, Worker, WorkerOptions
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import ChildProcess
 from tests.support.house import House
 from tests.support.run_worker import deploy
 from tests.support.waiting import wait_for
-from worker.service import FIRST_PAUSE_S, LONGEST_PAUSE_S, Worker, WorkerOptions
 
 TICK_S = 0.001  # of a busy event loop: the server answers sooner
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bus.wire import owner_key, roll_key
+from memrelay.bus.keys import owner_key, roll_key
 from tests.support.bundles import make_bundle, make_memory, make_relay, make_uid
 from tests.support.client import Client, input_of, make_envelope
 from tests.support.house import House

@@ -4,7 +4,7 @@ without need."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.share import Members, share
+from memrelay.worker.session import Members, share
 
 
 def make_groups(count: int) -> list[Members]:

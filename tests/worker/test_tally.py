@@ -1,7 +1,7 @@
 """The tally: what was done for each pipeline, and how fast lately."""
 
-from worker.outcome import Outcome
-from worker.tally import WINDOW_S, Tally
+from memrelay.worker.metrics import WINDOW_S, Tally
+from memrelay.worker.run.outcome import Outcome
 
 
 class Clock:

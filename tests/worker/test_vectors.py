@@ -10,7 +10,7 @@ import msgspec
 import orjson
 import pytest
 
-from memory.sqlite.exports import exported
+from memrelay.memory.sqlite.transfer import exported
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
 from tests.support.calls import call

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from worker.waiting import beside
+from memrelay.worker.waiting import beside
 
 
 async def falls_over() -> None:

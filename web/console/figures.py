@@ -2,9 +2,15 @@
 
 import re
 import time
+from collections.abc import Iterable
+from typing import NamedTuple
 from unicodedata import combining, east_asian_width
 
 from markupsafe import Markup, escape
+
+from memrelay.bus.codec import decode
+from memrelay.bus.errors import MalformedMessage
+from memrelay.bus.streams.log import Said
 
 BETWEEN_BACKTICKS = re.compile(r"`([^`]+)`")
 MOST_LETTERS = 4  # in a cell: one, with its accents
@@ -56,3 +62,31 @@ def _fitting(line: str, cells: int) -> int:
         if width > cells:
             return at
     return min(len(line), MOST_LETTERS * cells)
+
+
+# What was said on a swarm, as the log of a page shows it.
+
+MOST_CHARACTERS = 400  # of one message; the log as JSON has all of it
+
+
+class Shown(NamedTuple):
+    """One message."""
+
+    said_at: int  # Unix ms
+    sender: str
+    text: str
+    cut: int  # how many characters are not shown
+
+
+def shown(said: Iterable[Said]) -> list[Shown]:
+    """Messages in the order in which they come."""
+    return [_shown(one) for one in said]
+
+
+def _shown(one: Said) -> Shown:
+    try:
+        message = decode(one.data, len(one.data))
+        sender, text = message.sender, message.text
+    except MalformedMessage:
+        sender, text = "", one.data.decode(errors="replace")
+    return Shown(one.place[0], sender, text[:MOST_CHARACTERS], max(0, len(text) - MOST_CHARACTERS))

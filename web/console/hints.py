@@ -6,8 +6,8 @@ from shlex import quote
 from typing import NamedTuple
 from urllib.parse import quote as quote_url
 
-from bus.wire import input_key, swarm_key
-from pipelines.commands import Command
+from memrelay.bus.keys import input_key, swarm_key
+from memrelay.pipelines.commands import Command
 
 MEMRELAY = ".venv/bin/memrelay"
 WRITING, READING, TALK = "/write The meeting is at 3pm", "/read", "hello"

@@ -5,14 +5,14 @@ from urllib.parse import parse_qs
 
 from aiohttp import hdrs, web
 
-from web.access import open_to_all
-from web.authoriser import COOKIE
-from web.console.frame import HEADERS, PAGES, as_page, show
-from web.described import FORM, HTML, described
-from web.errors import BadRequest, Unauthorised
-from web.parts import parts_of
-from web.reading import read_body
-from web.shapes import Login
+from memrelay.web.auth.access import open_to_all
+from memrelay.web.auth.authorizer import COOKIE
+from memrelay.web.console.frame import HEADERS, PAGES, as_page, show
+from memrelay.web.openapi.route_docs import FORM, HTML, described
+from memrelay.web.openapi.shapes import Login
+from memrelay.web.server.errors import BadRequest, Unauthorised
+from memrelay.web.server.request_body import read_body
+from memrelay.web.server.services import parts_of
 
 routes = web.RouteTableDef()
 SESSION_S = 12 * 3600

@@ -12,21 +12,20 @@ from typing import Any
 
 from aiohttp import web
 
-from bus.log import read_log_back
-from pipelines.commands import commands_of
-from web.access import caller_of, needs, open_to_all
-from web.console.assets import asset_response
-from web.console.frame import as_page, show
-from web.console.graph import draw
-from web.console.hints import Place, hints_for
-from web.console.said import shown
-from web.console.stations import stations_of, swarms_heard
-from web.described import ANY, HTML, described
-from web.directory import Served
-from web.errors import NotFound
-from web.glance import Glance
-from web.parts import parts_of
-from web.status import EVICTS, NOT_PERSISTENT, limited
+from memrelay.bus.streams.log import read_log_back
+from memrelay.pipelines.commands import commands_of
+from memrelay.web.api.directory import Served
+from memrelay.web.api.status import EVICTS, NOT_PERSISTENT, limited
+from memrelay.web.auth.access import caller_of, needs, open_to_all
+from memrelay.web.console.figures import shown
+from memrelay.web.console.frame import as_page, asset_response, show
+from memrelay.web.console.graph import draw
+from memrelay.web.console.hints import Place, hints_for
+from memrelay.web.console.stations import stations_of, swarms_heard
+from memrelay.web.openapi.route_docs import ANY, HTML, described
+from memrelay.web.server.cached_read import Glance
+from memrelay.web.server.errors import NotFound
+from memrelay.web.server.services import parts_of
 
 routes = web.RouteTableDef()
 ON_A_PAGE = 20  # pipelines

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
-from pipelines.check import CheckedAgent, CheckedBundle
+from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 
 
 class Station(NamedTuple):

@@ -9,17 +9,17 @@ from typing import Any, get_args
 import orjson
 from aiohttp import web
 
-from bus.call import NewCall
-from bus.errors import BusError
-from memory.named_ids import Sort, uid_of
-from memory.named_view import Source
-from memory.operation import all_operations
-from web.access import caller_of
-from web.errors import BadRequest, NotAllowed, NotFound, Problem, from_fault
-from web.messages import producer_id
-from web.operation_input import checked_input, read_object
-from web.operations import NOBODY, answer_to
-from web.parts import parts_of
+from memrelay.bus.errors import BusError
+from memrelay.bus.request import NewCall
+from memrelay.memory.operation import all_operations
+from memrelay.memory.records.ids import Sort, uid_of
+from memrelay.memory.records.memory_view import Source
+from memrelay.web.api.messages import producer_id
+from memrelay.web.api.operation_input import checked_input, read_object
+from memrelay.web.api.operations import NOBODY, answer_to
+from memrelay.web.auth.access import caller_of
+from memrelay.web.server.errors import BadRequest, NotAllowed, NotFound, Problem, from_fault
+from memrelay.web.server.services import parts_of
 
 TOGETHER = 16  # pipelines that are asked at once
 MOST_PIPELINES = 500  # that one request asks

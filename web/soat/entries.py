@@ -5,12 +5,12 @@ from typing import Any
 
 from aiohttp import web
 
-from web.access import caller_of, needs
-from web.answers import json_response, refuse_unknown
-from web.described import KEYED, described
-from web.soat.calls import every_page, needed, owner_of, read_fields, with_source
-from web.soat.memories import AWAY, CHANGED, WRONG, at_memory
-from web.soat.shapes import NewSoatEntry, SoatEntry, SoatEntryChange, SoatWritten
+from memrelay.web.api.answers import json_response, refuse_unknown
+from memrelay.web.auth.access import caller_of, needs
+from memrelay.web.openapi.route_docs import KEYED, described
+from memrelay.web.soat.calls import every_page, needed, owner_of, read_fields, with_source
+from memrelay.web.soat.memories import AWAY, CHANGED, WRONG, at_memory
+from memrelay.web.soat.shapes import NewSoatEntry, SoatEntry, SoatEntryChange, SoatWritten
 
 routes = web.RouteTableDef()
 MISSING = "Memory not found, or Memory entry not found"

@@ -11,8 +11,8 @@ import orjson
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from web.answers import json_response
-from web.errors import KeyReused
+from memrelay.web.api.answers import json_response
+from memrelay.web.server.errors import KeyReused
 
 PATHS = ("/api/v1/memories", "/api/v1/knowledge")
 LATER_PATHS = ("/api/v1/memory-entries",)

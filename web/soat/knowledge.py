@@ -5,15 +5,15 @@ from typing import Any
 
 from aiohttp import web
 
-from memory.named_ids import uid_of
-from memory.operation import all_operations
-from web.access import caller_of, needs
-from web.answers import json_response
-from web.described import described
-from web.errors import BadRequest, NotFound, Problem, TooLate, Unavailable
-from web.operation_input import checked_input
-from web.soat.calls import call_each, project_of, read_fields, seen_pipelines
-from web.soat.shapes import SoatKnowledge, SoatQuestion
+from memrelay.memory.operation import all_operations
+from memrelay.memory.records.ids import uid_of
+from memrelay.web.api.answers import json_response
+from memrelay.web.api.operation_input import checked_input
+from memrelay.web.auth.access import caller_of, needs
+from memrelay.web.openapi.route_docs import described
+from memrelay.web.server.errors import BadRequest, NotFound, Problem, TooLate, Unavailable
+from memrelay.web.soat.calls import call_each, project_of, read_fields, seen_pipelines
+from memrelay.web.soat.shapes import SoatKnowledge, SoatQuestion
 
 routes = web.RouteTableDef()
 LISTS = ("memory_ids", "memory_tags", "document_paths", "document_ids")

@@ -4,11 +4,11 @@ from typing import Any
 
 from aiohttp import web
 
-from web.access import caller_of, needs
-from web.answers import json_response, refuse_unknown
-from web.described import KEYED, described
-from web.errors import BadRequest, Problem
-from web.soat.calls import (
+from memrelay.web.api.answers import json_response, refuse_unknown
+from memrelay.web.auth.access import caller_of, needs
+from memrelay.web.openapi.route_docs import KEYED, described
+from memrelay.web.server.errors import BadRequest, Problem
+from memrelay.web.soat.calls import (
     PAGE,
     call,
     call_at,
@@ -20,7 +20,7 @@ from web.soat.calls import (
     read_fields,
     seen_pipelines,
 )
-from web.soat.shapes import NewSoatMemory, SoatMemory, SoatMemoryChange
+from memrelay.web.soat.shapes import NewSoatMemory, SoatMemory, SoatMemoryChange
 
 routes = web.RouteTableDef()
 FIELDS = ("id", "project_id", "name", "description", "tags", "created_at", "updated_at")

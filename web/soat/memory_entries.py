@@ -5,14 +5,20 @@ from typing import Any
 
 from aiohttp import web
 
-from web.access import needs
-from web.answers import json_response, refuse_unknown
-from web.described import KEYED, described
-from web.errors import BadRequest
-from web.operation_input import read_object
-from web.soat.calls import Given, call_at, entries_within, with_source
-from web.soat.memories import AWAY, CHANGED, WRONG
-from web.soat.shapes import LaterEntries, LaterEntry, LaterEntryChange, LaterWritten, NewLaterEntry
+from memrelay.web.api.answers import json_response, refuse_unknown
+from memrelay.web.api.operation_input import read_object
+from memrelay.web.auth.access import needs
+from memrelay.web.openapi.route_docs import KEYED, described
+from memrelay.web.server.errors import BadRequest
+from memrelay.web.soat.calls import Given, call_at, entries_within, with_source
+from memrelay.web.soat.memories import AWAY, CHANGED, WRONG
+from memrelay.web.soat.shapes import (
+    LaterEntries,
+    LaterEntry,
+    LaterEntryChange,
+    LaterWritten,
+    NewLaterEntry,
+)
 
 routes = web.RouteTableDef()
 ENTRIES = "/api/v1/memory-entries"

@@ -5,9 +5,9 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from memory.named_view import Source
-from memory.operations.entries_write import Mode
-from web.shapes import whole
+from memrelay.memory.operations.entries_write import Mode
+from memrelay.memory.records.memory_view import Source
+from memrelay.web.openapi.shapes import whole
 
 
 @whole

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memory.embedding.embedder import Embedder, EmbeddingOptions
-from memory.embedding.loading import load
+from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions
+from memrelay.memory.embedding.loading import load
 from tests.support.embedding_server import KEY, embedding_server
 
 TEXTS = [

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
-from memory.embedding.outgoing import is_public
-from memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
+from memrelay.memory.embedding.outgoing import is_public
+from memrelay.memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 
 

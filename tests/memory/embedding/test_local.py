@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memory.embedding.embedder import EmbeddingOptions
-from memory.embedding.loading import LazyEmbedder, load
-from memory.errors import EmbeddingFault
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder, load
+from memrelay.memory.errors import EmbeddingFault
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 HEAVY = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
@@ -85,7 +85,7 @@ def test_where_none_is_configured_the_setting_is_named() -> None:
 def test_a_package_that_is_not_installed_is_named_with_the_remedy() -> None:
     program = (
         "import sys; sys.modules['onnxruntime'] = None\n"
-        "from memory.embedding.loading import *\n"
+        "from memrelay.memory.embedding.loading import *\n"
         "try: load(EmbeddingOptions('local'))\n"
         "except EmbeddingFault as fault: print(fault)"
     )

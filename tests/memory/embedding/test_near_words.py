@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.recall.word_signs import signs
-from memory.embedding.near_words import Floats, near_words, words_of
+from memrelay.memory.embedding.near_words import Floats, near_words, words_of
 
 
 def nearness(ones: list[str], others: list[str]) -> Floats:
@@ -69,7 +69,7 @@ def test_any_words_are_from_no_to_full_nearness(ones: list[str], others: list[st
 @pytest.mark.long
 def test_the_table_is_what_the_model_says() -> None:
     table = np.frombuffer(
-        files("memory.embedding").joinpath("word_signs.bin").read_bytes(), np.uint8
+        files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes(), np.uint8
     ).reshape(-1, 48)
 
     made = signs()  # by another processor, what is nearly zero may have another sign

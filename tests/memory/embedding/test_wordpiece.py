@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from memory.embedding import wordpiece
-from memory.embedding.wordpiece import MOST_CHARACTERS, WordPiece, words
+from memrelay.memory.embedding import wordpiece
+from memrelay.memory.embedding.wordpiece import MOST_CHARACTERS, WordPiece, words
 
 PIECES = WordPiece()
 

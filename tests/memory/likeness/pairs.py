@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from memory.embedding.embedder import Embedder
-from memory.likeness.alike import Likeness
+from memrelay.memory.dedup.similarity import Likeness
+from memrelay.memory.embedding.embedder import Embedder
 
 FOLDER = Path(__file__).parent
 SAME = ("paraphrase", "repeat")  # kinds that are the same fact; of all others none is

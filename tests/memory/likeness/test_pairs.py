@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from memory.embedding.embedder import EmbeddingOptions, Model
-from memory.embedding.loading import load
-from memory.likeness.alike import Likeness, alike
+from memrelay.memory.dedup.similarity import Likeness, alike
+from memrelay.memory.embedding.embedder import EmbeddingOptions, Model
+from memrelay.memory.embedding.loading import load
 from tests.memory.likeness.pairs import SAME, Pair, cosines, measure, read_pairs
 
 PAIRS, FRESH = (

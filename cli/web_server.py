@@ -1,0 +1,34 @@
+"""A web server, made from the settings: a part of the composition root that only who serves one
+loads."""
+
+from memrelay.bus.client.url import Address
+from memrelay.bus.streams.ingress import IngressLimits
+from memrelay.cli.composition import bus_name
+from memrelay.cli.settings import Settings, read_secret
+from memrelay.web.server.service import WebServer
+from memrelay.web.server.services import WebOptions
+
+
+def make_web(settings: Settings, address: Address) -> WebServer:
+    """A web server as the settings want it."""
+    web = settings.web
+    options = WebOptions(
+        host=web.host,
+        port=web.port,
+        hosts=tuple(name.strip() for name in web.hosts.split(",") if name.strip()),
+        message_bytes=settings.bus.max_message_bytes,
+        json_depth=web.max_json_depth,
+        json_keys=web.max_json_keys,
+        max_wait_s=web.max_wait_s,
+        call_timeout_s=web.call_timeout_s,
+        read_timeout_s=web.read_timeout_s,
+        connections=web.max_connections,
+        rate=web.rate,
+        burst=web.burst,
+        listener_backlog=web.listener_backlog,
+        bus_name=bus_name(settings),
+        ingress=IngressLimits(
+            backlog=settings.bus.max_backlog, backlog_bytes=settings.bus.max_backlog_bytes
+        ),
+    )
+    return WebServer(address, settings.memory.root, options, read_secret)

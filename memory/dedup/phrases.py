@@ -1,0 +1,138 @@
+"""Words that say something together, and what is read instead: `is fluent in` is speaks, `took
+place` is happened.
+
+A line of words/phrases.txt holds for each form of the verb that is marked in it with a ~, and its
+other side has the same form;
+one with a # at its end holds before a number, one with *ing before a word that ends so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from memrelay.memory.dedup.irregular import lines
+
+# The forms of English verbs, for lists that name a verb once: take, takes, took, taken, taking.
+
+_VOWELS = frozenset("aeiou")
+_DOUBLING = frozenset("bdgklmnprt")
+BE = (("be", "are", "am"), ("is",), ("was", "were"), ("been",), ("being",))
+HAVE = (("have",), ("has",), ("had",), ("had",), ("having",))
+
+Forms = tuple[tuple[str, ...], ...]  # as it is, with an s, past, participle, with ing
+
+
+def forms_of(verb: str, irregular: Mapping[str, Sequence[str]]) -> Forms:
+    """Its forms. `irregular` has the past, and the participle where that differs, of the verbs that
+    are."""
+    if verb in ("be", "have"):
+        return BE if verb == "be" else HAVE
+    past = list(irregular.get(verb, ())) or [_past(verb)]
+    return (verb,), (with_s(verb),), (past[0],), (past[-1],), (_continuous(verb),)
+
+
+def with_s(verb: str) -> str:
+    """The third person of a verb, or the plural of a noun: tries, boxes."""
+    if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
+        return verb + "es"
+    return verb[:-1] + "ies" if verb[-1] == "y" and verb[-2:-1] not in _VOWELS else verb + "s"
+
+
+def _past(verb: str) -> str:
+    if verb[-1] == "e":
+        return verb + "d"
+    if verb[-1] == "y" and verb[-2:-1] not in _VOWELS:
+        return verb[:-1] + "ied"
+    return _doubled(verb) + "ed"
+
+
+def _continuous(verb: str) -> str:
+    if verb[-1] == "e" and verb[-2:] not in ("ee", "ie"):
+        return verb[:-1] + "ing"
+    return (verb[:-2] + "y" if verb[-2:] == "ie" else _doubled(verb)) + "ing"
+
+
+def _doubled(verb: str) -> str:
+    """Stop with two p: a short verb of a vowel between two consonants."""
+    short = (
+        len(verb) in (3, 4)
+        and verb[-1] in _DOUBLING
+        and verb[-2] in _VOWELS
+        and verb[-3] not in _VOWELS
+    )
+    return verb + verb[-1] if short else verb
+
+
+BEING = frozenset(
+    ("is", "are", "am", "was", "were", "be", "been", "being", "get", "gets", "got", "gotten")
+)
+HAVING = frozenset(("have", "has", "had", "having"))
+
+
+class Phrase(NamedTuple):
+    """Words that stand beside each other."""
+
+    words: list[str]
+    instead: list[str]
+    never_after: frozenset[str]  # words before it that make it say something else
+    only_after: frozenset[str] = frozenset()  # of which one must stand before it; empty for any
+    before: str = ""  # `#` where it holds before a number, `ing` before a word that ends so
+
+    def stands(self, texts: Sequence[str], at: int) -> bool:
+        """Whether it does at that place."""
+        end = at + len(self.words)
+        if texts[at:end] != self.words or (
+            self.before and not (end < len(texts) and self._follows(texts[end]))
+        ):
+            return False
+        before = texts[at - 1] if at else ""
+        return before not in self.never_after and (not self.only_after or before in self.only_after)
+
+    def _follows(self, text: str) -> bool:
+        return text[0] in _FIGURES if self.before == "#" else text.endswith(self.before)
+
+
+Phrases = dict[str, list[Phrase]]  # by their first two words, or the one, the longest first
+_FIGURES = frozenset("0123456789$\u20ac\u00a3")
+_BEFORE = ("#", "*ing")
+_PAST, _PARTICIPLE = 2, 3  # places among the forms
+
+
+def phrases(irregular: Mapping[str, Sequence[str]]) -> Phrases:
+    """Those of the list, in every form."""
+    written = [tuple(side.split() for side in line.split("=", 1)) for line in lines("phrases")]
+    found: Phrases = {}
+    for words, instead in sorted(written, key=lambda two: -len(two[0])):
+        for phrase in _forms(words, instead, irregular):
+            found.setdefault(" ".join(phrase.words[:2]), []).append(phrase)
+    return found
+
+
+def _forms(
+    words: list[str], instead: list[str], irregular: Mapping[str, Sequence[str]]
+) -> Iterator[Phrase]:
+    """In each form of the verb. `reported` is a past, behind `has` a participle, and behind `is` no
+    `was managed`."""
+    verb = next((word[1:] for word in words if word[0] == "~"), "")
+    if not verb:
+        before = words[-1].removeprefix("*") if words[-1] in _BEFORE else ""
+        yield Phrase(words[:-1] if before else words, instead, frozenset(), before=before)
+        return
+    other = next((word[1:] for word in instead if word[0] == "~"), "")
+    others = forms_of(other, irregular) if other else ((),) * 5
+    for place, (texts, same) in enumerate(zip(forms_of(verb, irregular), others, strict=True)):
+        for text in texts:
+            never = (
+                BEING | HAVING
+                if place == _PAST and verb not in ("be", "have")
+                else frozenset[str]()
+            )
+            only = (
+                (HAVING if other == "be" else BEING | HAVING)
+                if place == _PARTICIPLE
+                else frozenset[str]()
+            )
+            yield Phrase(_with(words, text), _with(instead, same[0] if same else ""), never, only)
+
+
+def _with(words: list[str], form: str) -> list[str]:
+    return [form if word[0] == "~" else word for word in words]

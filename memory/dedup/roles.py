@@ -1,0 +1,399 @@
+"""Who does what to whom: the same words in another order may say the reverse."""
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+from memrelay.memory.dedup import function_words as grammar
+from memrelay.memory.dedup.alignment import Match
+from memrelay.memory.dedup.lexicon import stems_of
+from memrelay.memory.dedup.parser import Reading, Word
+
+# What is on and what is off: two things that have changed their answers.
+
+_ANSWERS = (("on", "off"), ("yes", "no"))
+
+
+def answers_swapped(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether what has the one answer in the first text has the other in the second: debug on,
+    trace off.
+
+    `one`, `other`: the words of the texts, in order.
+    """
+    return any(
+        _swapped(_answered(one, *answers), _answered(other, *answers)) for answers in _ANSWERS
+    )
+
+
+def _swapped(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return one == other[::-1] and one[0] != one[1] and "" not in one
+
+
+def _answered(words: tuple[str, ...], yes: str, no: str) -> tuple[str, str]:
+    """The words that say something before the one and the other; "" where it stands nowhere, or
+    more than once."""
+    if words.count(yes) != 1 or words.count(no) != 1:
+        return "", ""
+    telling = [word for word in words if word in (yes, no) or word not in grammar.SMALL]
+    return _before(telling, yes), _before(telling, no)
+
+
+def _before(words: list[str], answer: str) -> str:
+    return words[words.index(answer) - 1] if words[0] != answer else ""
+
+
+# Who does it and to whom it is done, where one text says it in the passive: what Eva wrote was
+# written by Eva.
+
+Pairs = Sequence[tuple[int, int]]  # the places of a word in the two texts
+
+_DOER = ("er", "or", "boss", "lead", "head", "chief", "coach")  # how nouns end that say who does it
+_NAMED = ("named", "called")
+_DONE_TO = stems_of(grammar.DONE_TO)
+
+
+def doer_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
+    """Whether another does it than behind the `by` of the first text. What it is done to stands
+    first there."""
+    partner = dict(pairs)
+    subject = next((at for at, word in enumerate(passive.words) if word.marker in ("", "of")), None)
+    doers = [at for at, word in enumerate(passive.words) if word.marker == "by" and at in partner]
+    markers = {active.words[partner[at]].marker for at in doers}
+    if subject is None or subject not in partner or not doers:
+        return "" in markers and all(b < d for (_, b), (_, d) in pairwise(sorted(pairs)))
+    if markers == {"of"}:  # Tom is managed by Eva, and he is not her manager
+        return any(passive.words[a].done and active.words[b].text.endswith(_DOER) for a, b in pairs)
+    if active.words[partner[subject]].marker == "of":  # Eva is the author of the report
+        return False
+    return "" in markers and (subject < doers[0]) != (partner[subject] > partner[doers[0]])
+
+
+def done_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
+    """Whether what is done to someone in the first text is done by him in the second: was given
+    access, gave access."""
+    return any(_turned(passive, active, two, pairs) for two in pairs if passive.words[two[0]].done)
+
+
+def doer_named_differs(named: Reading, told: Reading, pairs: Pairs) -> bool:
+    """Whether the first text names who does it, and whose doer he is does it in the second: Eva's
+    teacher, and Eva teaches."""
+    partner = dict(pairs)
+    return any(
+        named.words[at].text.endswith(_DOER)
+        and not told.words[near].text.endswith(_DOER)
+        and at - 1 in partner
+        and named.words[at - 1].marker == "of"
+        and partner[at - 1] == near - 1
+        and not told.words[near - 1].marker
+        and len(told.words) > near + 1
+        for at, near in pairs
+    )
+
+
+def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pairs) -> bool:
+    """Whether it is so with that verb."""
+    done, does = passive.words[verb[0]], active.words[verb[1]]
+    named = does.text == done.text or (
+        does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].single
+    )
+    if does.being or verb[1] == 0 or (active.tenses and named):  # has a dog named Rex
+        return False
+    back = {there: here for here, there in pairs}
+    subject = back.get(verb[1] - 1)
+    if subject is None or active.words[verb[1] - 1].marker:
+        return False
+    marker, someone = (
+        passive.words[subject].marker,
+        done.known.stem == does.known.stem and done.known.stem in _DONE_TO,
+    )
+    if marker:
+        return marker == "to" and someone
+    has_object = back.get(verb[1] + 1, -1) > verb[0] and _is_object(active.words[verb[1] + 1])
+    return subject == verb[0] - 1 and (someone or has_object)
+
+
+def _is_object(word: Word) -> bool:
+    """Whether a word behind a verb is what something is done to, and not how or when."""
+    return not (
+        word.marker or word.number or word.text.startswith("p:") or word.text.endswith("ly")
+    )
+
+
+MOST = 32  # pairs of words of which the order is looked at; of more, any other order counts
+
+_OPPOSED = [
+    set(two)
+    for two in (
+        ("from", "to"),
+        ("from", "into"),
+        ("from", "for"),
+        ("from", "at"),
+        ("for", "by"),
+        ("to", "by"),
+        ("for", "against"),
+        ("over", "under"),
+        ("above", "below"),
+        ("above", "under"),
+        ("before", "after"),
+        ("before", "behind"),
+        ("with", "without"),
+        ("on", "under"),
+        ("in", "near"),
+        ("at", "near"),
+        ("in", "outside"),
+        ("on", "near"),
+        ("for", "without"),
+        ("from", "since"),
+        ("in", "behind"),
+        ("in", "beside"),
+        ("at", "beside"),
+        ("behind", "beside"),
+        ("against", "with"),
+        ("to", "through"),
+        ("to", "via"),
+        ("about", "to"),
+        ("about", "from"),
+    )
+]
+
+_SYMMETRIC = stems_of(grammar.SYMMETRIC)  # who is it to someone, to whom that one is it, too
+WISHES = stems_of(grammar.WISHES)
+_ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
+_SECOND = ("over", "than", "to")  # tea over coffee, rather tea than coffee, prefers tea to coffee
+
+_YEAR = 5  # characters of one; in 2020 and 2020 are one, in 10 minutes and 10 minutes are not
+_DUE = {"via", "from"}  # by Friday
+_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]  # but not of numbers
+_CHANGES = stems_of(
+    (
+        "rise",
+        "raise",
+        "grow",
+        "increase",
+        "climb",
+        "jump",
+        "fall",
+        "drop",
+        "decrease",
+        "reduce",
+        "sink",
+        "lower",
+        "cut",
+        "up",
+        "down",
+    )
+)  # by 200, which may go unsaid, or to 200
+_SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]  # in 5 minutes
+_IN_OR_ON = stems_of(grammar.IN_OR_ON)
+_UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
+_BESIDE = frozenset(("for", "about", "from", "against"))
+_SEVERAL = 4  # pairs of words: who is it to whom, and more
+_STRONG = {
+    "behind": "behind",
+    "near": "near",
+    "beside": "near",
+    "outside": "outside",
+    "against": "against",
+    "under": "under",
+    "below": "under",
+    "without": "without",
+    "between": "between",
+}  # say more than others
+
+Pair = tuple[int, int]  # the places of a word in the two texts
+
+
+def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
+    """Whether two words have changed places around a third, or what marks them: from and to, than
+    and nothing.
+
+    A passive (`by`) changes places without changing roles, and changes roles without changing
+    places.
+    """
+    pairs = sorted(match.pairs)
+    if any(
+        one.words[a].marker != other.words[b].marker and _marked_otherwise(one, other, a, b)
+        for a, b in pairs
+    ):
+        return True
+    turned = [(b, a) for a, b in pairs]
+    if _told_or_ordered(one, other, pairs) or _told_or_ordered(other, one, turned):
+        return True
+    if one.passive != other.passive:
+        return doer_differs(one, other, pairs) if one.passive else doer_differs(other, one, turned)
+    if doer_named_differs(one, other, pairs) or doer_named_differs(other, one, turned):
+        return True
+    if done_differs(one, other, pairs) or done_differs(other, one, turned):
+        return True
+    moved = [(a, b) for a, b in combinations(pairs, 2) if a[1] > b[1]]
+    if (
+        (moved and len(pairs) > MOST)
+        or answers_swapped(one.near, other.near)
+        or _name_turned(one, other, moved)
+    ):
+        return True
+    if len(pairs) < _SEVERAL and any(
+        {one.words[a].known.stem, other.words[b].known.stem} & _SYMMETRIC for a, b in pairs
+    ):
+        return False
+    return any(
+        _markers_swapped(one, other, two) or _turned_around(one, other, two, pairs) for two in moved
+    )
+
+
+def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
+    """Whether one text orders what someone does in the other: send the user emails, the user sends
+    emails."""
+    if order.order < 0 or other.order >= 0 or not other.said.isdisjoint(_ASKED):
+        return False
+    at = dict(pairs).get(order.order)
+    if at is not None and other.words[at].done:
+        return not other.tenses.isdisjoint(("past", "perfect"))
+    if at is None or other.words[at].marker not in ("", "not"):
+        return False
+    before = other.words[:at]
+    return any(not word.marker for word in before) and not any(
+        word.known.stem in WISHES for word in before
+    )
+
+
+def _marked_otherwise(one: Reading, other: Reading, a: int, b: int) -> bool:
+    """Whether the two words stand after prepositions that tell them apart."""
+    return (
+        _opposed(one.words[a], other.words[b])
+        or _changed_to(one, other, a, b)
+        or _inside(one, other, a, b)
+        or _for_someone(one, other, a, b)
+    )
+
+
+def _opposed(word: Word, other: Word) -> bool:
+    """Whether it is marked for one thing here and for the reverse there; from 6 pm and at 6 pm are
+    no reverse."""
+    markers = {word.marker, other.marker}
+    if word.known.stem in _UNITS:
+        return markers == {"in", ""}
+    if word.number:
+        span = markers in _SPANS and word.text[1:].isdecimal() and len(word.text) < _YEAR
+        return (
+            span
+            or (word.marker == "every") != (other.marker == "every")
+            or markers == _DUE
+            or (markers in _OPPOSED and "at" not in markers)
+        )
+    return (
+        markers in _OPPOSED
+        or markers in _ELSEWHERE
+        or _STRONG.get(word.marker) != _STRONG.get(other.marker)
+    )
+
+
+def _changed_to(one: Reading, other: Reading, a: int, b: int) -> bool:
+    """Whether something changes by a number in one text, and to that number in the other."""
+    if not (
+        a
+        and b
+        and one.words[a].number
+        and {one.words[a].marker, other.words[b].marker} == {"to", ""}
+    ):
+        return False
+    return {one.words[a - 1].known.stem, other.words[b - 1].known.stem} <= _CHANGES
+
+
+def _inside(one: Reading, other: Reading, a: int, b: int) -> bool:
+    """Whether it is in a thing in one text, and on it in the other. In the team and on the team are
+    one."""
+    word, near = one.words[a], other.words[b]
+    return (
+        not word.number
+        and {word.marker, near.marker} == {"in", "on"}
+        and not any(
+            beside.marker == marked.marker and beside.known.stem in _IN_OR_ON
+            for text, marked in ((one, word), (other, near))
+            for beside in text.words
+        )
+    )
+
+
+def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -> bool:
+    """Whether a name stands in another order, and in no list: Kim Lee, Lee Kim."""
+    return (
+        not one.joins
+        and not other.joins
+        and any(
+            a[0] + 1 == b[0]
+            and b[1] + 1 == a[1]
+            and all(_full_name(text, at) for text, at in ((one, a[0]), (other, b[1])))
+            for a, b in moved
+        )
+    )
+
+
+def _full_name(text: Reading, at: int) -> bool:
+    """Whether two names stand side by side there, with nothing between them."""
+    first, last = text.words[at], text.words[at + 1]
+    return (
+        (first.name or first.head) and last.name and (first.text, last.text) in pairwise(text.near)
+    )
+
+
+def _for_someone(one: Reading, other: Reading, a: int, b: int) -> bool:
+    """Whether something is done to someone in one text, and for, about or against him in the other:
+    pay Ann, pay for Ann."""
+    word, near = one.words[a], other.words[b]
+    if not (
+        a
+        and b
+        and word.name
+        and near.name
+        and one.words[a - 1].known.stem == other.words[b - 1].known.stem
+    ):
+        return False
+    return "" in (word.marker, near.marker) and not _BESIDE.isdisjoint((word.marker, near.marker))
+
+
+def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:
+    """Whether each has the marker that the other had; or it is the other of them that is second to
+    something."""
+    here, there = _markers(one, other, two)
+    if here[0] != here[1] and here == there[::-1]:
+        return True
+    second = (
+        tuple(marker in _SECOND for marker in here),
+        tuple(marker in _SECOND for marker in there),
+    )
+    return second[0] == second[1][::-1] and second[0][0] != second[0][1]
+
+
+def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: list[Pair]) -> bool:
+    """Whether both are numbers, or a third word stands between them in both texts, while nothing
+    else tells their roles."""
+    (here, there), (a, b) = _markers(one, other, two), two
+    numbers = one.words[a[0]].number + one.words[b[0]].number
+    if here[0] != here[1] or here != there or numbers == 1:
+        return False
+    is_so = one.tenses == other.tenses == {"now"}
+    return numbers == 2 or any(
+        a[0] < near[0] < b[0] and b[1] < near[1] < a[1] and not (is_so and _owns(one, other, near))
+        for near in pairs
+    )
+
+
+def _owns(one: Reading, other: Reading, near: Pair) -> bool:
+    """Whether it owns something in both texts, and so stands beside that: the CEO of Acme is Lena,
+    Lena is Acme's CEO."""
+    return one.words[near[0]].marker == other.words[near[1]].marker == "of"
+
+
+def _markers(
+    one: Reading, other: Reading, two: tuple[Pair, Pair]
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """With the `not` before any of them: with Ann, not with Bob."""
+    (a, first), (b, second) = two
+    return (_marker(one.words[a]), _marker(one.words[b])), (
+        _marker(other.words[first]),
+        _marker(other.words[second]),
+    )
+
+
+def _marker(word: Word) -> str:
+    return f"not {word.marker}" if word.denied and word.marker not in ("", "not") else word.marker

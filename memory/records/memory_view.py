@@ -1,0 +1,119 @@
+"""Named memories and their entries as the operations tell them, and what is taken of them (seed
+004, "Key Concepts")."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+from zlib import crc32
+
+import orjson
+from pydantic import Field, StringConstraints
+
+from memrelay.memory.records.data import kept_data, kept_json
+from memrelay.memory.records.entry_text import MOST_CHARACTERS
+from memrelay.memory.records.ids import make_id, uid_of_store
+from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.view import LONGEST_NAME, MOST_TAGS, version_of
+from memrelay.memory.sqlite.memories import Confirmed, Memory
+from memrelay.memory.timestamps import Moment, as_time
+
+KIND = "entry"  # of the records that entries are
+Ident = Annotated[str, Field(min_length=1, max_length=128)]
+MaybeIdent = Annotated[str, Field(max_length=128)]  # "" where none is named
+MemoryName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
+Description = Annotated[str, Field(max_length=4096)]
+Tag = MemoryName
+TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
+Globs = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
+Fact = Annotated[str, StringConstraints(min_length=1, max_length=MOST_CHARACTERS, pattern=r"\S")]
+Source = Literal[
+    "manual", "agent", "extraction", "orchestration"
+]  # the last by later versions of SOAT than seed 004
+Action = Literal["created", "updated", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """A named memory."""
+
+    id: str
+    project_id: str
+    """The uid of its pipeline."""
+    name: str
+    description: str | None
+    tags: tuple[str, ...] | None
+    created_at: Moment
+    updated_at: Moment
+    version: str
+    """Another one after each change; an edit may ask for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryView:
+    """An entry of a named memory."""
+
+    id: str
+    memory_id: str
+    content: str
+    source: str
+    """manual, agent, extraction or orchestration."""
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    """What is known of it beside its text; the `data` of its record."""
+    confirmations: int
+    """How often the same was written again."""
+    last_confirmed_at: Moment | None
+    created_at: Moment
+    updated_at: Moment
+    version: str
+    """Another one after each change; an edit may ask for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenEntry(EntryView):
+    """An entry, and what a write made of it."""
+
+    action: Action
+    """Whether it was created, another one has grown (updated), or it was there already
+    (skipped)."""
+    score: float
+    """How alike the entry that was most like it was, from 0 to 1."""
+    why: str
+    """What that score is made of."""
+
+
+def memory_view(memory: Memory, memory_id: str) -> MemoryView:
+    """As it is told; `memory_id` is its store's."""
+    return MemoryView(
+        memory.id,
+        uid_of_store(memory_id),
+        memory.name,
+        memory.description,
+        None if memory.tags is None else tuple(orjson.loads(memory.tags)),
+        as_time(memory.created_at),
+        as_time(memory.updated_at),
+        version_of_memory(memory),
+    )
+
+
+def version_of_memory(memory: Memory) -> str:
+    """Made of all that it says."""
+    return f"{memory.updated_at:x}-{crc32(orjson.dumps(list(memory))):x}"
+
+
+def entry_fields(
+    record: Record, further: Further, memory_id: str, confirmed: Confirmed
+) -> dict[str, Any]:
+    """What `EntryView` has; `memory_id` is the store's."""
+    return {
+        "id": make_id("me", memory_id, record.guid),
+        "memory_id": record.scope,
+        "content": record.content,
+        "source": record.source,
+        "tags": tuple(kept_json(record.tags, record.guid)),
+        "metadata": kept_data(record, further),
+        "confirmations": confirmed.times,
+        "last_confirmed_at": None if confirmed.last is None else as_time(confirmed.last),
+        "created_at": as_time(record.created_at),
+        "updated_at": as_time(record.updated_at),
+        "version": version_of(record, further),
+    }

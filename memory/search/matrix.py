@@ -1,0 +1,232 @@
+"""The vectors of a store in memory: a row a record, in the order in which they came, and where each
+record's is."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memrelay.memory.search.binary_codes import BYTES, Sketch
+from memrelay.memory.search.layout import Layout
+from memrelay.memory.sqlite.rows import Rows
+
+NOWHERE = -1
+TOGETHER = 4096  # vectors at a time, where more would take too much memory at once
+FEW = 4  # of so many one or fewer: their rows are picked out before anything is multiplied
+SKETCHED = 8192  # vectors from which on a sketch saves more than it takes
+LEAST_DIMENSION = 64  # from which on it has room for one
+Floats = NDArray[np.float32]
+Slots = NDArray[np.int32]
+Number = TypeVar("Number", bound=np.generic)
+
+
+class _Near(NamedTuple):
+    """By place of a layout."""
+
+    layout: Layout
+    slots: Slots
+    known: NDArray[np.bool_]  # whether it has a vector
+    has_before: NDArray[np.bool_]  # whether its neighbour does
+    has_after: NDArray[np.bool_]
+    share: Floats  # of a turn with a vector: one by the length of its window; else 0
+
+
+class Matrix:
+    """Changes with the committed store; a slot is a row of it, and never given twice, so that a
+    neighbour's change is seen."""
+
+    def __init__(self, dimension: int) -> None:
+        """Empty."""
+        self._vectors = np.empty((0, dimension), np.float32)
+        self._count, self._there = 0, 0  # slots that were given, and those that are a record's yet
+        self._slot_of = np.full(0, NOWHERE, np.int32)  # by record's row
+        # Of each slot: the slots before and after it in its thread when its window was added up,
+        # and the window's length.
+        self._before, self._after, self._length = (
+            np.empty(0, np.int32),
+            np.empty(0, np.int32),
+            np.empty(0, np.float32),
+        )
+        self._near: _Near | None = None
+        self._sketch: Sketch | None = None  # made where it is asked what is nearest
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        arrays = self._vectors, self._slot_of, self._before, self._after, self._length
+        return sum(array.nbytes for array in arrays) + (
+            self._sketch.nbytes if self._sketch is not None else 0
+        )
+
+    @property
+    def wasteful(self) -> bool:
+        """Whether more than half of it is of records that changed or went."""
+        return self._count > TOGETHER and 2 * self._there < self._count
+
+    def add(self, found: Iterable[tuple[int, bytes]]) -> None:
+        """(row, vector) of records; "<f2" of unit length, or b"" for none."""
+        for some in in_blocks(found):
+            rows = np.array([row for row, vector in some if vector], np.int64)
+            vectors = b"".join([vector for _, vector in some])
+            if len(rows):
+                self._append(
+                    rows, np.frombuffer(vectors, "<f2").reshape(len(rows), -1).astype(np.float32)
+                )
+
+    def remove(self, rows: Rows) -> None:
+        """These have no vector any more."""
+        rows = rows[rows < len(self._slot_of)]
+        self._there -= int(np.count_nonzero(self._slot_of[rows] >= 0))
+        self._slot_of[rows] = NOWHERE
+        self._near = None
+
+    def nearest(
+        self, rows: Rows, question: Floats, most: int, *, room: int = 1 << 62
+    ) -> dict[int, float]:
+        """Row -> cosine of those of `rows` (ascending) that are nearest to the question, the
+        nearest first, of equal ones the
+        oldest; `most` at most. Of many, those are compared that their sketch picks. `room` is what
+        all may take, in bytes.
+        """
+        inside = rows[: int(np.searchsorted(rows, len(self._slot_of)))]
+        slots = self._slot_of.take(inside)
+        if len(slots) and int(slots.min()) < 0:
+            there = slots >= 0
+            inside, slots = inside[there], slots[there]
+        if len(slots) > SKETCHED and most and (sketch := self._sketched(room)) is not None:
+            near = sketch.near(slots, question, most)
+            inside, slots = inside[near], slots[near]
+        dots = self._dots(slots, question)
+        least = np.partition(dots, -most)[-most] if len(dots) > most > 0 else -np.inf
+        kept = np.flatnonzero(
+            dots >= least
+        )  # with all that are as near as the last, for the oldest of equal ones
+        kept = kept[np.lexsort((inside[kept], -dots[kept]))][:most]
+        return dict(zip(inside[kept].tolist(), dots[kept].tolist(), strict=True))
+
+    def cosines(
+        self, layout: Layout, question: Floats, allowed: NDArray[np.bool_] | None
+    ) -> tuple[Floats, NDArray[np.bool_], Floats]:
+        """(cosine with the question, whether there is one, the cosine of the record alone) of each
+        place that is allowed.
+
+        The first is, of a turn, the mean with that of its window: the turn and its neighbour on
+        each side.
+        """
+        near = self._align(layout)
+        wanted = near.known if allowed is None else near.known & _with_neighbours(allowed)
+        dots = np.zeros(len(layout), np.float32)
+        dots[wanted] = self._dots(near.slots[wanted], question)
+        around = dots.copy()
+        around[1:] += dots[:-1] * near.has_before[1:]
+        around[:-1] += dots[1:] * near.has_after[:-1]
+        around *= near.share
+        return np.where(near.share > 0, (dots + around) / 2, dots), near.known, dots
+
+    def _dots(self, slots: Slots, question: Floats) -> Floats:
+        if FEW * len(slots) >= self._count:
+            dots: Floats = np.vecdot(self._vectors[: self._count], question)[
+                slots
+            ]  # twice as fast as `@`, and a row's
+            return dots  # dot is the same whatever stands beside it
+        return np.concatenate(
+            [
+                np.empty(0, np.float32),
+                *(np.vecdot(self._vectors.take(some, axis=0), question) for some in _pieces(slots)),
+            ]
+        )
+
+    def _sketched(self, room: int) -> Sketch | None:
+        """The sketch of all vectors; None where it has no room, or they are too short."""
+        dimension = self._vectors.shape[1]
+        if dimension < LEAST_DIMENSION or self._count * (4 * dimension + BYTES) > room:
+            self._sketch = None
+            return None
+        vectors = self._vectors[: self._count]
+        if self._sketch is None or self._sketch.outgrown(self._count):
+            self._sketch = Sketch(vectors)
+        self._sketch.catch_up(vectors)
+        return self._sketch
+
+    def _append(self, rows: Rows, vectors: Floats) -> None:
+        count, last = self._count + len(rows), int(rows.max())
+        if count > len(self._vectors):
+            self._grow(max(count, len(self._vectors) * 3 // 2))
+        if last >= len(self._slot_of):
+            self._slot_of = _longer(
+                self._slot_of, max(last + 1, len(self._slot_of) * 3 // 2), NOWHERE
+            )
+        self._vectors[self._count : count] = vectors
+        self._there += len(rows) - int(np.count_nonzero(self._slot_of[rows] >= 0))
+        self._slot_of[rows] = np.arange(self._count, count)
+        self._count, self._near = count, None
+
+    def _grow(self, size: int) -> None:
+        longer = np.empty((size, self._vectors.shape[1]), np.float32)
+        longer[: self._count] = self._vectors[: self._count]
+        self._vectors = longer
+        self._before, self._after = (
+            _longer(self._before, size, NOWHERE - 1),
+            _longer(self._after, size, NOWHERE - 1),
+        )
+        self._length = _longer(self._length, size, 0)
+
+    def _align(self, layout: Layout) -> _Near:
+        """Where each place's vector and its neighbours' are; windows are added up anew where a
+        neighbour is another."""
+        if self._near is not None and self._near.layout is layout:
+            return self._near
+        slots = np.full(len(layout), NOWHERE, np.int32)
+        inside = layout.row < len(self._slot_of)
+        slots[inside] = self._slot_of[layout.row[inside]]
+        before, after = np.full_like(slots, NOWHERE), np.full_like(slots, NOWHERE)
+        follows = (layout.thread[1:] == layout.thread[:-1]) & (layout.source[1:] >= 0)
+        before[1:][follows], after[:-1][follows] = slots[:-1][follows], slots[1:][follows]
+        self._measure(np.flatnonzero((slots >= 0) & (layout.source >= 0)), slots, before, after)
+        share = np.zeros(len(layout), np.float32)
+        turns = (slots >= 0) & (layout.source >= 0)
+        share[turns] = 1 / np.maximum(self._length[slots[turns]], 1e-6)
+        self._near = _Near(layout, slots, slots >= 0, before >= 0, after >= 0, share)
+        return self._near
+
+    def _measure(self, turns: NDArray[np.int64], slots: Slots, before: Slots, after: Slots) -> None:
+        """The lengths of the windows of these places, where they are not known."""
+        its = slots[turns]
+        turns = turns[(self._before[its] != before[turns]) | (self._after[its] != after[turns])]
+        for some in _pieces(turns):
+            self._length[slots[some]] = self._lengths(slots[some], before[some], after[some])
+        self._before[slots[turns]], self._after[slots[turns]] = before[turns], after[turns]
+
+    def _lengths(self, slots: Slots, before: Slots, after: Slots) -> Floats:
+        sums = self._vectors[slots]
+        for neighbours in (before, after):
+            there = np.flatnonzero(neighbours >= 0)
+            sums[there] += self._vectors[neighbours[there]]
+        lengths: Floats = np.sqrt(np.einsum("ij,ij->i", sums, sums))
+        return lengths
+
+
+def _with_neighbours(allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    wider = allowed.copy()
+    wider[1:] |= allowed[:-1]
+    wider[:-1] |= allowed[1:]
+    return wider
+
+
+def _longer(array: NDArray[Number], size: int, filling: float) -> NDArray[Number]:
+    longer = np.full(size, filling, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def in_blocks(found: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    """So many at a time."""
+    rest = iter(found)
+    while some := list(islice(rest, TOGETHER)):
+        yield some
+
+
+def _pieces(indices: NDArray[Number]) -> Iterator[NDArray[Number]]:
+    return (indices[at : at + TOGETHER] for at in range(0, len(indices), TOGETHER))

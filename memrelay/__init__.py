@@ -1,0 +1,1 @@
+"""Memory for agents on a message bus."""
