@@ -16,13 +16,13 @@ from memrelay.bus.message import PLAIN, Message, to_part
 DIGEST_SIZE = 8
 
 
-def place_of(number: int) -> bytes:
+def entry_id_of(number: int) -> bytes:
     """What stands between the id and the digest."""
     return b".%d~" % number
 
 
 PLACES = [
-    place_of(number) for number in range(64)
+    entry_id_of(number) for number in range(64)
 ]  # to format one costs as much as the rest of a mid
 COPY_HEAD, COPY_JOINT = (
     b'{"mid":"',

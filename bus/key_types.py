@@ -17,7 +17,7 @@ SHARED: Mapping[str, str] = {
 }  # without which no pipeline is served
 
 
-class Odd(NamedTuple):
+class WrongType(NamedTuple):
     """A key with another type than it should have."""
 
     key: str
@@ -44,11 +44,11 @@ def all_keys(uid: str) -> dict[str, str]:
     return needed_keys(uid) | {timers_key(uid): "hash"}
 
 
-async def odd_keys(connection: Connection, wanted: Mapping[str, str]) -> list[Odd]:
+async def wrong_type_keys(connection: Connection, wanted: Mapping[str, str]) -> list[WrongType]:
     """Those of these keys that are of another type. Raises BusUnavailable and BusRefused."""
     kinds = await asyncio.gather(*[connection.send(pack("TYPE", key)) for key in wanted])
     return [
-        Odd(key, kind.decode(), wanted[key])
+        WrongType(key, kind.decode(), wanted[key])
         for key, kind in zip(wanted, kinds, strict=True)
         if kind.decode() not in (NOTHING, wanted[key])
     ]

@@ -52,7 +52,7 @@ def reply_channel(uid: str, token: str) -> str:
     return f"reply:{{{uid}}}:{token}"
 
 
-def roll_key(worker: str) -> str:
+def worker_key(worker: str) -> str:
     """What a worker said of itself last, as JSON: its lease, which expires when the worker is
     silent."""
     return f"{ROLL}:{worker}"

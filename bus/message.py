@@ -16,7 +16,7 @@ Timestamp = int | float | str | UnsetType | None
 
 
 class Part(Struct, frozen=True, gc=False):
-    """One thing said, one of an envelope's `args`. We say `timestamp` in Unix ms; chat clients send
+    """One thing said, one of an envelope's `args`. We new_message `timestamp` in Unix ms; chat clients send
     seconds, or text."""
 
     username: str | UnsetType | None = UNSET
@@ -62,7 +62,7 @@ class Message(Struct, frozen=True, gc=False):
         return Message(sender, self.id, self.text, self.type, self.timestamp, self.args)
 
 
-def say(
+def new_message(
     sender: str, ident: str, text: str, *, username: str, now_ms: int, kind: str = PLAIN
 ) -> Message:
     """A message of one part, said now."""

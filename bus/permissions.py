@@ -14,7 +14,7 @@ from typing import NamedTuple
 import orjson
 
 from memrelay.bus.client.connection import run_script
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import (
     CHANGES,
     GROUP,
@@ -27,10 +27,10 @@ from memrelay.bus.keys import (
     input_key,
     owner_key,
     reply_channel,
-    roll_key,
     stores_key,
     swarm_key,
     timers_key,
+    worker_key,
 )
 
 NOBODY = "memrelay"  # where no pipeline's uid or worker's name is known
@@ -81,7 +81,7 @@ def own_rights() -> list[str]:
     return [*WHERE, *[f"+{command}" for command in sorted(commands)]]
 
 
-async def refused_of(line: Line, uid: str = NOBODY) -> list[Refused]:
+async def refused_of(line: ReconnectingConnection, uid: str = NOBODY) -> list[Refused]:
     """What this user may not do for the pipeline. Raises BusUnavailable, and BusRefused where it
     may not even ask (EVAL)."""
     needed = _needed(uid)
@@ -118,7 +118,7 @@ def _needed(uid: str) -> list[list[str]]:
     timers, fence, lease, public = (
         timers_key(uid),
         fence_key(NOBODY),
-        roll_key(NOBODY),
+        worker_key(NOBODY),
         swarm_key(PUBLIC, "news"),
     )
     lines = [
@@ -239,6 +239,6 @@ def client_rules(uid: str, public: Iterable[str] = ()) -> list[str]:
 KEPT_MS = 10_000
 
 
-async def try_a_write(line: Line) -> None:
+async def try_a_write(line: ReconnectingConnection) -> None:
     """Raises BusRefused and BusUnavailable."""
     await line.call("SET", f"memrelay:probe:{os.getpid()}", time.time_ns(), "PX", KEPT_MS)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 from zlib import crc32
 
 from memrelay.bus.client.connection import NOW, Connection
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.keys import LISTENERS, PUBLIC, swarm_key
 
@@ -59,7 +59,7 @@ class Member(NamedTuple):
         return cls(swarm, uid, kind == LISTENS)
 
 
-async def all_members(line: Line | Connection) -> list[Member]:
+async def all_members(line: ReconnectingConnection | Connection) -> list[Member]:
     """Everybody. Raises BusUnavailable or BusRefused."""
     return [Member.of(word) for word in await line.call("ZRANGE", LISTENERS, 0, -1)]
 
@@ -73,12 +73,12 @@ async def listeners_of(connection: Connection, swarm: str) -> list[str]:
     return [Member.of(word).uid for word in words]
 
 
-def enrol(members: Collection[Member]) -> bytes:
+def add_listener(members: Collection[Member]) -> bytes:
     """The command by which these are there; those that are stay."""
     return pack("ZADD", LISTENERS, *[word for member in members for word in ("0", member.word)])
 
 
-def strike(members: Collection[Member]) -> bytes:
+def remove_listener(members: Collection[Member]) -> bytes:
     """The command by which these are there no more."""
     return pack("ZREM", LISTENERS, *[member.word for member in members])
 

@@ -4,26 +4,26 @@ owner has begun."""
 import secrets
 
 from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import REMAKE
 
 
-async def ask_to_remake(line: Line, uid: str) -> None:
+async def request_reindex(line: ReconnectingConnection, uid: str) -> None:
     """Whoever owns the pipeline, or comes to own it, will. Raises BusUnavailable or BusRefused."""
     await line.call("HSET", REMAKE, uid, secrets.token_hex(8))
 
 
-async def is_asked(line: Line, uid: str) -> bool:
+async def is_reindex_requested(line: ReconnectingConnection, uid: str) -> bool:
     """Whether it waits for its owner yet."""
     return bool(await line.call("HEXISTS", REMAKE, uid))
 
 
-async def asked_to_remake(connection: Connection) -> dict[str, str]:
+async def requested_reindexes(connection: Connection) -> dict[str, str]:
     """Which pipelines wait, by uid, each with a token: another one is another wish."""
     words: list[bytes] = await connection.call("HGETALL", REMAKE)
     return dict(zip(map(bytes.decode, words[::2]), map(bytes.decode, words[1::2]), strict=True))
 
 
-async def forget_to_remake(connection: Connection, uid: str) -> None:
+async def clear_reindex_request(connection: Connection, uid: str) -> None:
     """It has begun."""
     await connection.call("HDEL", REMAKE, uid)

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from memrelay.bus.client.connection import Connection, fail
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import (
@@ -123,7 +123,7 @@ def error_answer(code: str, detail: str) -> bytes:
     return _to_json({"error": {"code": code, "detail": detail}})
 
 
-def told_answer(answer: bytes) -> bytes:
+def output_answer(answer: bytes) -> bytes:
     """What is published on the reply channel where there is nothing to tell beside the answer."""
     return _to_json({"answer": Raw(answer)})
 
@@ -144,7 +144,7 @@ class Requester:
         """Two connections, opened when they are needed: one to speak, one on which the answers
         come."""
         self.ingress, self._database = Ingress(address, limits), address.database
-        self._hearing = Line(address, self._hear, self._lost)
+        self._hearing = ReconnectingConnection(address, self._hear, self._lost)
         self._token, self._numbers = secrets.token_hex(8), count()
         self._heard_by: Connection | None = None  # which hears all our reply channels
         self._waiting: dict[bytes, asyncio.Future[Report]] = {}

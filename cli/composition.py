@@ -15,7 +15,7 @@ from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import Settings, SettingsError, load_settings, may_colour
 from memrelay.cli.terminal.output import escaped
 from memrelay.memory.control.catalog import Catalog, Deployed, is_begun
-from memrelay.memory.disk import ROOM, lacks_room
+from memrelay.memory.disk import ROOM, is_disk_full
 from memrelay.memory.errors import MemoryFault
 from memrelay.worker.errors import first_of
 from memrelay.worker.ownership.host_locks import NotTheOwner
@@ -93,7 +93,7 @@ def _sentence(fault: BaseException) -> str:
 def _remedy(fault: OSError) -> str:
     if isinstance(fault, PermissionError):
         return "; what another user made, as by sudo, that user may use"
-    return f"; {ROOM}" if lacks_room(fault) else ""
+    return f"; {ROOM}" if is_disk_full(fault) else ""
 
 
 def run(

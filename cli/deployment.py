@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.cli.composition import bus_address, fail
 from memrelay.cli.settings import Settings
@@ -56,7 +56,7 @@ async def deployments(settings: Settings) -> AsyncIterator[Deployments]:
     """What changes the catalogue, with a bus to announce it on where one runs."""
     async with Catalog(settings.memory.root) as catalog, AsyncExitStack() as stack:
         try:
-            line = await stack.enter_async_context(Line(bus_address(settings)))
+            line = await stack.enter_async_context(ReconnectingConnection(bus_address(settings)))
         except BusError:
             line = None
         yield Deployments(catalog, line)

@@ -27,7 +27,7 @@ from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import LONGEST_NAME
-from memrelay.memory.retention import HISTORY_DAYS, reap
+from memrelay.memory.retention import HISTORY_DAYS, delete_expired
 from memrelay.memory.sqlite.connection import refuse_others, translated
 from memrelay.memory.sqlite.store import Store
 from memrelay.pipelines.rules import in_a_line
@@ -185,7 +185,10 @@ def _root_of(path: Path) -> Path | None:
 def _reap(store: Store) -> None:
     """Deletes what is over, as a worker does by and by; the rest of it at the next opening."""
     until = time.monotonic() + REAP_S
-    while reap(store, time.time_ns() // 1_000_000, HISTORY_DAYS).gone and time.monotonic() < until:
+    while (
+        delete_expired(store, time.time_ns() // 1_000_000, HISTORY_DAYS).gone
+        and time.monotonic() < until
+    ):
         pass
 
 

@@ -11,7 +11,7 @@ import typer
 from memrelay.bus.streams.entry import LONGEST_ID, may_be_id
 from memrelay.cli.settings import Settings, SettingsError, load_settings
 from memrelay.memory.control.catalog import Catalog, is_begun
-from memrelay.memory.control.precondition import ANYTHING, Expected, over
+from memrelay.memory.control.precondition import ANYTHING, Precondition, over
 from memrelay.memory.errors import MemoryFault
 
 PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)  # a shell takes it for one word and nothing else
@@ -46,7 +46,7 @@ def own_id(given: str | None) -> str | None:
     return given
 
 
-def expected_by(if_match: str | None) -> Expected:
+def expected_by(if_match: str | None) -> Precondition:
     """What must be in service for a change to be made."""
     return ANYTHING if if_match is None else over(if_match.strip('"'))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, NoAnswer
-from memrelay.bus.message import say
+from memrelay.bus.message import new_message
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.cli.composition import fail, pipeline_named, stored_catalog
@@ -34,7 +34,7 @@ class Spoken:
         """Ends the command where the pipeline has no such swarm."""
         if swarm not in self.swarms:
             fail(
-                f"pipeline {self.name} has no swarm {swarm!r}; say which with --swarm: {_listed(self.swarms)}"
+                f"pipeline {self.name} has no swarm {swarm!r}; new_message which with --swarm: {_listed(self.swarms)}"
             )
 
     def check_agent(self, alias: str) -> None:
@@ -92,14 +92,14 @@ async def uid_of(catalog: Catalog, uid_or_name: str) -> str:
 
 def envelope_of(text: str, user: str, most_bytes: int) -> bytes:
     """The envelope of a text that `user` says now. Raises MalformedMessage."""
-    message = say(user, "cli", text, username=user, now_ms=time.time_ns() // 1_000_000)
+    message = new_message(user, "cli", text, username=user, now_ms=time.time_ns() // 1_000_000)
     try:
         data = encode(message)
     except UnicodeEncodeError as error:
         raise MalformedMessage("what is said must be text in UTF-8") from error
     if len(data) > most_bytes:
         raise MalformedMessage(
-            f"the message has {len(data)} bytes; bus.max_message_bytes allows {most_bytes}: say it in parts"
+            f"the message has {len(data)} bytes; bus.max_message_bytes allows {most_bytes}: new_message it in parts"
         )
     return data
 

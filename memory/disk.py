@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 
 @contextmanager
-def made_whole(path: Path) -> Iterator[Path]:
+def write_whole_file(path: Path) -> Iterator[Path]:
     """Another name for a file that is made: it is at `path` when it is done. A crash leaves no half
     of one there, and what is
     there already is not overwritten.
@@ -101,7 +101,7 @@ ROOM = "make room"
 ROOM_OR_DISK = f"{ROOM} where its disk is full, else look at the disk (the system's log says more)"
 
 
-def lacks_room(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether the system refused something since the disk is full, or what this user may take of
     it."""
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)

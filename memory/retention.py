@@ -16,14 +16,14 @@ DAY_MS = 86_400_000
 TOGETHER = 200  # that are deleted at once
 
 
-class Reaped(NamedTuple):
+class RetentionStep(NamedTuple):
     """What a step has come to."""
 
     gone: int  # how many records and earlier states
     next_ms: int | None  # when there will be something to do, Unix ms; None for never
 
 
-def reap(store: "Store", now_ms: int, history_days: float) -> Reaped:
+def delete_expired(store: "Store", now_ms: int, history_days: float) -> RetentionStep:
     """Deletes some records whose time has come, and some of what is kept of changes that are too
     long ago."""
     before_ms = now_ms - int(history_days * DAY_MS)
@@ -34,7 +34,7 @@ def reap(store: "Store", now_ms: int, history_days: float) -> Reaped:
             gone += tx.records.versions.reap_expired(now_ms, TOGETHER)
             gone += tx.records.versions.reap(before_ms, TOGETHER)
         next_ms = _next_ms(store, history_days)
-    return Reaped(gone, next_ms)
+    return RetentionStep(gone, next_ms)
 
 
 def _next_ms(store: "Store", history_days: float) -> int | None:

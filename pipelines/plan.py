@@ -15,7 +15,7 @@ RELAY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class PlannedAgent:
     """An agent as a message meets it."""
 
     agent: Agent
@@ -57,7 +57,7 @@ class Audience:
     Where nobody is `choosy` all `stations` hear, else those that `of` tells.
     """
 
-    def __init__(self, stations: Sequence[Station]) -> None:
+    def __init__(self, stations: Sequence[PlannedAgent]) -> None:
         """`stations` in the order of the bundle, which is the order in which they hear."""
         self.stations = tuple(stations)
         selectors = [
@@ -76,7 +76,7 @@ class Audience:
             self.stations[at : at + 1] for at in self._choosy
         ]  # what most texts lead to: one command
 
-    def of(self, text: str) -> Sequence[Station]:
+    def of(self, text: str) -> Sequence[PlannedAgent]:
         """The stations that want this text."""
         places: Sequence[int] = self._patterns.matching(text)
         if self._inverted:
@@ -100,7 +100,7 @@ class Audiences(dict[tuple[str, str], Audience]):
         self,
         bundle: CheckedBundle,
         listening: Sequence[CheckedAgent],
-        stations: Mapping[str, Station],
+        stations: Mapping[str, PlannedAgent],
     ) -> None:
         """`listening` are the agents with a station, and `stations` theirs, by alias."""
         names = [name.removeprefix("!") for agent in listening for name in agent.accepts]
@@ -173,7 +173,7 @@ class Plan:
         )  # of named memories; it is there from the first call that needs it
         self.every_store = tuple(dict.fromkeys((*self.stores, self.home)))
 
-    def station(self, alias: str) -> Station | None:
+    def station(self, alias: str) -> PlannedAgent | None:
         """The station of one agent."""
         return self._stations.get(alias)
 
@@ -186,13 +186,13 @@ class Plan:
         return next(agent.rec_swarm for agent in self._listening if agent.agent.alias == alias)
 
 
-def _station(agent: CheckedAgent, public: Collection[str]) -> Station | None:
+def _station(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent | None:
     """None for an agent that is never called."""
     if not agent.calls or agent.block.handle is None:
         return None
     says_on = agent.send_swarm if agent.agent.publishes else ""
     says_in_public = says_on in public
-    return Station(
+    return PlannedAgent(
         agent.agent,
         agent.block.handle,
         agent.args,

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from yarl import URL
 
 from memrelay.memory.operation import Noun, Operation, bound_input
-from memrelay.web.api.operation_routes import IN_HEADER, STORE, place_of
+from memrelay.web.api.operation_routes import IN_HEADER, STORE, route_of
 
 Call = Callable[..., Awaitable[Any]]
 
@@ -98,7 +98,7 @@ class Relay:
         query: dict[str, str],
         key: str | None,
     ) -> Any:
-        place = place_of(operation)
+        place = route_of(operation)
         names = {name: quote(str(given[name]), safe="") for name in place.path_fields}
         url = URL(self._url + place.path.format(uid=quote(uid, safe=""), **names), encoded=True)
         headers = (

@@ -46,7 +46,7 @@ class TooMuch(CascadeFault):
         )
 
 
-def told(fault: BaseException) -> str:
+def describe_error(fault: BaseException) -> str:
     """What a fault says, also where it cannot say it: some of what blocks raise fails in its own
     `__str__`."""
     return str(TracebackException(type(fault), fault, None))

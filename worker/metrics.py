@@ -15,7 +15,7 @@ WINDOW_S = 10.0  # over which a rate is taken
 _uid, _put_off = attrgetter("uid"), attrgetter("put_off")
 
 
-class Tally:
+class Metrics:
     """Counts inputs; only ever grows. Counted a batch at a time, in the event loop's thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -20,14 +20,14 @@ from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.embedding_thread import EmbeddingThread
-from memrelay.worker.background.watchdog import Watch
+from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.errors import first_of
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.metrics import Tally
-from memrelay.worker.ownership.host_locks import Place
+from memrelay.worker.metrics import Metrics
+from memrelay.worker.ownership.host_locks import HostLocks
 from memrelay.worker.run.batch import Checkpoint
 from memrelay.worker.session import Memory, Session
-from memrelay.worker.shared import PlanShelf, Surroundings
+from memrelay.worker.shared import PlanCache, WorkerContext
 from memrelay.worker.waiting import wait
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,9 @@ class Worker:
         root, and StoreBroken."""
         options = self._options
         async with AsyncExitStack() as stack:
-            place = stack.enter_context(Place(options.memory_root.resolve(), str(options.address)))
+            place = stack.enter_context(
+                HostLocks(options.memory_root.resolve(), str(options.address))
+            )
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
@@ -87,13 +89,13 @@ class Worker:
             ]
             for thread in threads:
                 stack.push_async_callback(thread.close)
-            watch = await stack.enter_async_context(Watch(options.memory_root, threads))
-            shared = Surroundings(
+            watch = await stack.enter_async_context(Watchdog(options.memory_root, threads))
+            shared = WorkerContext(
                 catalog,
-                PlanShelf(catalog),
+                PlanCache(catalog),
                 options.limits,
                 self._checkpoint,
-                Tally(),
+                Metrics(),
                 watch,
                 embedding,
                 questions,
@@ -102,7 +104,7 @@ class Worker:
             await self._serve(threads, shared, Memory(place))
 
     async def _serve(
-        self, threads: list[DatabaseThread], shared: Surroundings, memory: Memory
+        self, threads: list[DatabaseThread], shared: WorkerContext, memory: Memory
     ) -> None:
         backoff = Backoff(
             first_s=FIRST_PAUSE_S, most_s=LONGEST_PAUSE_S, healthy_after_s=LONGEST_PAUSE_S
@@ -138,7 +140,7 @@ class Worker:
                 await thread.run(OpenStores.close_all)
             await wait(self._stopping, pause_s)
 
-    async def _attend(self, session: Session, shared: Surroundings) -> None:
+    async def _attend(self, session: Session, shared: WorkerContext) -> None:
         """Runs a session, and tells it when other pipelines are deployed."""
         plans = await self._plans(shared)
         limiting = asyncio.create_task(self._limit_end(session))
@@ -154,7 +156,7 @@ class Worker:
         await asyncio.sleep(self._options.limits.grace_s + OVER_S)
         session.abort()
 
-    async def _watch_catalog(self, session: Session, shared: Surroundings) -> None:
+    async def _watch_catalog(self, session: Session, shared: WorkerContext) -> None:
         await self.ready.wait()
         while not self._stopping.is_set():
             await session.apply(await self._plans(shared))
@@ -162,7 +164,7 @@ class Worker:
             self._changed.clear()
         await session.stop(self._options.limits.grace_s)
 
-    async def _plans(self, shared: Surroundings) -> list[Plan]:
+    async def _plans(self, shared: WorkerContext) -> list[Plan]:
         """The plans of the active bundles, as soon as the catalogue can be read."""
         while not self._stopping.is_set():
             try:

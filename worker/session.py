@@ -10,35 +10,35 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from memrelay.bus.client.connection import Connection, Push, Skip, connect
-from memrelay.bus.client.echo_filter import Echo
+from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused, BusUnavailable
 from memrelay.bus.keys import CHANGES, fence_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
-from memrelay.bus.lease.workers import BEAT_S, read_roll
-from memrelay.bus.reindex import asked_to_remake, forget_to_remake
+from memrelay.bus.lease.workers import BEAT_S, read_workers
+from memrelay.bus.reindex import clear_reindex_request, requested_reindexes
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.outbox import Outbox
-from memrelay.worker.deliver.public_fanout import FanOut
-from memrelay.worker.deliver.public_members import Membership
+from memrelay.worker.deliver.public_fanout import PublicFanout
+from memrelay.worker.deliver.public_members import PublicMembers
 from memrelay.worker.intake.reader import Reader
-from memrelay.worker.intake.stray_entries import Overlooked
-from memrelay.worker.intake.subscriber import Listener
+from memrelay.worker.intake.stray_entries import StrayEntries
+from memrelay.worker.intake.subscriber import Subscriber
 from memrelay.worker.intake.timers import Timers
-from memrelay.worker.ownership.group_lease import Tenure
-from memrelay.worker.ownership.host_locks import Place
-from memrelay.worker.ownership.key_types import Usable
+from memrelay.worker.ownership.group_lease import GroupLease
+from memrelay.worker.ownership.host_locks import HostLocks
+from memrelay.worker.ownership.key_types import UsableKeys
 from memrelay.worker.run.group import Group, key_of
-from memrelay.worker.shared import Surroundings
+from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
 # What a worker says of itself on the roll, and what keeps a pipeline from its work.
 
 
-def describe(groups: Collection[Group], shared: Surroundings) -> dict[str, Any]:
+def describe(groups: Collection[Group], shared: WorkerContext) -> dict[str, Any]:
     """{"loop_lag_ms", "groups_recreated", "pipelines"}: as the tally has each pipeline, and how its
     group fares."""
     tally, watch = shared.tally, shared.watch
@@ -110,11 +110,11 @@ LOOK_S = 0.25  # between two looks whether another worker of this host has ended
 class Memory:
     """What a worker remembers from one session to the next."""
 
-    place: Place
+    place: HostLocks
     served: set[str] = field(
         default_factory=set
     )  # pipelines that it owned without having ended since
-    usable: Usable = field(default_factory=Usable)
+    usable: UsableKeys = field(default_factory=UsableKeys)
 
 
 class Session:
@@ -124,7 +124,7 @@ class Session:
         self,
         address: Address,
         threads: Sequence[DatabaseThread],
-        shared: Surroundings,
+        shared: WorkerContext,
         memory: Memory,
         changed: asyncio.Event,
     ) -> None:
@@ -158,19 +158,22 @@ class Session:
         await self._memory.usable.look(self._control)
         await self._shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
-        writer, echo = FencedWriter(writing, fence_key(name)), Echo()
-        self._listener = Listener(writer, echo, self._changed, limits)
+        writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
+        self._listener = Subscriber(writer, echo, self._changed, limits)
         self._listening = await self._connect(self._listener.hear, echo.skip)
         self._connections = self._control, writing, blocking, self._listening
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, self._control), name, limits, self._shared.tally)
         self._outbox = Outbox(
-            writer, echo, limits.log_length, FanOut(self._control, writer, self._shared.spread)
+            writer,
+            echo,
+            limits.log_length,
+            PublicFanout(self._control, writer, self._shared.spread),
         )
-        self._membership = Membership(self._control, writer, self._shared.catalog)
+        self._membership = PublicMembers(self._control, writer, self._shared.catalog)
         self._timers = Timers(self._control)
-        self._overlooked = Overlooked(self._control, name, self._groups)
+        self._overlooked = StrayEntries(self._control, name, self._groups)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.sign_on(self._connections, self._report())
@@ -269,7 +272,7 @@ class Session:
         for connection in self._connections:
             connection.abort()
 
-    async def _again(self, wanted: Iterable[Sequence[Plan]]) -> list[Tenure]:
+    async def _again(self, wanted: Iterable[Sequence[Plan]]) -> list[GroupLease]:
         """What this worker owns and goes on with in another version, or with other pipelines beside
         it."""
         running, found = {group.key for group in self._groups}, []
@@ -291,7 +294,7 @@ class Session:
         """The pipelines of each other worker of this memory root."""
         reports = [
             one
-            for one in await read_roll(self._control)
+            for one in await read_workers(self._control)
             if one["root"] == str(self._memory.place.root)
             and not self._memory.place.has_ended(one["lease"])
         ]
@@ -319,9 +322,9 @@ class Session:
     async def _remake(self) -> None:
         """Whose vectors are to be made anew is asked for now and then."""
         while True:
-            for uid, token in (await asked_to_remake(self._control)).items():
+            for uid, token in (await requested_reindexes(self._control)).items():
                 if any(group.vectors.remake(token) for group in self._groups if uid in group.slots):
-                    await forget_to_remake(self._control, uid)
+                    await clear_reindex_request(self._control, uid)
             await asyncio.sleep(REMAKE_S)
 
     async def _keep_open(self) -> None:
@@ -344,10 +347,10 @@ class Session:
         await self._lease.call_in(self._report())
         await self._control.call("PUBLISH", CHANGES, "worker")
 
-    def _tenure(self, plans: Sequence[Plan]) -> Tenure:
-        return Tenure(plans, self._lease, self._memory.place, self._control)
+    def _tenure(self, plans: Sequence[Plan]) -> GroupLease:
+        return GroupLease(plans, self._lease, self._memory.place, self._control)
 
-    async def _begin(self, tenures: Sequence[Tenure]) -> None:
+    async def _begin(self, tenures: Sequence[GroupLease]) -> None:
         """Listens for what is served from now on, and reads it."""
         begun = [
             (Group(tenure.plans, self._idlest_thread(number), self._outbox, self._shared), tenure)

@@ -11,19 +11,19 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
 from memrelay.worker.background.embedding_thread import EmbeddingThread
-from memrelay.worker.background.watchdog import Watch
+from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.metrics import Tally
+from memrelay.worker.metrics import Metrics
 from memrelay.worker.run.batch import Checkpoint
-from memrelay.worker.run.crash_isolation import Quarantine
-from memrelay.worker.run.outcome import Spread
+from memrelay.worker.run.crash_isolation import CrashIsolation
+from memrelay.worker.run.outcome import PublicMessageLimit
 
 # The plans of the deployed bundles, and of older versions that continuations still run under.
 
 log = logging.getLogger(__name__)
 
 
-class PlanShelf:
+class PlanCache:
     """Compiles a bundle when it is first needed, and keeps the plan."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -68,18 +68,18 @@ class PlanShelf:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WorkerContext:
     """Made once, by the worker."""
 
     catalog: Catalog
-    shelf: PlanShelf
+    shelf: PlanCache
     limits: WorkerLimits
     checkpoint: Checkpoint
-    tally: Tally
-    watch: Watch
+    tally: Metrics
+    watch: Watchdog
     embedding: EmbeddingThread
     questions: Questions
     database: int  # of the server
     clock: BusClock = field(default_factory=BusClock)
-    quarantine: Quarantine = field(default_factory=Quarantine)
-    spread: Spread = field(default_factory=Spread)
+    quarantine: CrashIsolation = field(default_factory=CrashIsolation)
+    spread: PublicMessageLimit = field(default_factory=PublicMessageLimit)

@@ -31,14 +31,14 @@ def fail(future: asyncio.Future[Any], error: BaseException) -> None:
         future.exception()  # seen
 
 
-# Patience with a server that is there and says nothing: a network that is cut in two breaks no
+# SilenceTimeout with a server that is there and says nothing: a network that is cut in two breaks no
 # connection.
 
 LOOK_S = 2.5  # longer than any read waits at the server
 SILENT_LOOKS = 3  # a single one may be late, as after this process was stopped and continued
 
 
-class Patience:
+class SilenceTimeout:
     """Gives up after 5 to 7.5 s in which something was awaited and nothing was heard."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
         self._on_push, self._skip = on_push, skip or self._skip_queued
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._patience = Patience(lambda: self._awaited, self._give_up)
+        self._patience = SilenceTimeout(lambda: self._awaited, self._give_up)
         self._fault = BusUnavailable(
             "the connection to the server is not open"
         )  # or why it is no more

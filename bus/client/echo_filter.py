@@ -17,7 +17,7 @@ from memrelay.bus.client.resp import head
 PUSH = head(3, "message")
 
 
-class Echo:
+class EchoFilter:
     """What the listening connection is going to receive of our own."""
 
     def __init__(self) -> None:

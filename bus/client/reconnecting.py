@@ -9,7 +9,7 @@ from memrelay.bus.client.resp import Word
 from memrelay.bus.client.url import Address
 
 
-class Line:
+class ReconnectingConnection:
     """For processes that outlive the server. What was under way when it broke fails and is never
     repeated here.
 

@@ -5,7 +5,7 @@ from binascii import hexlify
 from collections.abc import Iterable
 from zlib import crc32
 
-from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, place_of
+from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, entry_id_of
 from memrelay.bus.public_swarms import key_of
 
 Word = bytes | str | int
@@ -56,7 +56,7 @@ _BEFORE_MID, _BEFORE_DATA, _BEFORE_COPY = (
 )
 
 
-class SwarmPen:
+class SwarmEncoder:
     """Packs what is said on a pipeline's swarms: an entry of the log, trimmed to about
     `log_length`, and the live copy."""
 
@@ -70,7 +70,7 @@ class SwarmPen:
         logged, live, heads, join, fixed = [], [], self._heads, b"".join, len(ident) + DIGEST_SIZE
         for number, (swarm, data) in enumerate(said):
             log, copy = heads.get(swarm) or self._begin(swarm)
-            place = PLACES[number] if number < MANY else place_of(number)
+            place = PLACES[number] if number < MANY else entry_id_of(number)
             size, length, digest = (
                 fixed + len(place),
                 len(data),

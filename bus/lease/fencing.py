@@ -116,7 +116,7 @@ class FencedWriter:
 log = logging.getLogger(__name__)
 
 
-def tell_refusals(replies: Collection[Any], pipelines: Sequence[str]) -> bool:
+def log_refusals(replies: Collection[Any], pipelines: Sequence[str]) -> bool:
     """Tells of the first, and how many there were. Whether there was any."""
     if hiredis.ReplyError in set(
         map(type, replies)

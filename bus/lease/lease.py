@@ -18,7 +18,7 @@ import orjson
 from memrelay.bus.client.connection import NOW, Connection, run_script
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused, Fenced
-from memrelay.bus.keys import ROLL, fence_key, owner_key, roll_key
+from memrelay.bus.keys import ROLL, fence_key, owner_key, worker_key
 
 log = logging.getLogger(__name__)
 FORGET_MS = 86_400_000  # how long it is known when a worker that vanished was heard last
@@ -127,7 +127,7 @@ class Lease:
     async def call_in(self, report: dict[str, Any]) -> None:
         """Says that the worker lives, and what of. Raises Fenced where another one owns what it
         owned."""
-        keys = [fence_key(self.name), roll_key(self.name), ROLL, *map(owner_key, self._epochs)]
+        keys = [fence_key(self.name), worker_key(self.name), ROLL, *map(owner_key, self._epochs)]
         told = await run_script(
             self._control,
             _CALL_IN,
@@ -148,7 +148,9 @@ class Lease:
         one. Raises Fenced."""
         uids = list(uids)
         keys = [fence_key(self.name), ROLL, *map(owner_key, uids)]
-        answer = await run_script(self._control, _ACQUIRE, keys, self.name, at_least, roll_key(""))
+        answer = await run_script(
+            self._control, _ACQUIRE, keys, self.name, at_least, worker_key("")
+        )
         if not answer:
             raise Fenced("this worker was taken for dead, and may own nothing; it begins anew")
         epoch, *names = answer
@@ -169,7 +171,7 @@ class Lease:
     async def declare_dead(self, name: str) -> None:
         """Fences another worker that is known to have ended, so that nobody waits for its lease to
         run out."""
-        await self._control.call("DEL", roll_key(name), fence_key(name))
+        await self._control.call("DEL", worker_key(name), fence_key(name))
 
     async def sign_off(self) -> None:
         """The end; what it owned was released before."""

@@ -9,34 +9,34 @@ from typing import Any
 import orjson
 
 from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.reconnecting import Line
-from memrelay.bus.keys import ROLL, roll_key
+from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.keys import ROLL, worker_key
 
 BEAT_S = 2.0  # between two calls of a worker
 SILENT_MS = 10_000  # after which it is left out
 LOOK_AGAIN_S = 0.05
 
 
-async def time_of_bus(line: Line | Connection) -> int:
+async def server_time(line: ReconnectingConnection | Connection) -> int:
     """Unix ms, by the clock that gives entries their ids. Raises BusUnavailable or BusRefused."""
     seconds, micros = map(int, await line.call("TIME"))
     return seconds * 1000 + micros // 1000
 
 
-async def read_roll(line: Line | Connection) -> list[dict[str, Any]]:
+async def read_workers(line: ReconnectingConnection | Connection) -> list[dict[str, Any]]:
     """What the workers that live have said last, by name, each with its `lease`, and the seconds
     since (`silent_s`).
 
     Raises BusUnavailable or BusRefused.
     """
-    now_ms = await time_of_bus(line)
+    now_ms = await server_time(line)
     heard: list[bytes] = await line.call(
         "ZRANGEBYSCORE", ROLL, now_ms - SILENT_MS, "+inf", "WITHSCORES"
     )
     if not heard:
         return []
     names = [name.decode() for name in heard[::2]]
-    told = await line.call("MGET", *map(roll_key, names))
+    told = await line.call("MGET", *map(worker_key, names))
     reports = [
         orjson.loads(words) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
         for name, at_ms, words in zip(names, heard[1::2], told, strict=True)
@@ -55,14 +55,16 @@ def pauses_of(workers: Iterable[dict[str, Any]]) -> dict[str, str]:
     }
 
 
-async def await_served(line: Line, uid: str, bundle_hash: str, within_s: float) -> bool:
+async def wait_until_served(
+    line: ReconnectingConnection, uid: str, bundle_hash: str, within_s: float
+) -> bool:
     """Waits until a worker says that it serves a pipeline with this bundle. False at once where no
     worker lives.
 
     Raises BusUnavailable or BusRefused.
     """
     deadline = time.monotonic() + within_s
-    while reports := await read_roll(line):
+    while reports := await read_workers(line):
         if any(report["pipelines"].get(uid, {}).get("hash") == bundle_hash for report in reports):
             return True
         if time.monotonic() > deadline:
@@ -92,7 +94,7 @@ class BusClock:
     async def look(self, connection: Connection) -> None:
         """Asks the server. Raises BusUnavailable or BusRefused."""
         began_ms = self._now()
-        self.hear(await time_of_bus(connection), began_ms)
+        self.hear(await server_time(connection), began_ms)
 
     def hear(self, told_ms: int, began_ms: float) -> None:
         """The server's word, for which it was asked at `began_ms`. It was so at some moment since;

@@ -8,16 +8,16 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any, Self
 
 from memrelay.bus.client.connection import BlockingReads, Connection
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused
-from memrelay.bus.key_types import Odd, odd_keys
+from memrelay.bus.key_types import WrongType, wrong_type_keys
 from memrelay.bus.keys import swarm_key
-from memrelay.bus.streams.log import Said, as_said
+from memrelay.bus.streams.log import LogEntry, parse_log_entry
 
 log = logging.getLogger(__name__)
-Deliver = Callable[[list[Said]], None]
+Deliver = Callable[[list[LogEntry]], None]
 BLOCK_MS = 1000
 COUNT = 500  # messages of one log in one reading
 PAUSE_S = 0.5  # before the server is tried again
@@ -29,13 +29,16 @@ class Follower:
     def __init__(self, address: Address) -> None:
         """Two connections, opened when they are needed: one waits at the server, the other calls it
         back."""
-        self._blocking, self._control = Line(address), Line(address)
+        self._blocking, self._control = (
+            ReconnectingConnection(address),
+            ReconnectingConnection(address),
+        )
         self._listeners: dict[str, list[Deliver]] = {}
         self._positions: dict[str, bytes | str] = {}  # log -> the last entry that was delivered
         self._odd: set[str] = (
             set()
         )  # logs of another type, for which the server would refuse the reading of all
-        self._told: set[Odd] = set()
+        self._told: set[WrongType] = set()
         self._changed = asyncio.Event()
         self._connection: Connection | None = None
         self._reads: BlockingReads  # on that connection
@@ -115,7 +118,7 @@ class Follower:
         """Somebody may have put another value at a log. Nothing can be read there until it is gone;
         the others go on."""
         wanted = dict.fromkeys(self._odd & self._listeners.keys(), "stream")
-        found = await odd_keys(await self._control.open(), wanted)
+        found = await wrong_type_keys(await self._control.open(), wanted)
         self._odd = {odd.key for odd in found}
         for odd in found:
             if odd not in self._told:
@@ -124,7 +127,7 @@ class Follower:
 
     def _deliver(self, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:
         self._positions[key] = entries[-1][0]
-        said = as_said(entries)
+        said = parse_log_entry(entries)
         for deliver in tuple(self._listeners[key]):
             deliver(said)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, BusError, BusRefused
 from memrelay.bus.keys import input_key
-from memrelay.bus.lease.workers import pauses_of, read_roll
+from memrelay.bus.lease.workers import pauses_of, read_workers
 from memrelay.bus.streams.entry import NewEntry
 
 # How much waits in a pipeline's input: asked for in the same write as what is appended, so that it
@@ -123,7 +123,7 @@ class Ingress:
 
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
         """Use it as an asynchronous context."""
-        self._line, self._limits = Line(address), limits or IngressLimits()
+        self._line, self._limits = ReconnectingConnection(address), limits or IngressLimits()
         self._waiting = self._waiting_bytes = 0
         self._backlogs: dict[str, Backlog] = {}  # by pipeline
 
@@ -183,7 +183,7 @@ class Ingress:
     async def pause_of(self, uid: str) -> str:
         """Why a pipeline's worker does not do what waits, as it said last; "" where none does.
         Raises as `publish` does."""
-        return pauses_of(await read_roll(self._line)).get(uid, "")
+        return pauses_of(await read_workers(self._line)).get(uid, "")
 
     def _watch(self, uid: str) -> Backlog:
         backlog = self._backlogs[uid] = Backlog(uid, self._limits)

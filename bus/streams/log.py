@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import swarm_key
 
 CURSOR = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")  # an entry's id: Unix ms and a number
@@ -22,7 +22,7 @@ LARGEST = (
 )  # that either can be here: the server's own end has nothing after it, and is refused
 
 
-class Said(NamedTuple):
+class LogEntry(NamedTuple):
     """One message of a log."""
 
     cursor: str  # the log entry's id: where to go on from
@@ -32,10 +32,10 @@ class Said(NamedTuple):
     @property
     def place(self) -> tuple[int, int]:
         """The cursor as something that can be compared."""
-        return place_of(self.cursor)
+        return cursor_of(self.cursor)
 
 
-def place_of(cursor: str) -> tuple[int, int]:
+def cursor_of(cursor: str) -> tuple[int, int]:
     """(Unix ms, number) of a cursor, such as `1780000000000-0`. Raises ValueError."""
     match = CURSOR.fullmatch(cursor)
     place = (int(match[1]), int(match[2])) if match else (LARGEST + 1, 0)
@@ -44,7 +44,7 @@ def place_of(cursor: str) -> tuple[int, int]:
     return place
 
 
-def as_said(entries: list[tuple[bytes, list[bytes]]]) -> list[Said]:
+def parse_log_entry(entries: list[tuple[bytes, list[bytes]]]) -> list[LogEntry]:
     """Entries as the server sends them; what others added to the log in another form is left
     out."""
     found = []
@@ -52,7 +52,7 @@ def as_said(entries: list[tuple[bytes, list[bytes]]]) -> list[Said]:
         fields = dict(zip(words[::2], words[1::2], strict=True))
         mid, data = fields.get(b"mid"), fields.get(b"data", b"")
         if mid is not None and MID.fullmatch(mid) and _is_json(data):
-            found.append(Said(ident.decode(), mid.decode(), data))
+            found.append(LogEntry(ident.decode(), mid.decode(), data))
     return found
 
 
@@ -75,8 +75,14 @@ def _is_json_for_others(data: bytes) -> bool:
 
 
 async def read_log(
-    line: Line, uid: str, swarm: str, *, after: str = "", limit: int, most_bytes: int = MOST_BYTES
-) -> list[Said]:
+    line: ReconnectingConnection,
+    uid: str,
+    swarm: str,
+    *,
+    after: str = "",
+    limit: int,
+    most_bytes: int = MOST_BYTES,
+) -> list[LogEntry]:
     """The `limit` messages that came after a cursor, oldest first; from the oldest that is kept
     where there is none.
 
@@ -93,11 +99,11 @@ async def read_log(
 
 
 async def read_log_back(
-    line: Line, uid: str, swarm: str, *, before: str = "", limit: int
-) -> list[Said]:
+    line: ReconnectingConnection, uid: str, swarm: str, *, before: str = "", limit: int
+) -> list[LogEntry]:
     """The `limit` messages that came before a cursor, newest first; from the newest where there is
     none."""
-    if before and place_of(before) == (0, 0):
+    if before and cursor_of(before) == (0, 0):
         return []  # the server refuses an interval that can hold nothing
     return await _read(
         line,
@@ -108,28 +114,32 @@ async def read_log_back(
     )
 
 
-def goes_on(said: Sequence[Said], limit: int, most_bytes: int = MOST_BYTES) -> bool:
+def goes_on(said: Sequence[LogEntry], limit: int, most_bytes: int = MOST_BYTES) -> bool:
     """Whether more may come after a page that was read with this limit."""
     return len(said) == limit or sum(len(one.data) for one in said) >= most_bytes
 
 
 async def _read(
-    line: Line, command: str, span: tuple[str, str, str], limit: int, most_bytes: int
-) -> list[Said]:
+    line: ReconnectingConnection,
+    command: str,
+    span: tuple[str, str, str],
+    limit: int,
+    most_bytes: int,
+) -> list[LogEntry]:
     """Goes on where entries were left out, so that a short page of short messages always means the
     end."""
-    (key, start, end), found = span, list[Said]()
+    (key, start, end), found = span, list[LogEntry]()
     while not goes_on(found, limit, most_bytes):
         count = min(limit - len(found), CHUNK)
         entries: Any = await line.call(command, key, start, end, "COUNT", count)
-        _add(found, as_said(entries), most_bytes)
+        _add(found, parse_log_entry(entries), most_bytes)
         if len(entries) < count:
             break
         start = "(" + entries[-1][0].decode()
     return found
 
 
-def _add(found: list[Said], more: list[Said], most_bytes: int) -> None:
+def _add(found: list[LogEntry], more: list[LogEntry], most_bytes: int) -> None:
     """Up to the one with which the page is long enough."""
     size = sum(len(one.data) for one in found)
     for said in more:

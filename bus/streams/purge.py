@@ -16,7 +16,7 @@ NOT_AN_INPUT = b"op"  # a call has been answered, or is yet to be
 Holds = Callable[[bytes], bool]
 
 
-async def sweep(
+async def purge(
     control: Connection, uids: Iterable[str], public: Iterable[str], before_ms: int, holds: Holds
 ) -> int:
     """Deletes messages that hold something: from these pipelines' logs, those of the public swarms,

@@ -12,7 +12,7 @@ from memrelay.bus.codec import decode
 from memrelay.bus.errors import BusError, MalformedMessage, NoAnswer
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.entry import NewEntry
-from memrelay.bus.streams.log import Said
+from memrelay.bus.streams.log import LogEntry
 from memrelay.cli.composition import note
 from memrelay.cli.pipeline import ask, envelope_of
 from memrelay.cli.report import print_readably, print_results, values_of
@@ -31,7 +31,7 @@ class Overheard:
         """`blocks` has the names that blocks say things under; `show` gets a line."""
         self._blocks, self._show = blocks, show
         self._own: deque[str] = deque(maxlen=MOST)
-        self._held: deque[Said] = deque(maxlen=MOST)
+        self._held: deque[LogEntry] = deque(maxlen=MOST)
         self._waiting = False
 
     def wait(self) -> None:
@@ -45,7 +45,7 @@ class Overheard:
         self._waiting = False
         self._release()
 
-    def hear(self, said: list[Said]) -> None:
+    def hear(self, said: list[LogEntry]) -> None:
         """New messages of the log."""
         self._held += said
         if not self._waiting:
@@ -57,7 +57,7 @@ class Overheard:
             if said.mid.partition(".")[0] not in self._own:
                 self._show_one(said)
 
-    def _show_one(self, said: Said) -> None:
+    def _show_one(self, said: LogEntry) -> None:
         try:
             message = decode(said.data, len(said.data))
         except MalformedMessage:

@@ -4,8 +4,8 @@ searched."""
 import asyncio
 import time
 
-from memrelay.bus.client.reconnecting import Line
-from memrelay.bus.reindex import ask_to_remake, is_asked
+from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.reindex import is_reindex_requested, request_reindex
 from memrelay.cli.composition import bus_address, pipeline_named, run, stored_catalog
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
@@ -23,9 +23,12 @@ def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
     """
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog, Line(bus_address(settings)) as line:
+        async with (
+            stored_catalog(settings) as catalog,
+            ReconnectingConnection(bus_address(settings)) as line,
+        ):
             found = await pipeline_named(catalog, pipeline)
-            await ask_to_remake(line, found.uid)
+            await request_reindex(line, found.uid)
             begun = await _begun(line, found.uid)
         if as_json:
             print_json({"pipeline_uid": found.uid, "name": found.name, "begun": begun})
@@ -41,9 +44,9 @@ def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
     run(command)
 
 
-async def _begun(line: Line, uid: str) -> bool:
+async def _begun(line: ReconnectingConnection, uid: str) -> bool:
     deadline = time.monotonic() + WITHIN_S
-    while await is_asked(line, uid):
+    while await is_reindex_requested(line, uid):
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(LOOK_S)

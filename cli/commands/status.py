@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.lease.workers import BEAT_S
 from memrelay.cli.composition import bus_address, bus_name, run, stored_catalog
 from memrelay.cli.options import Json
@@ -16,7 +16,10 @@ def status(*, as_json: Json = False) -> None:
     """Say what runs: workers, pipelines, lag, dead letters, durability."""
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog, Line(bus_address(settings)) as line:
+        async with (
+            stored_catalog(settings) as catalog,
+            ReconnectingConnection(bus_address(settings)) as line,
+        ):
             found = {"bus": bus_name(settings)} | await read_status(catalog, line)
         if as_json:
             print_json(found)

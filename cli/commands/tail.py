@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import BusUnavailable, MalformedMessage
 from memrelay.bus.streams.follow import Follower
-from memrelay.bus.streams.log import Said, place_of, read_log, read_log_back
+from memrelay.bus.streams.log import LogEntry, cursor_of, read_log, read_log_back
 from memrelay.cli.composition import bus_address, run
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.options import Json, Pipeline
@@ -32,12 +32,14 @@ HomeOf = Callable[[str], str]  # whose a swarm is, in the key of its log
 class History:
     """Where each log has been read to."""
 
-    def __init__(self, line: Line, home_of: HomeOf, after: dict[str, str]) -> None:
+    def __init__(
+        self, line: ReconnectingConnection, home_of: HomeOf, after: dict[str, str]
+    ) -> None:
         """`after` has the cursor of each swarm's log to go on from; "" is its beginning."""
         self._line, self._home_of, self._after = line, home_of, after
-        self._pages: dict[str, deque[Said]] = {swarm: deque() for swarm in after}
+        self._pages: dict[str, deque[LogEntry]] = {swarm: deque() for swarm in after}
 
-    async def unread(self) -> AsyncIterator[tuple[str, Said]]:
+    async def unread(self) -> AsyncIterator[tuple[str, LogEntry]]:
         """(swarm, message) of all that came after what was read before. Raises BusUnavailable; it
         may be called again then."""
         ended: set[str] = set()
@@ -66,7 +68,7 @@ class History:
 
 
 async def before_last(
-    line: Line, home_of: HomeOf, swarms: Sequence[str], count: int
+    line: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], count: int
 ) -> dict[str, str]:
     """The cursor in each log after which the newest `count` messages of all of them come. Raises
     BusUnavailable."""
@@ -78,7 +80,9 @@ async def before_last(
     }  # the last word is the oldest's
 
 
-async def _newest(line: Line, home: str, swarm: str, count: int) -> list[tuple[int, int]]:
+async def _newest(
+    line: ReconnectingConnection, home: str, swarm: str, count: int
+) -> list[tuple[int, int]]:
     """The places of the newest messages, newest first."""
     places: list[tuple[int, int]] = []
     before = ""
@@ -103,14 +107,14 @@ def _cursor(ms: int, number: int) -> str:
 
 LOOK_S = 1.0  # how often a reader that has gone is noticed while nothing is said
 PAUSE_S = 0.5  # before a bus that is away is looked at again
-Print = Callable[[str, Said], None]
+Print = Callable[[str, LogEntry], None]
 
 
 def _cursor_or_count(since: str) -> str:
     """A count as it is, or a cursor."""
     try:
         if not (since.isascii() and since.isdecimal() and len(since) < 10):
-            place_of(since)
+            cursor_of(since)
     except ValueError as error:
         raise typer.BadParameter(
             f"a number of messages, or a cursor such as 1780000000000-0, not {since!r}"
@@ -154,7 +158,7 @@ def tail(
             spoken.check_swarm(name)
         swarms = list(dict.fromkeys(swarm or spoken.swarms))
         async with AsyncExitStack() as stack:
-            line = await stack.enter_async_context(Line(bus_address(settings)))
+            line = await stack.enter_async_context(ReconnectingConnection(bus_address(settings)))
             bell = asyncio.Event()
             if not no_follow:
                 follower = await stack.enter_async_context(Follower(bus_address(settings)))
@@ -170,7 +174,9 @@ def tail(
         raise typer.Exit(0) from end  # the way to end it, and no failure
 
 
-async def _begin(line: Line, home_of: HomeOf, swarms: Sequence[str], since: str) -> History:
+async def _begin(
+    line: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], since: str
+) -> History:
     """The logs from where they are wanted."""
     if "-" in since:
         return History(line, home_of, dict.fromkeys(swarms, since))
@@ -209,7 +215,7 @@ async def _print_unread(history: History, show: Print) -> None:
         show(swarm, said)
 
 
-def _as_text(swarm: str, said: Said) -> None:
+def _as_text(swarm: str, said: LogEntry) -> None:
     try:
         message = decode(said.data, len(said.data))
         speaker, text = message.sender, message.text
@@ -221,7 +227,7 @@ def _as_text(swarm: str, said: Said) -> None:
         print_line(f"{'':19}  {line}")
 
 
-def _as_json(swarm: str, said: Said) -> None:
+def _as_json(swarm: str, said: LogEntry) -> None:
     print_json(
         {"swarm": swarm, "cursor": said.cursor, "mid": said.mid, "message": on_one_line(said.data)}
     )

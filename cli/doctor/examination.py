@@ -2,10 +2,10 @@
 
 import asyncio
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError, BusRefused
 from memrelay.cli.composition import NoBus, bus_address
-from memrelay.cli.doctor.finding import BusCheck, Check, Finding, Patient, fault, ok
+from memrelay.cli.doctor.finding import BusCheck, Check, DoctorContext, Finding, fault, ok
 from memrelay.cli.doctor.folders import check_folders, check_handles, check_sqlite
 from memrelay.cli.doctor.keys import check_keys
 from memrelay.cli.doctor.server import (
@@ -79,11 +79,11 @@ async def _examine_bus(settings: Settings) -> list[Finding]:
     found: list[Finding] = []
     try:
         address = bus_address(settings)
-        async with Line(address) as line, asyncio.timeout(ANSWERS_WITHIN_S):
+        async with ReconnectingConnection(address) as line, asyncio.timeout(ANSWERS_WITHIN_S):
             await line.call("PING")
             found.append(ok("bus", f"{address} answers"))
             for check in ON_THE_BUS:
-                found += await check(Patient(settings, line))
+                found += await check(DoctorContext(settings, line))
     except NoBus as error:
         remedy = "start one with `memrelay up`, or name one in bus.url"
         found.append(fault("bus", f"no bus runs (looked in {error.data})", remedy))

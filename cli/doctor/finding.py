@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.cli.settings import Settings
 
 SOME = 5  # that are named, of many
@@ -20,15 +20,15 @@ class Finding(NamedTuple):
     remedy: str = ""  # what to do; "" where all is well
 
 
-class Patient(NamedTuple):
+class DoctorContext(NamedTuple):
     """What is looked at where a bus answers."""
 
     settings: Settings
-    line: Line
+    line: ReconnectingConnection
 
 
 Check = Callable[[Settings], Awaitable[list[Finding]]]
-BusCheck = Callable[[Patient], Awaitable[list[Finding]]]
+BusCheck = Callable[[DoctorContext], Awaitable[list[Finding]]]
 
 
 def ok(check: str, text: str) -> Finding:
@@ -46,7 +46,7 @@ def fault(check: str, text: str, remedy: str) -> Finding:
     return Finding(check, "fault", text, remedy)
 
 
-def untold(check: str, what: str, command: str) -> Finding:
+def unknown_finding(check: str, what: str, command: str) -> Finding:
     """Managed servers and ACLs refuse some commands, so it is no fault."""
     return warning(
         check,

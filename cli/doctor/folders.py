@@ -11,7 +11,7 @@ import apsw
 
 from memrelay.cli.doctor.finding import Finding, fault, ok, warning
 from memrelay.cli.settings import Settings
-from memrelay.memory.disk import lacks_room
+from memrelay.memory.disk import is_disk_full
 
 LITTLE_BYTES, SCARCE_BYTES = 1 << 30, 100 << 20
 
@@ -26,7 +26,7 @@ def _check(setting: str, folder: Path) -> list[Finding]:
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
     trouble = _why_not_writable(there)
     if trouble is not None:
-        remedy = "make room there" if lacks_room(trouble) else "make it a folder of this user's"
+        remedy = "make room there" if is_disk_full(trouble) else "make it a folder of this user's"
         return [
             fault(
                 setting,

@@ -11,15 +11,15 @@ import orjson
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
-from memrelay.bus.key_types import SHARED, all_keys, odd_keys
+from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.bus.keys import PUBLIC, swarm_key
-from memrelay.cli.doctor.finding import SOME, Finding, Patient, fault, ok
+from memrelay.cli.doctor.finding import SOME, DoctorContext, Finding, fault, ok
 from memrelay.cli.doctor.service import catalogue_of
 from memrelay.cli.settings import Settings
 from memrelay.memory.errors import MemoryFault
 
 
-async def check_keys(patient: Patient) -> list[Finding]:
+async def check_keys(patient: DoctorContext) -> list[Finding]:
     """Keys at which somebody has put another value, for which the server refuses every command; and
     those that will expire."""
     try:
@@ -28,7 +28,7 @@ async def check_keys(patient: Patient) -> list[Finding]:
         wanted = dict(SHARED)  # told by another check
     try:
         connection = await patient.line.open()
-        odd, ending = await odd_keys(connection, wanted), await _ending(connection, wanted)
+        odd, ending = await wrong_type_keys(connection, wanted), await _ending(connection, wanted)
     except BusRefused:
         return []  # as told by another check
     found = [fault("keys", str(one), one.remedy) for one in odd[:SOME]]

@@ -4,11 +4,11 @@ import sqlite3
 import time
 from collections.abc import Iterable
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.embedded.binary import MINIMUM_VERSION
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.permissions import Refused, own_rights, refused_of, try_a_write
-from memrelay.cli.doctor.finding import Finding, Patient, fault, ok, some_of, untold, warning
+from memrelay.cli.doctor.finding import DoctorContext, Finding, fault, ok, some_of, unknown_finding, warning
 from memrelay.cli.doctor.service import deployed_in
 from memrelay.memory.errors import MemoryFault
 from memrelay.web.api.status import DURABILITIES, NOT_PERSISTENT
@@ -39,7 +39,7 @@ def remedy_for(
     return REMEDIES.get(error.code, otherwise)
 
 
-async def check_version(patient: Patient) -> list[Finding]:
+async def check_version(patient: DoctorContext) -> list[Finding]:
     """Commands that Memrelay uses came with version 7."""
     told = await _info(patient.line, "server")
     name, version = (
@@ -47,7 +47,7 @@ async def check_version(patient: Patient) -> list[Finding]:
         told.get("valkey_version") or told.get("redis_version", ""),
     )
     if not version:
-        return [untold("version", "its version", "INFO")]
+        return [unknown_finding("version", "its version", "INFO")]
     if int(version.split(".")[0]) < MINIMUM_VERSION[0]:
         return [
             fault(
@@ -67,13 +67,13 @@ async def check_version(patient: Patient) -> list[Finding]:
     return [ok("version", f"{name} {version}")]
 
 
-async def check_writes(patient: Patient) -> list[Finding]:
+async def check_writes(patient: DoctorContext) -> list[Finding]:
     """Whether it takes anything."""
     try:
         await try_a_write(patient.line)
     except BusRefused as error:
         if error.code == "NOPERM":
-            return [untold("writes", "whether it takes writes", "SET of memrelay:*")]
+            return [unknown_finding("writes", "whether it takes writes", "SET of memrelay:*")]
         return [
             fault(
                 "writes",
@@ -84,14 +84,14 @@ async def check_writes(patient: Patient) -> list[Finding]:
     return [ok("writes", "the server takes them")]
 
 
-async def check_durability(patient: Patient) -> list[Finding]:
+async def check_durability(patient: DoctorContext) -> list[Finding]:
     """Whether what is acknowledged is on disk."""
     enabled, sync = (
         await config_of(patient.line, "appendonly"),
         await config_of(patient.line, "appendfsync"),
     )
     if enabled is None or sync is None:
-        return [untold("durability", "whether it keeps what it acknowledges", "CONFIG GET")]
+        return [unknown_finding("durability", "whether it keeps what it acknowledges", "CONFIG GET")]
     text = f"appendonly {enabled}, appendfsync {sync}: {DURABILITIES.get((enabled, sync), NOT_PERSISTENT)}"
     found = []
     if enabled != "yes":
@@ -114,14 +114,14 @@ async def check_durability(patient: Patient) -> list[Finding]:
     return found
 
 
-async def check_eviction(patient: Patient) -> list[Finding]:
+async def check_eviction(patient: DoctorContext) -> list[Finding]:
     """A server that evicts may take an input for a cache."""
     policy, limit = (
         await config_of(patient.line, "maxmemory-policy"),
         await config_of(patient.line, "maxmemory"),
     )
     if policy is None or limit is None:
-        return [untold("eviction", "whether it evicts", "CONFIG GET")]
+        return [unknown_finding("eviction", "whether it evicts", "CONFIG GET")]
     text, remedy = (
         f"maxmemory-policy {policy}, maxmemory {limit}",
         f"CONFIG SET maxmemory-policy noeviction, {KEEP_IT}",
@@ -137,11 +137,11 @@ async def check_eviction(patient: Patient) -> list[Finding]:
     return [fault("eviction", f"{text}: what waits may be evicted", remedy)]
 
 
-async def check_room(patient: Patient) -> list[Finding]:
+async def check_room(patient: DoctorContext) -> list[Finding]:
     """At its limit a server that does not evict refuses whatever would grow it."""
     told = await _info(patient.line, "memory")
     if "used_memory" not in told:
-        return [untold("memory", "how much memory it uses", "INFO")]
+        return [unknown_finding("memory", "how much memory it uses", "INFO")]
     used, limit = int(told["used_memory"]), int(told.get("maxmemory", 0))
     text = f"the server uses {used >> 20} MiB, {f'and may use {limit >> 20} (maxmemory)' if limit else 'without a limit'}"
     remedy = f"CONFIG SET maxmemory to more, or to 0, {KEEP_IT}"
@@ -152,11 +152,11 @@ async def check_room(patient: Patient) -> list[Finding]:
     ]
 
 
-async def check_idle(patient: Patient) -> list[Finding]:
+async def check_idle(patient: DoctorContext) -> list[Finding]:
     """A worker that has nothing to do is silent for some seconds."""
     seconds = await config_of(patient.line, "timeout")
     if seconds is None:
-        return [untold("idle", "whether it ends connections that are silent", "CONFIG GET")]
+        return [unknown_finding("idle", "whether it ends connections that are silent", "CONFIG GET")]
     if not 0 < int(seconds) < LEAST_IDLE_S:
         return [ok("idle", f"timeout {seconds}: connections of workers stay open")]
     return [
@@ -169,13 +169,13 @@ async def check_idle(patient: Patient) -> list[Finding]:
     ]
 
 
-async def check_clock(patient: Patient) -> list[Finding]:
+async def check_clock(patient: DoctorContext) -> list[Finding]:
     """Ids and times are the server's, leases and expiry are told by both."""
     before = time.time()
     try:
         seconds, micros = map(int, await patient.line.call("TIME"))
     except BusRefused:
-        return [untold("clock", "its time", "TIME")]
+        return [unknown_finding("clock", "its time", "TIME")]
     off_s = seconds + micros / 1e6 - (before + time.time()) / 2
     text, remedy = (
         f"the server's clock is {abs(off_s):.3f} s {'ahead' if off_s > 0 else 'behind'}",
@@ -186,7 +186,7 @@ async def check_clock(patient: Patient) -> list[Finding]:
     return [warning("clock", text, remedy) if abs(off_s) >= OFF_S else ok("clock", text)]
 
 
-async def _info(line: Line, section: str) -> dict[str, str]:
+async def _info(line: ReconnectingConnection, section: str) -> dict[str, str]:
     """A section of INFO; empty where the server refuses to tell."""
     try:
         text = (await line.call("INFO", section)).decode(errors="replace")
@@ -195,7 +195,7 @@ async def _info(line: Line, section: str) -> dict[str, str]:
     return dict(row.split(":", 1) for row in text.splitlines() if ":" in row)
 
 
-async def config_of(line: Line, name: str) -> str | None:
+async def config_of(line: ReconnectingConnection, name: str) -> str | None:
     """A value of the server's configuration; None where it refuses to tell."""
     try:
         words: list[bytes] = await line.call("CONFIG", "GET", name)
@@ -208,7 +208,7 @@ async def config_of(line: Line, name: str) -> str | None:
 # same place again.
 
 
-async def check_limits(patient: Patient) -> list[Finding]:
+async def check_limits(patient: DoctorContext) -> list[Finding]:
     """Whether a full batch of the longest messages can be read, and the largest cascade be told."""
     settings, cascade = patient.settings, WorkerLimits().cascade_bytes
     least = {
@@ -220,7 +220,7 @@ async def check_limits(patient: Patient) -> list[Finding]:
     for name, enough in least.items():
         told = await config_of(patient.line, name)
         if told is None:
-            return [untold("limits", "what one connection may have", "CONFIG GET")]
+            return [unknown_finding("limits", "what one connection may have", "CONFIG GET")]
         allowed = min(_bounds(told), default=enough)
         if allowed < enough:
             found.append(
@@ -252,7 +252,7 @@ def _remedy(name: str, enough: int) -> str:
 RENAMED = "undo rename-command in its configuration file, or take a server that has it"
 
 
-async def check_rights(patient: Patient) -> list[Finding]:
+async def check_rights(patient: DoctorContext) -> list[Finding]:
     """One that is missing keeps a worker from serving anything, whichever it is."""
     try:
         uids = [one.uid for one in await deployed_in(patient.settings)]

@@ -10,9 +10,9 @@ from typing import Any
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
-from memrelay.bus.lease.workers import pauses_of, read_roll
+from memrelay.bus.lease.workers import pauses_of, read_workers
 from memrelay.bus.public_listeners import all_members
-from memrelay.cli.doctor.finding import Finding, Patient, fault, ok, some_of, untold, warning
+from memrelay.cli.doctor.finding import DoctorContext, Finding, fault, ok, some_of, unknown_finding, warning
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.control.catalog import Catalog, Deployed
@@ -90,12 +90,12 @@ async def check_letters(settings: Settings) -> list[Finding]:
     ]
 
 
-async def check_workers(patient: Patient) -> list[Finding]:
+async def check_workers(patient: DoctorContext) -> list[Finding]:
     """Who has called in during the last seconds, and which pipelines nobody serves."""
     try:
-        workers = await read_roll(patient.line)
+        workers = await read_workers(patient.line)
     except BusRefused:
-        return [untold("workers", "who serves it", "ZRANGE and MGET")]
+        return [unknown_finding("workers", "who serves it", "ZRANGE and MGET")]
     if not workers:
         return [
             warning(
@@ -122,10 +122,10 @@ async def check_workers(patient: Patient) -> list[Finding]:
     ]
 
 
-async def check_paused(patient: Patient) -> list[Finding]:
+async def check_paused(patient: DoctorContext) -> list[Finding]:
     """Pipelines that are owned and do not run: their input waits. Each with its worker's reason."""
     try:
-        paused = pauses_of(await read_roll(patient.line))
+        paused = pauses_of(await read_workers(patient.line))
     except BusRefused:
         return []  # as told above
     return [
@@ -138,13 +138,13 @@ async def check_paused(patient: Patient) -> list[Finding]:
     ]
 
 
-async def check_listeners(patient: Patient) -> list[Finding]:
+async def check_listeners(patient: DoctorContext) -> list[Finding]:
     """Pipelines that listen to public swarms though nobody serves them: what is said there collects
     in their inputs."""
     try:
         listening = {member.uid for member in await all_members(patient.line) if member.listens}
         served = (
-            {uid for worker in await read_roll(patient.line) for uid in worker["pipelines"]}
+            {uid for worker in await read_workers(patient.line) for uid in worker["pipelines"]}
             if listening
             else set()
         )
@@ -189,7 +189,7 @@ async def _dead(settings: Settings) -> dict[str, int]:
 # Who reads the inputs of pipelines beside their owners: what they take is done late.
 
 
-async def check_readers(patient: Patient) -> list[Finding]:
+async def check_readers(patient: DoctorContext) -> list[Finding]:
     """Consumers in the owner's group that are no workers."""
     try:
         keys = [input_key(one.uid) for one in await deployed_in(patient.settings)]

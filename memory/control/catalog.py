@@ -10,7 +10,7 @@ import aiosqlite
 from memrelay.memory.control.database import Row
 from memrelay.memory.control.dead_letters import DeadLetters
 from memrelay.memory.control.keys import Keys
-from memrelay.memory.control.precondition import ANYTHING, Expected
+from memrelay.memory.control.precondition import ANYTHING, Precondition
 from memrelay.memory.control.sessions import Sessions
 from memrelay.memory.control.system_file import NAME, SystemFile
 from memrelay.memory.errors import NotAsExpected
@@ -122,7 +122,7 @@ class Catalog:
         source: bytes,
         now_ms: int,
         *,
-        expected: Expected = ANYTHING,
+        expected: Precondition = ANYTHING,
     ) -> Swapped:
         """Keeps a bundle by its hash and makes it the next version of its pipeline; the active one
         again changes nothing.
@@ -138,7 +138,7 @@ class Catalog:
             (after,) = await active(database, uid)
         return Swapped(before, Deployed._make(after))
 
-    async def remove(self, uid: str, expected: Expected = ANYTHING) -> bool:
+    async def remove(self, uid: str, expected: Precondition = ANYTHING) -> bool:
         """Takes a pipeline out of service and says whether there was one; its store, input and
         versions stay.
 
@@ -186,6 +186,6 @@ def _first(rows: Iterable[Iterable[Any]]) -> Deployed | None:
     return next((Deployed._make(row) for row in rows), None)
 
 
-def _compare(uid: str, found: Deployed | None, expected: Expected) -> None:
+def _compare(uid: str, found: Deployed | None, expected: Precondition) -> None:
     if not expected.allows(found.hash if found else None):
         raise NotAsExpected(uid, found.hash if found else "")

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiosqlite
 
-from memrelay.memory.disk import made_whole
+from memrelay.memory.disk import write_whole_file
 from memrelay.memory.errors import StoreBroken
 
 # Numbered changes of system.db's schema. Appended, never edited: files that exist have run the old
@@ -68,7 +68,7 @@ def make(path: Path) -> None:
 
     Raises OSError and sqlite3.Error.
     """
-    with made_whole(path) as draft, closing(sqlite3.connect(draft)) as database:
+    with write_whole_file(path) as draft, closing(sqlite3.connect(draft)) as database:
         database.executescript(
             ";".join(
                 [

@@ -4,7 +4,7 @@ transaction that changes it."""
 from typing import NamedTuple
 
 
-class Expected(NamedTuple):
+class Precondition(NamedTuple):
     """The bundles over which the change may be made, by hash."""
 
     hashes: frozenset[str] | None = None  # None: whichever
@@ -18,11 +18,11 @@ class Expected(NamedTuple):
         return self.hashes is None or active in self.hashes
 
 
-ANYTHING = Expected()
-NOTHING = Expected(frozenset())  # a new pipeline
-SOMETHING = Expected(absent=False)  # one that is in service
+ANYTHING = Precondition()
+NOTHING = Precondition(frozenset())  # a new pipeline
+SOMETHING = Precondition(absent=False)  # one that is in service
 
 
-def over(*hashes: str) -> Expected:
+def over(*hashes: str) -> Precondition:
     """One of these bundles, and nothing else."""
-    return Expected(frozenset(hashes), absent=False)
+    return Precondition(frozenset(hashes), absent=False)

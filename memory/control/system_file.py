@@ -13,7 +13,7 @@ from typing import Self
 import aiosqlite
 
 from memrelay.memory.control import database as file
-from memrelay.memory.disk import ROOM, ROOM_OR_DISK, clear_drafts, inode_of, lacks_room
+from memrelay.memory.disk import ROOM, ROOM_OR_DISK, clear_drafts, inode_of, is_disk_full
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import stores_below
 
@@ -158,10 +158,10 @@ def _code(error: Exception) -> int:
 
 def _hint(error: Exception) -> str:
     """What to do, where that is known."""
-    return f"; {ROOM}" if lacks_room(error) else HINTS.get(_code(error), "")
+    return f"; {ROOM}" if is_disk_full(error) else HINTS.get(_code(error), "")
 
 
 def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:
     """StoreBusy for what may pass by itself."""
-    passes = _code(error) in PASSING or lacks_room(error)
+    passes = _code(error) in PASSING or is_disk_full(error)
     return StoreBusy if passes else StoreBroken

@@ -56,22 +56,22 @@ WORDS = 0.80  # each word of the one in the other, without an embedder: related,
 MOST_LINES = 16  # of an entry that was merged, which are compared one by one
 
 
-class Likeness(NamedTuple):
-    """How alike two facts are."""
+class Similarity(NamedTuple):
+    """How compare two facts are."""
 
     score: float  # 0 to 1; from 0.95 on the same, from 0.75 on related
     why: str  # in a few words
 
 
-SAME_TEXT = Likeness(1.0, "the same text")
+SAME_TEXT = Similarity(1.0, "the same text")
 
 
-def alike(new: str, old: str, cosine: float | None, fingerprint: str) -> Likeness:
-    """How alike a new fact is to an entry, of whose vectors `cosine` is (None: there is none), by
+def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
+    """How compare a new fact is to an entry, of whose vectors `cosine` is (None: there is none), by
     the embedder `fingerprint`.
 
     Raises nothing, whatever the texts are. Symmetric, but for an entry of several lines, which is
-    as alike as its likest.
+    as compare as its likest.
     """
     if new == old:
         return SAME_TEXT
@@ -87,15 +87,15 @@ def alike(new: str, old: str, cosine: float | None, fingerprint: str) -> Likenes
     return max((_judged(new, line, cosine, curve) for line in lines), key=lambda one: one.score)
 
 
-def _judged(new: str, old: str, cosine: float | None, curve: Curve) -> Likeness:
+def _judged(new: str, old: str, cosine: float | None, curve: Curve) -> Similarity:
     """Two facts of a line each."""
     if cosine is not None and cosine < curve.same:
-        return Likeness(related(cosine, curve), "by the embedder")
+        return Similarity(related(cosine, curve), "by the embedder")
     one, other = read(one_form(new)), read(one_form(old))
     if one is None or other is None:
         return _capped(cosine, curve, "too long to be compared word by word")
     if one.near and one.near == other.near:
-        return Likeness(NEAR, "the same but for articles and spelling")
+        return Similarity(NEAR, "the same but for articles and spelling")
     if not one.words or not other.words:
         return _capped(cosine, curve, "no words to compare")
     matched = match(one, other)
@@ -103,10 +103,10 @@ def _judged(new: str, old: str, cosine: float | None, curve: Curve) -> Likeness:
     if reason:
         return _capped(cosine, curve, reason)
     if cosine is None:
-        return Likeness(WORDS, "the same words")
-    return Likeness(same(cosine, curve), "words of the same meaning")
+        return Similarity(WORDS, "the same words")
+    return Similarity(same(cosine, curve), "words of the same meaning")
 
 
-def _capped(cosine: float | None, curve: Curve, reason: str) -> Likeness:
+def _capped(cosine: float | None, curve: Curve, reason: str) -> Similarity:
     """What is not the same, however near."""
-    return Likeness(0.0 if cosine is None else related(cosine, curve), reason)
+    return Similarity(0.0 if cosine is None else related(cosine, curve), reason)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from memrelay.memory.disk import LOGS, drafted, lacks_room, make_folder, sync_folder
+from memrelay.memory.disk import LOGS, drafted, is_disk_full, make_folder, sync_folder
 from memrelay.memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
 from memrelay.memory.memory_id import check, path_of
 from memrelay.memory.sqlite.connection import open_store_file, translated
@@ -245,7 +245,7 @@ def _copy(source: Path, target: Path) -> None:
     try:
         shutil.copyfile(source, target)
     except OSError as error:
-        if lacks_room(error):  # which is told of the source
+        if is_disk_full(error):  # which is told of the source
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 

@@ -17,8 +17,8 @@ from memrelay.memory.dedup.similarity import (
     MOST_LINES,
     RELATED,
     SAME_TEXT,
-    Likeness,
-    alike,
+    Similarity,
+    compare,
     curve_of,
     related,
 )
@@ -44,7 +44,7 @@ MOST_WITH_WORDS = (
 )
 MOST_BESIDE_VECTORS = 300  # so many where near vectors say as much
 CLOSE = 0.80  # by the cosine; what is less and says the same shares words
-NOTHING_LIKE_IT = Likeness(0.0, "nothing like it")
+NOTHING_LIKE_IT = Similarity(0.0, "nothing like it")
 
 
 class NewEntry(NamedTuple):
@@ -67,7 +67,7 @@ class Written(NamedTuple):
 
     guid: str  # of the entry that holds it now
     action: Action
-    likeness: Likeness
+    likeness: Similarity
 
 
 def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Written:
@@ -107,7 +107,7 @@ def _decision(new: NewEntry, score: float) -> Mode:
 
 
 def _create(
-    tx: Transaction, new: NewEntry, question: Question | None, likeness: Likeness
+    tx: Transaction, new: NewEntry, question: Question | None, likeness: Similarity
 ) -> Written:
     further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
     write(
@@ -130,13 +130,13 @@ def _create(
     return Written(new.guid, "created", likeness)
 
 
-def _confirm(tx: Transaction, new: NewEntry, guid: str, likeness: Likeness) -> Written:
+def _confirm(tx: Transaction, new: NewEntry, guid: str, likeness: Similarity) -> Written:
     tx.entries.confirm(guid, new.now_ms)
     return Written(guid, "skipped", likeness)
 
 
 def _change(
-    tx: Transaction, new: NewEntry, old: Record, likeness: Likeness, how: Mode
+    tx: Transaction, new: NewEntry, old: Record, likeness: Similarity, how: Mode
 ) -> Written | None:
     """The entry that was there says it now; None where it would get too long."""
     content = new.content if how == "supersede" else merged(old.content, new.content)
@@ -161,7 +161,7 @@ def _change(
 
 def _likest(
     tx: Transaction, new: NewEntry, question: Question | None
-) -> tuple[Record | None, Likeness]:
+) -> tuple[Record | None, Similarity]:
     """The entry of that memory that is most like the new one, the oldest of several."""
     within = Conditions({"scope": new.memory, "kind": KIND})
     fingerprint = str(question.embedder.fingerprint) if question is not None else ""
@@ -177,7 +177,7 @@ def _likest(
     return best, likeness
 
 
-def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Likeness:
+def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
     """With an entry as a whole, and with the facts that were merged into it: those with most words
     in common, since thousands
     would hold up all that the store is asked meanwhile. What is too long to be read is but equal to
@@ -188,8 +188,8 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Like
     if len(lines) < 2 or len(new) > LONGEST:
         far = 0.0 if cosine is None else related(cosine, curve_of(fingerprint))
         if far >= CLOSE or len(new) > LONGEST or overlap(new, old):
-            return alike(new, old, cosine, fingerprint)
-        return NOTHING_LIKE_IT if cosine is None else Likeness(far, "by the embedder")
+            return compare(new, old, cosine, fingerprint)
+        return NOTHING_LIKE_IT if cosine is None else Similarity(far, "by the embedder")
     words = set(plain_tokens(new))
     nearest = nlargest(
         MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line)))
@@ -197,13 +197,13 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Like
     near = [line for line in nearest if overlap(new, line)]
     if not near and cosine is None:
         return NOTHING_LIKE_IT
-    whole = alike(
+    whole = compare(
         new, old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1]), cosine, fingerprint
     )
     return (
         max(
             whole,
-            *[alike(new, line, None, fingerprint) for line in near],
+            *[compare(new, line, None, fingerprint) for line in near],
             key=lambda one: one.score,
         )
         if near

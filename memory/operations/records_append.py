@@ -15,7 +15,7 @@ from memrelay.memory.records.tags import parse
 from memrelay.memory.records.view import Content, Name, Reason, Tags
 from memrelay.memory.sqlite.filters import Filters
 from memrelay.memory.sqlite.store import Transaction
-from memrelay.memory.sqlite.versions import Place
+from memrelay.memory.sqlite.versions import StoredRecord
 
 SHORT = (
     8  # of the bytes that are allowed one in so many is characters that fit, data beside them too
@@ -49,7 +49,7 @@ def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
     return found.guid, True
 
 
-def _check_size(place: Place, content: str, most_bytes: int) -> None:
+def _check_size(place: StoredRecord, content: str, most_bytes: int) -> None:
     """Raises ResultTooLarge where no answer could tell the record any more."""
     size = len(content.encode()) + len(place.whole.data or "") + RECORD_BYTES
     if size > most_bytes:

@@ -16,7 +16,7 @@ SHARED = 2
 FEW_WORDS = 2  # which say too little; a sentence without spaces is one
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """What texts have in common that differ in case, white space and the full stop at the end
     alone."""
     plain = normal("NFC", text).casefold()
@@ -26,7 +26,7 @@ def normalised(text: str) -> str:
 def digest_of(text: str) -> bytes:
     """The same for texts that are the same."""
     return blake2b(
-        normalised(text).encode(errors="surrogatepass"), digest_size=DIGEST_BYTES
+        normalized(text).encode(errors="surrogatepass"), digest_size=DIGEST_BYTES
     ).digest()
 
 
@@ -37,14 +37,14 @@ def digests_of(text: str) -> set[bytes]:
 
 def lines_of(text: str) -> list[str]:
     """The lines that say something."""
-    return [line for line in text.split("\n") if normalised(line)]
+    return [line for line in text.split("\n") if normalized(line)]
 
 
 def merged(old: str, new: str) -> str:
     """`old` with the lines of `new` below that it does not have; `old` itself where it has them
     all."""
-    known = {normalised(line) for line in lines_of(old)}
-    added = [line for line in new.split("\n") if normalised(line) and normalised(line) not in known]
+    known = {normalized(line) for line in lines_of(old)}
+    added = [line for line in new.split("\n") if normalized(line) and normalized(line) not in known]
     return "\n".join([old, *added]) if added else old
 
 

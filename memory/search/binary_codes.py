@@ -26,7 +26,7 @@ PICKED = 1024
 OUTGROWN = 4  # times as many vectors as the middle was taken from, when it is taken anew
 
 
-class Sketch:
+class BinaryCodes:
     """Of the vectors of a matrix, by slot."""
 
     def __init__(self, vectors: Floats) -> None:

@@ -54,7 +54,7 @@ FACTOR: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] 
 }
 
 
-# Turns that end by asking count less: what was asked for stands where it was answered, and a
+# Turns that end by question_penalty count less: what was asked for stands where it was answered, and a
 # question has its words too.
 #
 # Measured (docs/recall.md): of LoCoMo's turns a quarter end with a question, of those that answer one
@@ -68,8 +68,8 @@ MARKS = "?\uff1f\u061f"  # Latin's, the wide one of Chinese and Japanese, Arabic
 ENDS = ". ", "! ", "? ", "\n", "\u3002", "\uff01", *MARKS[1:]  # of the sentence before
 
 
-def asking(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
-    """From 1, for what does not end by asking and for what is no turn, down to 1 - CLOSING."""
+def question_penalty(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
+    """From 1, for what does not end by question_penalty and for what is no turn, down to 1 - CLOSING."""
     factors = np.ones(len(places), np.float32)
     turns = np.flatnonzero(layout.source[places] >= 0)
     texts = contents(connection, layout.row[places[turns]], LONGEST)

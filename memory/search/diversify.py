@@ -22,7 +22,7 @@ NEAR = 0.75  # the share that near words have in the order of threads; 0.67 to 0
 BESIDE = 1  # turns on each side that are read with one
 
 
-def spread(
+def diversify(
     ranked: Ranked,
     weights: Weights,
     by_themselves: Callable[[], Floats] | None,

@@ -12,19 +12,19 @@ from memrelay.memory.records.record import Record
 from memrelay.memory.search.boosts import NAME as ASKS
 from memrelay.memory.search.explanation import (
     MOST_EXPLAINED,
-    ArmTold,
     AsRun,
+    ExplainedArm,
+    ExplainedHit,
+    ExplainedTerm,
     Explanation,
     Held,
-    HitTold,
     Nothing,
-    TermTold,
     filters_told,
 )
 from memrelay.memory.search.fusion import TEXT, VECTOR, by_meaning, fused
 from memrelay.memory.search.query import Query, match_all
-from memrelay.memory.search.results import Floats, Found, Ranked, Scene, candidates
-from memrelay.memory.search.spelling import nearest
+from memrelay.memory.search.results import Floats, Found, Ranked, SearchContext, candidates
+from memrelay.memory.search.spelling import nearest_words
 from memrelay.memory.search.terms import (
     MOST_PLACES,
     MOST_TERMS,
@@ -48,8 +48,8 @@ MOST_SPELLINGS = 16  # of a term that are told
 
 
 def terms_told(
-    terms: Sequence[Term], states: Sequence[str], stop_words: Sequence[str], scene: Scene
-) -> tuple[TermTold, ...]:
+    terms: Sequence[Term], states: Sequence[str], stop_words: Sequence[str], scene: SearchContext
+) -> tuple[ExplainedTerm, ...]:
     """`states` are those of the terms, side by side."""
     told, suggested = [], 0
     for term, state in zip(terms, states, strict=True):
@@ -58,7 +58,7 @@ def terms_told(
             suggested += 1
             suggestion = _suggestion(term.text, scene)
         told.append(
-            TermTold(
+            ExplainedTerm(
                 shown(term.text),
                 state,  # type: ignore[arg-type]
                 term.records,
@@ -66,14 +66,14 @@ def terms_told(
                 suggestion,
             )
         )
-    return (*told, *(TermTold(word, "stop word", 0, (), None) for word in stop_words))
+    return (*told, *(ExplainedTerm(word, "stop word", 0, (), None) for word in stop_words))
 
 
-def _suggestion(text: str, scene: Scene) -> str | None:
+def _suggestion(text: str, scene: SearchContext) -> str | None:
     """For a single word; phrases and the like are none of them."""
     words = plain_tokens(text)
     meant = (
-        nearest(words[0], scene.vocabulary, scene.expired)
+        nearest_words(words[0], scene.vocabulary, scene.expired)
         if len(words) == 1 and not text.endswith("*")
         else None
     )
@@ -87,7 +87,7 @@ NO_LIMIT = Nothing("nothing asked", "`limit` is 0")
 NO_WORDS = Nothing("nothing asked", "the query has no word to look for, and no filter")
 
 
-def unfiltered(ranked: Ranked, compare: Callable[[Scene], VectorFound]) -> Ranked:
+def unfiltered(ranked: Ranked, compare: Callable[[SearchContext], VectorFound]) -> Ranked:
     """With what the vectors say of all records: a search compares those alone that are allowed."""
     *others, vector = ranked.arms
     if ranked.scene.allowed is None or not isinstance(vector, VectorFound):
@@ -100,8 +100,11 @@ def unfiltered(ranked: Ranked, compare: Callable[[Scene], VectorFound]) -> Ranke
     )
 
 
-def why_nothing(
-    ranked: Ranked, terms: Sequence[TermTold], text: TextFound | None, vector: VectorFound | None
+def empty_reason(
+    ranked: Ranked,
+    terms: Sequence[ExplainedTerm],
+    text: TextFound | None,
+    vector: VectorFound | None,
 ) -> Nothing:
     """Of a ranked search."""
     scene = ranked.scene
@@ -121,13 +124,15 @@ def why_nothing(
     return _too_little(terms, text, vector, scene.allowed)
 
 
-def unknown(terms: Sequence[TermTold]) -> Nothing | None:
+def unknown(terms: Sequence[ExplainedTerm]) -> Nothing | None:
     """Where some of the terms are in no record."""
     missing = [term for term in terms if term.state == "unknown"]
     if not missing:
         return None
     meant = [
-        f"{term.suggestion!r} is nearest to {term.term!r}" for term in missing if term.suggestion
+        f"{term.suggestion!r} is nearest_words to {term.term!r}"
+        for term in missing
+        if term.suggestion
     ]
     told = "no record has " + ", ".join(repr(term.term) for term in missing[:8])
     return Nothing("unknown", told + "".join(f"; {one}" for one in meant))
@@ -157,7 +162,7 @@ def _withheld(ranked: Ranked, count: int) -> Nothing:
 
 
 def _too_little(
-    terms: Sequence[TermTold],
+    terms: Sequence[ExplainedTerm],
     text: TextFound | None,
     vector: VectorFound | None,
     allowed: np.ndarray | None,
@@ -166,8 +171,8 @@ def _too_little(
     near = ""
     if vector is not None:
         known = vector.known if allowed is None else vector.known & allowed
-        nearest = float(vector.score[known].max(initial=0))
-        near = f"the nearest record in meaning has {nearest:.2f}, and {vector.least:.2f} is needed"
+        nearest_words = float(vector.score[known].max(initial=0))
+        near = f"the nearest_words record in meaning has {nearest_words:.2f}, and {vector.least:.2f} is needed"
     if text is None:
         return Nothing("below threshold", near)
     missing = unknown(terms)
@@ -211,7 +216,7 @@ def explained(
         text.least if text else None,
         vector.least if vector else None,
         tuple(notes),
-        None if found else why_nothing(ranked, terms, text, vector),
+        None if found else empty_reason(ranked, terms, text, vector),
         tuple(_hits(ranked, found[:MOST_EXPLAINED], text, vector)),
     )
 
@@ -233,8 +238,8 @@ def _arms(ranked: Ranked) -> tuple[TextFound | None, VectorFound | None]:
 
 
 def _terms(
-    text: TextFound | None, query: Query, language: str, scene: Scene
-) -> tuple[TermTold, ...]:
+    text: TextFound | None, query: Query, language: str, scene: SearchContext
+) -> tuple[ExplainedTerm, ...]:
     """Each once, in the order of the query; stop words last."""
     if text is None:
         return ()
@@ -254,7 +259,7 @@ def _terms(
 
 def _hits(
     ranked: Ranked, found: Sequence[Record], text: TextFound | None, vector: VectorFound | None
-) -> list[HitTold]:
+) -> list[ExplainedHit]:
     places = ranked.places[: len(found)].tolist()
     ranks = {arm.arm: _ranks(arm, ranked.scene, places) for arm in ranked.arms}
     held = _held(ranked.scene, text, places) if text else [()] * len(places)
@@ -268,7 +273,7 @@ def _hits(
             and int(ranked.scene.layout.source[place]) == text.named[0]
         )
         hits.append(
-            HitTold(
+            ExplainedHit(
                 record.guid,
                 at + 1,
                 record.score,
@@ -290,12 +295,12 @@ def _weights(place: int, text: TextFound | None, vector: VectorFound | None) -> 
     return {"text": TEXT, "vector": VECTOR} if vector.known[place] else {"text": 1.0, "vector": 0.0}
 
 
-def _arm(arm: Found, place: int, weight: float, rank: int | None) -> ArmTold:
+def _arm(arm: Found, place: int, weight: float, rank: int | None) -> ExplainedArm:
     score = float(arm.score[place])
-    return ArmTold(arm.arm, rank, float(arm.raw[place]), score, weight, weight * score)
+    return ExplainedArm(arm.arm, rank, float(arm.raw[place]), score, weight, weight * score)
 
 
-def _ranks(arm: Found, scene: Scene, places: list[int]) -> list[int | None]:
+def _ranks(arm: Found, scene: SearchContext, places: list[int]) -> list[int | None]:
     """One more than how many that are allowed have a higher score."""
     allowed: Floats = np.sort(arm.score if scene.allowed is None else arm.score[scene.allowed])
     above = len(allowed) - np.searchsorted(allowed, arm.score[places], side="right")
@@ -321,20 +326,20 @@ def _factors(ranked: Ranked, place: int) -> dict[str, float]:
     return factors
 
 
-def _held(scene: Scene, text: TextFound, places: list[int]) -> list[tuple[Held, ...]]:
+def _held(scene: SearchContext, text: TextFound, places: list[int]) -> list[tuple[Held, ...]]:
     """Which terms each place is found by: its own before those of its window, and these before its
     segment's."""
     held: list[list[Held]] = [[] for _ in places]
     for term, holding in text.terms:
-        nearest: dict[int, str] = {}
+        nearest_words: dict[int, str] = {}
         for where, granularity in reversed([*zip(WHERE, scene.granularities.all, strict=False)]):
             units, _ = granularity.counts(holding, np.ones(len(holding), np.float32))
             by_unit = np.zeros(len(granularity.lengths), np.float32)
             by_unit[units] = 1
-            nearest |= dict.fromkeys(
+            nearest_words |= dict.fromkeys(
                 np.flatnonzero(granularity.at_places(by_unit)[places]).tolist(), where
             )
-        for at, where in nearest.items():
+        for at, where in nearest_words.items():
             held[at].append(Held(shown(term.text), where))  # type: ignore[arg-type]
     return [tuple(one) for one in held]
 
@@ -346,7 +351,12 @@ AS_THEY_ARE = "none"  # the language of a search that knows neither stems nor st
 
 
 def explained_match(
-    scene: Scene, run: AsRun, query: Query, conditions: Conditions, *, found: Sequence[Record]
+    scene: SearchContext,
+    run: AsRun,
+    query: Query,
+    conditions: Conditions,
+    *,
+    found: Sequence[Record],
 ) -> Explanation:
     """`found` is what FTS5 found for `run.match`, best first; for "" what the filters alone let
     pass."""
@@ -372,12 +382,12 @@ def explained_match(
 
 
 def _match_hits(
-    vocabulary: Vocabulary, match: str, terms: Sequence[TermTold], found: Sequence[Record]
-) -> tuple[HitTold, ...]:
+    vocabulary: Vocabulary, match: str, terms: Sequence[ExplainedTerm], found: Sequence[Record]
+) -> tuple[ExplainedHit, ...]:
     """FTS5's relevance is the score; it is not calibrated, and compares within an arm alone."""
     if not match:
         return tuple(
-            HitTold(record.guid, at, record.score, (), {}, (), False)
+            ExplainedHit(record.guid, at, record.score, (), {}, (), False)
             for at, record in enumerate(found, 1)
         )
     by_content = vocabulary.in_content(match, [record.guid for record in found])
@@ -388,12 +398,12 @@ def _match_hits(
     hits = []
     for at, record in enumerate(found, 1):
         name = "content" if record.guid in by_content else "parts"
-        arm = ArmTold(name, next(ranks[name]), record.score, record.score, 1.0, record.score)
-        hits.append(HitTold(record.guid, at, record.score, (arm,), {}, held, False))
+        arm = ExplainedArm(name, next(ranks[name]), record.score, record.score, 1.0, record.score)
+        hits.append(ExplainedHit(record.guid, at, record.score, (arm,), {}, held, False))
     return tuple(hits)
 
 
-def _why_nothing(scene: Scene, query: Query, terms: Sequence[TermTold]) -> Nothing:
+def _why_nothing(scene: SearchContext, query: Query, terms: Sequence[ExplainedTerm]) -> Nothing:
     if not query.wants_words and not query.filters:
         return NO_WORDS
     if not len(scene.layout):

@@ -40,7 +40,7 @@ class AsRun:
 
 
 @dataclass(frozen=True, slots=True)
-class TermTold:
+class ExplainedTerm:
     """Something that was looked for."""
 
     term: str
@@ -51,7 +51,7 @@ class TermTold:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmTold:
+class ExplainedArm:
     """What one arm says of a hit. The shares of a hit's arms, times its factors, are its score."""
 
     arm: str  # text, vector; where the mode is fts, content or parts
@@ -71,13 +71,13 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class HitTold:
+class ExplainedHit:
     """Why a record was found where it was."""
 
     guid: str
     rank: int
     score: float
-    arms: tuple[ArmTold, ...]
+    arms: tuple[ExplainedArm, ...]
     factors: dict[str, float]  # time, asks, recency, importance: by what the shares were multiplied
     terms: tuple[Held, ...]
     speaker: bool  # whether the query names who said it, which is in the text arm's raw score
@@ -104,7 +104,7 @@ class Explanation:
     query: AsRun
     filters: dict[str, Any]  # those of the query and those beside it, together
     records: int  # that the store has
-    terms: tuple[TermTold, ...]
+    terms: tuple[ExplainedTerm, ...]
     coverage: (
         float | None
     )  # how much of the query the store knows, by weight; None where that does not count
@@ -114,7 +114,7 @@ class Explanation:
     )  # the calibrated score from which on a record is found for its meaning alone
     notes: tuple[str, ...]  # what was left out, and why
     nothing: Nothing | None
-    hits: tuple[HitTold, ...]  # the first hundred
+    hits: tuple[ExplainedHit, ...]  # the first hundred
 
 
 def as_run(

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.search.binary_codes import BYTES, Sketch
+from memrelay.memory.search.binary_codes import BYTES, BinaryCodes
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.sqlite.rows import Rows
 
@@ -50,7 +50,7 @@ class Matrix:
             np.empty(0, np.float32),
         )
         self._near: _Near | None = None
-        self._sketch: Sketch | None = None  # made where it is asked what is nearest
+        self._sketch: BinaryCodes | None = None  # made where it is asked what is nearest
 
     @property
     def nbytes(self) -> int:
@@ -138,7 +138,7 @@ class Matrix:
             ]
         )
 
-    def _sketched(self, room: int) -> Sketch | None:
+    def _sketched(self, room: int) -> BinaryCodes | None:
         """The sketch of all vectors; None where it has no room, or they are too short."""
         dimension = self._vectors.shape[1]
         if dimension < LEAST_DIMENSION or self._count * (4 * dimension + BYTES) > room:
@@ -146,7 +146,7 @@ class Matrix:
             return None
         vectors = self._vectors[: self._count]
         if self._sketch is None or self._sketch.outgrown(self._count):
-            self._sketch = Sketch(vectors)
+            self._sketch = BinaryCodes(vectors)
         self._sketch.catch_up(vectors)
         return self._sketch
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.boosts import NAME as ASKS
-from memrelay.memory.search.boosts import asking, boosting
-from memrelay.memory.search.diversify import spread
+from memrelay.memory.search.boosts import boosting, question_penalty
+from memrelay.memory.search.diversify import diversify
 from memrelay.memory.search.explain import explained, explained_match, unfiltered
 from memrelay.memory.search.explanation import AsRun, Explanation
 from memrelay.memory.search.filters import Filters, RowLists
@@ -22,12 +22,12 @@ from memrelay.memory.search.granularities import Granularities
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.pool import POOL, Meaning
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
-from memrelay.memory.search.rerank import READ, Reader, reread
+from memrelay.memory.search.rerank import READ, Reader, rerank
 from memrelay.memory.search.results import (
     Floats,
     Found,
     Ranked,
-    Scene,
+    SearchContext,
     Weights,
     best,
     candidates,
@@ -121,25 +121,32 @@ class Ranker:
     def _read_again(
         self, ranked: Ranked, weights: Weights, language: str, alone: Callable[[], Floats] | None
     ) -> Ranked:
-        """In the order that the best have once they are read, and spread over threads."""
+        """In the order that the best have once they are read, and diversify over threads."""
         layout, text, reader = ranked.scene.layout, ranked.arms[0], None
         if not layout.threaded or not len(ranked.places):
             return ranked
         if language in LANGUAGES and isinstance(text, TextFound):
             reader = Reader(self._connection, layout, text)
-            ranked = reread(ranked, reader, weights)
-        return spread(ranked, weights, alone, reader)
+            ranked = rerank(ranked, reader, weights)
+        return diversify(ranked, weights, alone, reader)
 
     def _weights(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> Weights:
         """What scores are multiplied by: the boosts, and where words are looked for, whether turns
         ask."""
         factors = boosting(self._connection, layout, boosts)
         if layout.threaded and not semantic:
-            factors[ASKS] = partial(asking, self._connection, layout)
+            factors[ASKS] = partial(question_penalty, self._connection, layout)
         return Weights(factors, len(layout))
 
     def _by_both(
-        self, scene: Scene, query: Query, limit: int, language: str, *, asked: str, floor: bool
+        self,
+        scene: SearchContext,
+        query: Query,
+        limit: int,
+        language: str,
+        *,
+        asked: str,
+        floor: bool,
     ) -> tuple[Ranked, Callable[[], Floats] | None]:
         """By the words, and by the vectors where there are any; and there, what makes the scores of
         records by themselves."""
@@ -296,13 +303,13 @@ class Ranker:
             self._granularities = Granularities(layout)
         return layout
 
-    def _scene(self, query: Query, conditions: Conditions) -> Scene:
+    def _scene(self, query: Query, conditions: Conditions) -> SearchContext:
         """The store as it is now."""
         self._records.complete()
         self._vocabulary.open()
         expired = np.asarray(self._records.expired_rows(), np.int64)
         layout = self._without(expired)
-        return Scene(
+        return SearchContext(
             layout,
             self._granularities,
             self._vocabulary,
@@ -357,7 +364,7 @@ class Ranker:
 
 def _ranked(
     scores: Floats,
-    scene: Scene,
+    scene: SearchContext,
     limit: int,
     arms: tuple[Found, ...],
     *,

@@ -80,7 +80,7 @@ class Reader:
         return Asked(near_words().numbers(weights), worths / np.float32(max(worths.sum(), 1e-6)))
 
 
-def reread(ranked: Ranked, reader: Reader, weights: Weights) -> Ranked:
+def rerank(ranked: Ranked, reader: Reader, weights: Weights) -> Ranked:
     """With the first in the order that they have once they are read. Their scores stay, which do
     not depend on what else there
     is to find.

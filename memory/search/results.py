@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SearchContext:
     """For one search."""
 
     layout: Layout
@@ -51,7 +51,7 @@ class Ranked:
     places: Places
     scores: Floats  # of all places; with boosts, of those that could be among the best
     arms: tuple[Found, ...]
-    scene: Scene
+    scene: SearchContext
     without: str = ""  # why an arm is missing
     base: Floats | None = (
         None  # the scores before a time that the question names counted; None where it names none
@@ -81,13 +81,13 @@ class Ranked:
         }
 
 
-def candidates(scores: Floats, scene: Scene) -> Places:
+def candidates(scores: Floats, scene: SearchContext) -> Places:
     """What has a score and is allowed."""
     wanted = scores > 0
     return np.flatnonzero(wanted if scene.allowed is None else wanted & scene.allowed)
 
 
-def best(scores: Floats | Doubles, places: Places, scene: Scene, limit: int) -> Places:
+def best(scores: Floats | Doubles, places: Places, scene: SearchContext, limit: int) -> Places:
     """Of these places the best first, of equal ones the oldest; `limit` at most."""
     if len(places) > limit > 0:
         least = np.partition(scores[places], -limit)[-limit]
@@ -95,7 +95,7 @@ def best(scores: Floats | Doubles, places: Places, scene: Scene, limit: int) -> 
     return places[ranking(scores[places], places, scene)][:limit]
 
 
-def ranking(worth: Floats | Doubles, places: Places, scene: Scene) -> NDArray[np.intp]:
+def ranking(worth: Floats | Doubles, places: Places, scene: SearchContext) -> NDArray[np.intp]:
     """The order of these places: first what is worth most, of equal ones the oldest."""
     return np.lexsort((scene.layout.row[places], -worth))
 

@@ -1,4 +1,4 @@
-"""The word of a store that is nearest to one that it does not have: one edit away anywhere, or two
+"""The word of a store that is nearest_words to one that it does not have: one edit away anywhere, or two
 in the second half.
 
 Bounded whatever the store holds: some hundred words are asked for by name, and at most 4,096 that
@@ -21,7 +21,7 @@ NEIGHBOURHOOD = 64  # code points of a script around a letter
 MOST_LOOKED = 16  # words that may be in expired records alone, of which the records are looked at
 
 
-def nearest(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
+def nearest_words(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
     """The one with the fewest edits (a letter more, less, another, or two swapped), of these the
     one most records hold. What
     only records hold that have expired, nothing tells of.

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from memrelay.memory.search.query import Query, match_all
-from memrelay.memory.search.results import Scene
+from memrelay.memory.search.results import SearchContext
 from memrelay.memory.sqlite.postings import Postings
 from memrelay.memory.sqlite.rows import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
@@ -50,7 +50,7 @@ class Term:
         )
 
 
-def terms_of(query: Query, scene: Scene, stems: Stems, language: str) -> list[Term]:
+def terms_of(query: Query, scene: SearchContext, stems: Stems, language: str) -> list[Term]:
     """What the query looks for, each once, also what no record holds. Stop words are left out,
     unless they are all there is."""
     found: dict[str, Term] = {}
@@ -68,7 +68,7 @@ def terms_of(query: Query, scene: Scene, stems: Stems, language: str) -> list[Te
     return [_as_told(term, scene) for term in found.values()]
 
 
-def _as_told(term: Term, scene: Scene) -> Term:
+def _as_told(term: Term, scene: SearchContext) -> Term:
     """A term of which all records have expired is in none: nothing tells of these, though the index
     has them for a while."""
     if not 0 < term.records <= MOST_COUNTED * len(scene.expired):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memrelay.memory.search.granularities import Scores, idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
-from memrelay.memory.search.results import Doubles, Floats, Found, Scene, best
+from memrelay.memory.search.results import Doubles, Floats, Found, SearchContext, best
 from memrelay.memory.search.terms import Term, terms_of
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, room_of
 from memrelay.memory.sqlite.rows import Rows
@@ -52,7 +52,7 @@ class TextFound(Found):
 
 
 def text_arm(
-    scene: Scene,
+    scene: SearchContext,
     query: Query,
     stems: Stems,
     language: str,
@@ -122,7 +122,9 @@ def _affordable(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term
     return ordered[:taken], tuple(ordered[taken:])
 
 
-def _scores(scene: Scene, wanted: list[Term]) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
+def _scores(
+    scene: SearchContext, wanted: list[Term]
+) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
     """(the raw scores by place, which places hold each term). A turn has the mean of the three
     granularities."""
     layout, held = scene.layout, []
@@ -180,7 +182,7 @@ class Relevance:
             self._counted[word] = count, last_row
         return count
 
-    def best(self, scene: Scene, words: Sequence[str], limit: int) -> dict[int, float]:
+    def best(self, scene: SearchContext, words: Sequence[str], limit: int) -> dict[int, float]:
         """Row -> score of the best of those whose content holds all the words, the best first, of
         equal ones the oldest."""
         layout, held = scene.layout, [self._vocabulary.contents(word) for word in words]

@@ -19,7 +19,7 @@ from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Floats, Matrix, in_blocks
 from memrelay.memory.search.pool import Meaning
-from memrelay.memory.search.results import Found, Scene
+from memrelay.memory.search.results import Found, SearchContext
 from memrelay.memory.sqlite.rows import Changes, Rows
 from memrelay.memory.sqlite.vectors import VectorSet, VectorTable
 
@@ -63,7 +63,7 @@ class VectorArm:
         self._seen: set[int] = set()  # what the matrix was told of in the transaction that is open
         self._anew = False  # whether it was read anew there
 
-    def search(self, scene: Scene, asked: str, *, floor: bool = True) -> VectorFound:
+    def search(self, scene: SearchContext, asked: str, *, floor: bool = True) -> VectorFound:
         """Scores of all records that have a vector; without the `floor` any is enough to be found.
         Raises EmbeddingFault, and
         VectorAwaited.

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from memrelay.memory.disk import ROOM, ROOM_OR_DISK, made_whole, make_folder
+from memrelay.memory.disk import ROOM, ROOM_OR_DISK, make_folder, write_whole_file
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memrelay.memory.sqlite.damage import (
     EMPTIED,
@@ -179,7 +179,7 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
 
 def _create(path: Path) -> None:
     make_folder(path.parent)
-    with made_whole(path) as draft, draft.open("wb") as file:
+    with write_whole_file(path) as draft, draft.open("wb") as file:
         file.write(_template())
         file.flush()
         os.fsync(file.fileno())

@@ -16,7 +16,7 @@ from memrelay.memory.sqlite.filters import Conditions, where
 from memrelay.memory.sqlite.fulltext import INDEXES
 from memrelay.memory.sqlite.inbox import Inbox
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.versions import Place, places
+from memrelay.memory.sqlite.versions import StoredRecord, stored_records
 
 TABLE = "SELECT n, asked_at, actor, reason, records, versions, replies, messages, letters, left_over, ended_at FROM erasures"
 ADD = "INSERT INTO erasures(asked_at, actor, reason, records, versions) VALUES (?, ?, ?, ?, ?)"
@@ -101,7 +101,7 @@ class Erasures:
         if text:
             self._note([("text", text)])
         for guid in guids:
-            place = next(places(self._connection, " WHERE guid = ?", [guid]), None)
+            place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
             self._note(
                 [
                     ("guid", guid),
@@ -118,7 +118,7 @@ class Erasures:
         self._records.expiry.reset()
         return records, versions
 
-    def _texts(self, guid: str, place: Place | None) -> Iterator[str]:
+    def _texts(self, guid: str, place: StoredRecord | None) -> Iterator[str]:
         """What was ever said of a record: each of its states that is kept, and what was appended to
         each."""
         now = ("", 0) if place is None else (place.content, place.whole.number)

@@ -21,7 +21,14 @@ from memrelay.memory.sqlite.expiry import Expiry
 from memrelay.memory.sqlite.filters import Conditions, Filters, where
 from memrelay.memory.sqlite.fulltext import FullTextIndex, best_matches
 from memrelay.memory.sqlite.rows import Changes, RowInsert
-from memrelay.memory.sqlite.versions import STATE, Place, State, VersionTable, What, places
+from memrelay.memory.sqlite.versions import (
+    STATE,
+    State,
+    StoredRecord,
+    VersionTable,
+    What,
+    stored_records,
+)
 from memrelay.memory.text.words import parts_of
 
 Scores = dict[int, float]  # by row, the best first
@@ -164,32 +171,35 @@ class RecordTable:
         self._index.catch_up(self.last_row)
         self._last_seqs.clear()
 
-    def by_guid(self, guid: str) -> Place | None:
+    def by_guid(self, guid: str) -> StoredRecord | None:
         """One record."""
         if self.expiry.concerns:
             return self.oldest({"guid": guid})
         self.flush()
-        return next(places(self._connection, BY_GUID, [guid]), None)
+        return next(stored_records(self._connection, BY_GUID, [guid]), None)
 
-    def oldest(self, filters: Filters) -> Place | None:
+    def oldest(self, filters: Filters) -> StoredRecord | None:
         """The first record that has the values of `filters`."""
         self.flush()
         clauses, values = self._clauses(Conditions(filters))
         return next(
-            places(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values), None
+            stored_records(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values),
+            None,
         )
 
     def _clauses(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
         return self.expiry.clauses(conditions, self.versions.now_ms)
 
-    def replace_content(self, place: Place, new: str, now_ms: int, what: What = "append") -> None:
+    def replace_content(
+        self, place: StoredRecord, new: str, now_ms: int, what: What = "append"
+    ) -> None:
         """Gives a record another content."""
         self._changing(place, what, new)
         self._connection.execute(
             CHANGE, (new, parts_of(new), now_ms, content_checksum(new), place.row)
         )
 
-    def _changing(self, place: Place, what: What, content: str) -> None:
+    def _changing(self, place: StoredRecord, what: What, content: str) -> None:
         """A record is about to get this content, or other names; what it was is kept."""
         self.versions.keep(place.state, place.content, what, content)
         if content != place.content:
@@ -197,12 +207,12 @@ class RecordTable:
         if self.changes is not None:
             self.changes.add(place.row)
 
-    def delete(self, place: Place) -> None:
+    def delete(self, place: StoredRecord) -> None:
         """Deletes a record; its last state is kept."""
         self.versions.keep(place.state, place.content, "delete")
         self.remove(place)
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: StoredRecord) -> None:
         """Takes a record out of the table; nothing of it is kept."""
         self._last_seqs.clear()  # it may be a thread's last; where a record was found, none waits
         self._index.gone(place.row, place.content, place.parts)
@@ -234,7 +244,7 @@ class RecordTable:
         self.versions.keep_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
         self.insert_whole(wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at))
 
-    def revert(self, place: Place, wanted: State) -> None:
+    def revert(self, place: StoredRecord, wanted: State) -> None:
         """Gives a record the content and the names of an earlier state. When it expires stays as it
         is."""
         self._changing(place, "restore", wanted.content)
@@ -269,7 +279,7 @@ class RecordTable:
         many there were."""
         self.flush()
         which = " WHERE r.expires_at <= ? ORDER BY r.expires_at LIMIT ?"
-        found = list(places(self._connection, which, [now_ms, most]))
+        found = list(stored_records(self._connection, which, [now_ms, most]))
         for place in found:
             self.remove(place)
             self.versions.forget(place.guid)

@@ -18,7 +18,7 @@ from memrelay.memory.sqlite.copy import check_texts
 from memrelay.memory.sqlite.expiry import has_expired
 from memrelay.memory.sqlite.memories import MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.versions import EXPIRED, KEEP, State, places
+from memrelay.memory.sqlite.versions import EXPIRED, KEEP, State, stored_records
 
 # Reads all of a store that is remembered, row by row, for an export.
 
@@ -213,7 +213,7 @@ class Imports:
 
     def _remove(self, guid: str) -> None:
         self._records.flush()
-        for place in list(places(self._connection, " WHERE guid = ?", [guid])):
+        for place in list(stored_records(self._connection, " WHERE guid = ?", [guid])):
             self._records.remove(place)
 
     def _number(self, guid: str) -> int | None:

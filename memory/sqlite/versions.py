@@ -263,7 +263,7 @@ class VersionTable:
 PLACE = f"SELECT row, content, parts, {STATE} FROM records AS r"
 
 
-class Place(NamedTuple):
+class StoredRecord(NamedTuple):
     """One record."""
 
     row: int
@@ -282,8 +282,11 @@ class Place(NamedTuple):
         return State._make((*self.state, self.content))
 
 
-def places(connection: apsw.Connection, which: str, values: list[Any]) -> Iterator[Place]:
+def stored_records(
+    connection: apsw.Connection, which: str, values: list[Any]
+) -> Iterator[StoredRecord]:
     """Those that `which`, what follows FROM, picks of the table of records as `r`."""
     return (
-        Place(row[0], row[1], row[2], row[3:]) for row in connection.execute(PLACE + which, values)
+        StoredRecord(row[0], row[1], row[2], row[3:])
+        for row in connection.execute(PLACE + which, values)
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memrelay.bus.codec import decode, encode, is_own_copy
 from memrelay.bus.errors import MalformedMessage
-from memrelay.bus.message import JSON, Message, say
+from memrelay.bus.message import JSON, Message, new_message
 from tests.support.copies import live_copy
 
 PLENTY = 1 << 20
@@ -44,7 +44,7 @@ entries = st.from_regex(rb"[0-9]{1,20}-[0-9]{1,20}", fullmatch=True)
 
 
 def make_data(text: str = "tea") -> bytes:
-    return encode(say("User", "me", text, username="User", now_ms=1_700_000_000_000))
+    return encode(new_message("User", "me", text, username="User", now_ms=1_700_000_000_000))
 
 
 def mid_of(copy: bytes) -> str:
@@ -214,7 +214,11 @@ def test_the_mid_names_the_input_and_the_place_and_changes_with_what_is_said() -
 @given(texts, st.sampled_from([JSON, "text/plain"]))
 def test_what_is_said_is_one_part_with_all_that_a_chat_shows(text: str, kind: str) -> None:
     said = orjson.loads(
-        encode(say("keeper", "me", text, username="Keeper", now_ms=1_700_000_000_000, kind=kind))
+        encode(
+            new_message(
+                "keeper", "me", text, username="Keeper", now_ms=1_700_000_000_000, kind=kind
+            )
+        )
     )
 
     part = {"username": "Keeper", "text": text, "timestamp": 1_700_000_000_000, "type": kind}

@@ -1,4 +1,4 @@
-"""What comes back of our own is passed over; whatever others say in between is heard, once,
+"""What comes back of our own is passed over; whatever others new_message in between is heard, once,
 wherever the bytes are cut."""
 
 import asyncio
@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.echo_filter import Echo
+from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.resp import bulk, pack
 from memrelay.bus.codec import encode, is_own_copy
-from memrelay.bus.message import say
+from memrelay.bus.message import new_message
 from tests.support.copies import live_copy
 
 CHANNELS = ["swarm:{a}:chat", "swarm:{a}:inner"]
@@ -19,7 +19,7 @@ Said = tuple[str, bytes]  # channel, payload
 
 
 def make_payload(text: str) -> bytes:
-    return encode(say("User", "me", text, username="User", now_ms=1_700_000_000_000))
+    return encode(new_message("User", "me", text, username="User", now_ms=1_700_000_000_000))
 
 
 def make_copy(text: str) -> bytes:
@@ -39,7 +39,7 @@ ONE_OF_EACH: list[list[Said]] = [
 async def heard_of(multis: list[list[Said]], chunks: Iterable[bytes]) -> list[Said]:
     """What a listener takes for new: of a stream that comes in chunks, while these MULTIs of ours
     are under way."""
-    echo, heard = Echo(), []
+    echo, heard = EchoFilter(), []
 
     def hear(channel: bytes, payload: bytes) -> None:
         if is_own_copy(payload):
@@ -84,7 +84,10 @@ def test_what_others_say_is_heard_once_and_what_we_say_is_not(
 def test_nothing_of_ours_is_read_wherever_it_is_cut(
     ours: list[list[Said]], places: list[int]
 ) -> None:
-    echo, stream = Echo(), b"".join(pack("message", *said) for multi in ours for said in multi)
+    echo, stream = (
+        EchoFilter(),
+        b"".join(pack("message", *said) for multi in ours for said in multi),
+    )
     for multi in ours:
         echo.expect([b"".join(map(bulk, said)) for said in multi])
 

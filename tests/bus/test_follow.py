@@ -14,7 +14,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusUnavailable
 from memrelay.bus.streams.follow import Follower
-from memrelay.bus.streams.log import Said
+from memrelay.bus.streams.log import LogEntry
 from tests.support.client import Client, swarm_of
 from tests.support.server import running_server
 
@@ -50,7 +50,7 @@ class Ears:
         self.heard: list[str] = []
         self._more = asyncio.Event()
 
-    def take(self, said: list[Said]) -> None:
+    def take(self, said: list[LogEntry]) -> None:
         self.heard += [one.mid for one in said]
         self._more.set()
 

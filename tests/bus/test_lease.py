@@ -13,7 +13,7 @@ from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusUnavailable, Fenced
 from memrelay.bus.keys import fence_key, owner_key
 from memrelay.bus.lease.lease import Lease
-from memrelay.bus.lease.workers import read_roll
+from memrelay.bus.lease.workers import read_workers
 from tests.support.client import Client
 from tests.support.names import new_name
 
@@ -260,7 +260,7 @@ def test_who_signs_off_is_off_the_roll_at_once_and_owns_nothing(server: Embedded
         await first.acquire([uid])
         await first.sign_off()
 
-        assert first.name not in [report["name"] for report in await read_roll(connection)]
+        assert first.name not in [report["name"] for report in await read_workers(connection)]
         assert (await second.acquire([uid])).epoch == 2
 
     talk(server, about)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
@@ -26,8 +26,8 @@ def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
         yield server
 
 
-def line_to(server: EmbeddedServer, **told: Callable[..., None]) -> Line:
-    return Line(Address(path=str(server.socket_path)), **told)
+def line_to(server: EmbeddedServer, **told: Callable[..., None]) -> ReconnectingConnection:
+    return ReconnectingConnection(Address(path=str(server.socket_path)), **told)
 
 
 def restart(server: EmbeddedServer) -> None:
@@ -37,7 +37,7 @@ def restart(server: EmbeddedServer) -> None:
     server.start()
 
 
-async def clients(line: Line) -> int:
+async def clients(line: ReconnectingConnection) -> int:
     told: bytes = await line.call("CLIENT", "LIST")
     return len(told.splitlines())
 
@@ -150,7 +150,7 @@ def test_a_server_that_has_become_a_replica_is_left_for_who_takes_writes(
     address.symlink_to(server.socket_path)
 
     async def about(successor: EmbeddedServer) -> bytes:
-        async with Line(Address(path=str(address))) as line:
+        async with ReconnectingConnection(Address(path=str(address))) as line:
             await line.call("SET", "tea", "green")
             await line.call("REPLICAOF", "127.0.0.1", "1")
             address.unlink()
@@ -171,7 +171,7 @@ def test_an_attempt_that_nobody_waits_for_any_more_fails_without_a_word(tmp_path
 
     async def about(path: str) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, told: loud.append(told))
-        async with Line(Address(path=path, password="secret")) as line:
+        async with ReconnectingConnection(Address(path=path, password="secret")) as line:
             waiting = asyncio.create_task(line.open())
             await asyncio.sleep(0.1)
             waiting.cancel()

@@ -3,7 +3,14 @@
 import pytest
 
 from memrelay.bus.embedded.launcher import EmbeddedServer
-from memrelay.bus.streams.log import MOST_BYTES, as_said, goes_on, place_of, read_log, read_log_back
+from memrelay.bus.streams.log import (
+    MOST_BYTES,
+    cursor_of,
+    goes_on,
+    parse_log_entry,
+    read_log,
+    read_log_back,
+)
 from tests.support.client import Client, swarm_of
 from tests.support.lines import on_a_line
 
@@ -101,7 +108,7 @@ def test_a_page_of_long_messages_ends_early_and_the_next_one_goes_on(
 def test_what_no_one_can_count_with_is_told_as_it_came(value: str) -> None:
     data = b'{"from":"a","args":[{"text":"tea","more":%s}]}' % value.encode()
 
-    (said,) = as_said([(b"1-0", [b"mid", b"m", b"data", data])])
+    (said,) = parse_log_entry([(b"1-0", [b"mid", b"m", b"data", data])])
 
     assert said.data == data
 
@@ -119,7 +126,7 @@ def test_what_no_one_can_count_with_is_told_as_it_came(value: str) -> None:
     ],
 )
 def test_what_is_no_json_is_left_out(data: bytes) -> None:
-    assert as_said([(b"1-0", [b"mid", b"m", b"data", data])]) == []
+    assert parse_log_entry([(b"1-0", [b"mid", b"m", b"data", data])]) == []
 
 
 def test_only_foreign_entries_are_an_empty_log(server: EmbeddedServer) -> None:
@@ -149,7 +156,7 @@ def test_only_foreign_entries_are_an_empty_log(server: EmbeddedServer) -> None:
 def test_an_entry_that_would_break_a_listeners_json_is_left_out(fields: list[bytes]) -> None:
     ours = (b"2-0", [b"more", b"x", b"data", b"{}", b"mid", b"1-0.0~00000000"])
 
-    (said,) = as_said([(b"1-0", fields), ours])
+    (said,) = parse_log_entry([(b"1-0", fields), ours])
 
     assert (said.cursor, said.mid, said.data, said.place) == (
         "2-0",
@@ -160,7 +167,7 @@ def test_an_entry_that_would_break_a_listeners_json_is_left_out(fields: list[byt
 
 
 def test_places_are_in_the_order_of_numbers() -> None:
-    assert place_of("9-10") < place_of("10-9") < place_of("10-10") < place_of(f"{2**63 - 1}-0")
+    assert cursor_of("9-10") < cursor_of("10-9") < cursor_of("10-10") < cursor_of(f"{2**63 - 1}-0")
 
 
 @pytest.mark.parametrize(
@@ -184,4 +191,4 @@ def test_places_are_in_the_order_of_numbers() -> None:
 )
 def test_what_is_no_cursor_is_told(cursor: str) -> None:
     with pytest.raises(ValueError, match="a cursor has the form 1780000000000-0"):
-        place_of(cursor)
+        cursor_of(cursor)

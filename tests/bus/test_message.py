@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
-from memrelay.bus.message import JSON, PLAIN, Message, say
+from memrelay.bus.message import JSON, PLAIN, Message, new_message
 
 
 def make_message(**part: Any) -> Message:
@@ -56,7 +56,7 @@ def test_what_names_no_type_is_plain_text(part: dict[str, str]) -> None:
 
 
 def test_what_another_says_is_the_same_but_for_the_sender() -> None:
-    message = say("User", "me", "{}", username="User", now_ms=1_700_000_000_000, kind=JSON)
+    message = new_message("User", "me", "{}", username="User", now_ms=1_700_000_000_000, kind=JSON)
 
     passed_on = message.under("no_command")
 

@@ -5,18 +5,18 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from memrelay.bus.client.connection import SILENT_LOOKS, Patience
+from memrelay.bus.client.connection import SILENT_LOOKS, SilenceTimeout
 
 LOOK_S = 0.05
 LONG_S = 3 * SILENT_LOOKS * LOOK_S
 
 
-def given_up(during: Callable[[Patience, list[str]], None]) -> list[float]:
+def given_up(during: Callable[[SilenceTimeout, list[str]], None]) -> list[float]:
     """After how much silence it was given up, while something happens at each look."""
 
     async def whole() -> list[float]:
         silences, awaited = list[float](), ["an answer"]
-        patience = Patience(lambda: awaited, silences.append, LOOK_S)
+        patience = SilenceTimeout(lambda: awaited, silences.append, LOOK_S)
         patience.begin()
         ended = time.monotonic() + LONG_S
         while time.monotonic() < ended:
@@ -28,7 +28,7 @@ def given_up(during: Callable[[Patience, list[str]], None]) -> list[float]:
     return asyncio.run(whole())
 
 
-def hear(patience: Patience, awaited: list[str]) -> None:
+def hear(patience: SilenceTimeout, awaited: list[str]) -> None:
     patience.heard = True
 
 
@@ -45,7 +45,7 @@ def test_where_nothing_is_awaited_there_is_nothing_to_give_up() -> None:
 
 
 def test_a_pause_of_this_process_is_not_the_servers_silence() -> None:
-    def sleep_and_hear(patience: Patience, awaited: list[str]) -> None:
+    def sleep_and_hear(patience: SilenceTimeout, awaited: list[str]) -> None:
         time.sleep(
             LONG_S / 4
         )  # nothing runs meanwhile, as where the process is stopped; then what has come is read

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.embedded.launcher import EmbeddedServer
-from memrelay.bus.keys import ROLL, roll_key
+from memrelay.bus.keys import ROLL, worker_key
 from memrelay.bus.lease.lease import FORGET_MS, Lease
-from memrelay.bus.lease.workers import SILENT_MS, await_served, read_roll
+from memrelay.bus.lease.workers import SILENT_MS, read_workers, wait_until_served
 from tests.support.client import Client
 from tests.support.lines import on_a_line
 from tests.support.server import running_server
@@ -31,7 +31,7 @@ def report(name: str, **keys: Any) -> dict[str, Any]:
 def call(server: EmbeddedServer, *names: str, **keys: Any) -> None:
     """These workers say that they live."""
 
-    async def about(line: Line) -> None:
+    async def about(line: ReconnectingConnection) -> None:
         for name in names:
             await Lease(await line.open(), f"{name}/1", LEASE_MS).sign_on((), report(name, **keys))
 
@@ -41,7 +41,7 @@ def call(server: EmbeddedServer, *names: str, **keys: Any) -> None:
 def roll(server: EmbeddedServer) -> list[dict[str, Any]]:
     return [
         {name: told for name, told in report.items() if name != "silent_s"}
-        for report in on_a_line(server, read_roll)
+        for report in on_a_line(server, read_workers)
     ]
 
 
@@ -59,7 +59,7 @@ def test_who_calls_in_is_there_by_name_with_what_it_said_last(server: EmbeddedSe
 def test_who_signs_off_is_gone_at_once(server: EmbeddedServer) -> None:
     call(server, "a", "b")
 
-    async def about(line: Line) -> None:
+    async def about(line: ReconnectingConnection) -> None:
         await Lease(await line.open(), "a/1", LEASE_MS).sign_off()
 
     on_a_line(server, about)
@@ -70,8 +70,8 @@ def test_who_was_silent_for_long_is_gone(server: EmbeddedServer) -> None:
     call(server, "a", "b", "c")
 
     with Client(server.socket_path) as client:
-        assert 0 < client.redis.pttl(roll_key("a/1")) <= LEASE_MS
-        client.redis.pexpire(roll_key("a/1"), 1)
+        assert 0 < client.redis.pttl(worker_key("a/1")) <= LEASE_MS
+        client.redis.pexpire(worker_key("a/1"), 1)
         client.redis.zincrby(ROLL, -SILENT_MS - 2000, "c/1")
         time.sleep(0.01)
 
@@ -83,7 +83,7 @@ def test_who_has_not_called_in_for_a_while_is_there_as_silent(server: EmbeddedSe
 
     with Client(server.socket_path) as client:
         client.redis.zincrby(ROLL, -5000, "a/1")
-    silent, heard = on_a_line(server, read_roll)
+    silent, heard = on_a_line(server, read_workers)
 
     assert 4 <= silent["silent_s"] < 8
     assert heard["silent_s"] < 4
@@ -114,11 +114,11 @@ def test_who_waits_for_a_version_learns_whether_anybody_serves_it(
     call(server, "a")
     call(server, "b", pipelines=pipelines)
 
-    assert on_a_line(server, lambda line: await_served(line, "p", "h2", 0.2)) is served
+    assert on_a_line(server, lambda line: wait_until_served(line, "p", "h2", 0.2)) is served
 
 
 def test_where_no_worker_lives_nobody_is_waited_for(server: EmbeddedServer) -> None:
     began = time.monotonic()
 
-    assert on_a_line(server, lambda line: await_served(line, "p", "h2", 30)) is False
+    assert on_a_line(server, lambda line: wait_until_served(line, "p", "h2", 30)) is False
     assert time.monotonic() - began < 25

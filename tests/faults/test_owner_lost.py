@@ -8,7 +8,7 @@ import time
 import orjson
 import pytest
 
-from memrelay.bus.keys import owner_key, roll_key
+from memrelay.bus.keys import owner_key, worker_key
 from tests.faults.conftest import Tell
 from tests.faults.promises import assert_promises
 from tests.support.bundles import make_bundle, make_uid
@@ -25,7 +25,7 @@ STALE = ("bus_lost", "taken_for_dead")  # what one says that was followed
 def owner_of(house: House, uid: str) -> int:
     """The process of the worker that owns a pipeline and lives; 0 where there is none."""
     lease = (house.client.redis.hget(owner_key(uid), "worker") or b"").decode()
-    return int(lease.split(":")[1]) if lease and house.client.redis.exists(roll_key(lease)) else 0
+    return int(lease.split(":")[1]) if lease and house.client.redis.exists(worker_key(lease)) else 0
 
 
 def is_stopped(worker: ChildProcess) -> bool:

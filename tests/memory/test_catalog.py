@@ -17,7 +17,7 @@ import pytest
 from memrelay.memory.control.catalog import Catalog, Deployed, Swapped
 from memrelay.memory.control.database import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from memrelay.memory.control.dead_letters import DeadLetter
-from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Expected, over
+from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition, over
 from memrelay.memory.errors import NotAsExpected, StoreBroken, StoreBusy
 from memrelay.memory.memory_id import path_of
 from memrelay.memory.sqlite.store import Store
@@ -145,7 +145,7 @@ def test_another_bundle_of_the_pipeline_is_its_next_version_and_the_old_one_is_k
     ],
 )
 def test_a_change_is_made_over_what_it_is_meant_for_alone(
-    tmp_path: Path, expected: Expected, active: str | None, holds: bool
+    tmp_path: Path, expected: Precondition, active: str | None, holds: bool
 ) -> None:
     before = deploy(tmp_path, bundle_hash=active) if active else None
 

@@ -4,11 +4,11 @@ import msgspec
 import orjson
 import pytest
 
-from memrelay.worker.background.erasure import Erased
+from memrelay.worker.background.erasure import ErasedContent
 
 GUID = "01a200a0-9980-7000-8018-9f7019b48c30"
 LONG, SHORT = 'The meeting is "at 3pm"\nin Oslo', "tea"
-ERASED = Erased(
+ERASED = ErasedContent(
     [
         ("guid", GUID),
         ("guid", "odd guid"),
@@ -62,7 +62,9 @@ def test_these_do(text: str) -> None:
 )
 def test_these_do_not(text: str) -> None:
     assert not ERASED.in_json(envelope(text))
-    assert not ERASED.in_msgpack(b"\xc1" + text.encode()) and not Erased([]).in_json(envelope(LONG))
+    assert not ERASED.in_msgpack(b"\xc1" + text.encode()) and not ErasedContent([]).in_json(
+        envelope(LONG)
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"not JSON", LONG[:20].encode()])

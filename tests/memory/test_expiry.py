@@ -15,7 +15,7 @@ from memrelay.memory.memory_id import path_of
 from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_write import write
-from memrelay.memory.retention import TOGETHER, reap
+from memrelay.memory.retention import TOGETHER, delete_expired
 from memrelay.memory.search.pool import Meaning, Pool
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.timestamps import LAST_MS, as_time
@@ -170,7 +170,7 @@ def test_an_expired_turn_lends_nothing_to_its_neighbours(store: Store) -> None:
 
     assert len(found[END - 1]) == 3
     assert found[END] == []
-    reap(store, END, 90)
+    delete_expired(store, END, 90)
     assert [
         hit.record.content
         for hit in at(store, END, "records.search", query="stadium", mode="hybrid").items
@@ -222,8 +222,8 @@ def test_what_has_expired_is_deleted_with_its_history_a_few_at_a_time(store: Sto
         for _ in range(TOGETHER):
             write(tx, make_record("x", expires_at=END + 1))
 
-    assert reap(store, END - 1, 90) == (0, END)
-    steps = [reap(store, END + 9, 90).gone for _ in range(3)]
+    assert delete_expired(store, END - 1, 90) == (0, END)
+    steps = [delete_expired(store, END + 9, 90).gone for _ in range(3)]
 
     assert steps == [TOGETHER + 1, 1, 0]
     for table in ("records", "versions"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.records.entry_text import normalised
+from memrelay.memory.records.entry_text import normalized
 from memrelay.memory.text.folding import MOST_MARKS, normal
 from memrelay.memory.text.words import parts_of
 
@@ -40,6 +40,6 @@ def test_a_megabyte_of_marks_is_made_plain_in_a_second(marks: str) -> None:
     text, began = "ßक日" + marks[-2:] * ((1 << 18) // len(marks[-2:])), time.process_time()
 
     parts_of(text)
-    normalised(text)
+    normalized(text)
 
     assert time.process_time() - began < 5

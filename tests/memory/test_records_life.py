@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from memrelay.memory.errors import NotThere, Refused
 from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.retention import reap
+from memrelay.memory.retention import delete_expired
 from memrelay.memory.timestamps import as_time
 from tests.memory.builders import NOW, assert_sound, find, make_store, perform, read_all
 
@@ -260,8 +260,8 @@ class Lives(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.store.in_transaction)
     @rule()
-    def reap(self) -> None:
-        while reap(self.store, self.now_ms, 90).gone:
+    def delete_expired(self) -> None:
+        while delete_expired(self.store, self.now_ms, 90).gone:
             pass
         held = self.store.records.expiry.next_ms()
         assert held is None or held > self.now_ms

@@ -10,7 +10,7 @@ from memrelay.memory.errors import NotThere, Refused, ResultTooLarge, VersionDif
 from memrelay.memory.files.salvage import salvage_store
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_write import write
-from memrelay.memory.retention import DAY_MS, reap
+from memrelay.memory.retention import DAY_MS, delete_expired
 from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
 from memrelay.memory.sqlite.copy import inspect
 from memrelay.memory.sqlite.store import Store
@@ -217,12 +217,12 @@ def test_states_are_reaped_after_their_days_the_oldest_first(tmp_path: Path) -> 
     do(store, "records.delete", guid=gone)
     do(store, "records.update", guid=guid, content="coffee", now_ms=NOW + DAY_MS)
 
-    assert reap(store, NOW + DAY_MS - 1, 1).gone == 0
-    assert reap(store, NOW + DAY_MS + 1, 1) == (1, NOW + 2 * DAY_MS)
+    assert delete_expired(store, NOW + DAY_MS - 1, 1).gone == 0
+    assert delete_expired(store, NOW + DAY_MS + 1, 1) == (1, NOW + 2 * DAY_MS)
     assert told(store, guid) == [(2, "coffee", None), (1, "tea", "update")]
     with pytest.raises(NotThere, match="nothing is kept"):
         do(store, "records.restore", guid=gone)
-    reap(store, NOW + 3 * DAY_MS, 1)
+    delete_expired(store, NOW + 3 * DAY_MS, 1)
     assert told(store, guid) == [(2, "coffee", None)]
 
 

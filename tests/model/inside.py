@@ -12,7 +12,7 @@ import orjson
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, all_operations
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.retention import reap
+from memrelay.memory.retention import delete_expired
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.transfer import exported
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, make_store
@@ -57,7 +57,7 @@ class Inside:
         if self.store.in_transaction:
             self.store.commit()
         if self._chance.random() < 0.05:
-            while reap(self.store, self._now_ms, 90).gone:
+            while delete_expired(self.store, self._now_ms, 90).gone:
                 pass
 
     def moved(self, root: Path) -> "Inside":

@@ -4,18 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 
 Found = TypeVar("Found")
 
 
-def on_a_line(server: EmbeddedServer, about: Callable[[Line], Awaitable[Found]]) -> Found:
+def on_a_line(
+    server: EmbeddedServer, about: Callable[[ReconnectingConnection], Awaitable[Found]]
+) -> Found:
     """What comes of something that is done with a line."""
 
     async def whole() -> Found:
-        async with Line(Address(path=str(server.socket_path))) as line:
+        async with ReconnectingConnection(Address(path=str(server.socket_path))) as line:
             return await about(line)
 
     return asyncio.run(whole())

@@ -4,25 +4,25 @@ from pathlib import Path
 
 from aiohttp import web
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
-from memrelay.web.auth.authorizer import Authoriser
+from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.app import make_app
 from memrelay.web.server.connection_limits import Traffic
-from memrelay.web.server.services import Parts, WebOptions
+from memrelay.web.server.services import Services, WebOptions
 
 
 def app_for(root: Path) -> web.Application:
     """Made of real parts of which none is opened."""
     address, catalog = Address(path=str(root / "nobody.sock")), Catalog(root)
-    line = Line(address)
+    line = ReconnectingConnection(address)
     return make_app(
-        Parts(
+        Services(
             WebOptions(rate=0),
             catalog,
             Directory(catalog),
@@ -32,6 +32,6 @@ def app_for(root: Path) -> web.Application:
             Follower(address),
             Traffic(),
             lambda reference: "",
-            Authoriser(catalog, on_loopback=True),
+            Authorizer(catalog, on_loopback=True),
         )
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memrelay.web.console.figures import clip
 from memrelay.web.console.graph import Graph, draw
-from memrelay.web.console.order import Place
+from memrelay.web.console.order import GridPosition
 from memrelay.web.console.stations import Station
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "User", "<script>", "漢字" * 20, "x" * 200])
@@ -29,10 +29,10 @@ STATIONS = st.lists(
 )
 
 
-def places(graph: Graph) -> list[Place]:
+def places(graph: Graph) -> list[GridPosition]:
     """Columns and rows by what is further right and further down."""
     columns, rows = sorted({box.x for box in graph.boxes}), sorted({box.y for box in graph.boxes})
-    return [Place(columns.index(box.x), rows.index(box.y)) for box in graph.boxes]
+    return [GridPosition(columns.index(box.x), rows.index(box.y)) for box in graph.boxes]
 
 
 @given(STATIONS)

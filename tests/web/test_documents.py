@@ -8,7 +8,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from memrelay.memory.operation import all_operations
-from memrelay.web.api.operation_routes import place_of
+from memrelay.web.api.operation_routes import route_of
 from tests.support.served import Served
 from tests.web.test_access import routes_of
 
@@ -59,7 +59,7 @@ def test_each_says_what_it_is_for_what_it_answers_and_who_may_call(
 @pytest.mark.parametrize("name", all_operations())
 def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: str) -> None:
     operation = all_operations()[name]
-    place = place_of(operation)
+    place = route_of(operation)
     told = document["paths"][place.path][place.method.lower()]
     given = {one["name"] for one in told["parameters"] if one["in"] != "header"} - {"uid", "store"}
     body = (

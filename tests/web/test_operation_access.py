@@ -8,7 +8,7 @@ import pytest
 
 from memrelay.memory.control.keys import SCOPES
 from memrelay.memory.operation import Operation, all_operations
-from memrelay.web.api.operation_routes import place_of
+from memrelay.web.api.operation_routes import route_of
 from tests.support.http import ask
 from tests.support.keys import Held, await_closed, make_key, revoke
 from tests.support.served import Served
@@ -24,7 +24,7 @@ class Gate(NamedTuple):
     keys: dict[str, Held]
 
     def status(self, operation: Operation, key: str, uid: str = "") -> int:
-        place = place_of(operation)
+        place = route_of(operation)
         path = place.path.format(uid=uid or self.uid, guid="nobody", id="nobody")
         if "memory_id" in place.query_fields:
             path += "?memory_id=nobody"

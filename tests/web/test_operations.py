@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from memrelay.memory.operation import all_operations
-from memrelay.web.api.operation_routes import place_of
+from memrelay.web.api.operation_routes import route_of
 from memrelay.web.auth.access import access_of
 from tests.support.bundles import Json, make_commands, make_memory
 from tests.support.http import Answer, ask
@@ -56,7 +56,7 @@ def test_every_operation_has_the_route_of_the_rule_and_its_access(tmp_path: obje
         for route in app_for(tmp_path).router.routes()
     }
 
-    places = {place_of(operation): operation.access for operation in all_operations().values()}
+    places = {route_of(operation): operation.access for operation in all_operations().values()}
 
     assert {
         (place.method, place.path): access for place, access in places.items()

@@ -1,9 +1,9 @@
 """The agenda: who waits is taken when the time has come, and not before."""
 
-from memrelay.bus.message import say
+from memrelay.bus.message import new_message
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.run.continuations import MOST_BYTES, MOST_WAITING, Agenda
+from memrelay.worker.run.continuations import MOST_BYTES, MOST_WAITING, DelayQueue
 from memrelay.worker.run.inputs import Input
 from tests.support.bundles import make_bundle
 
@@ -22,17 +22,21 @@ class Clock:
 
 def make_input(ident: str) -> Input:
     return Input(
-        f"p/{ident}", ident, PLAN, "chat", say("User", "me", ident, username="User", now_ms=0)
+        f"p/{ident}",
+        ident,
+        PLAN,
+        "chat",
+        new_message("User", "me", ident, username="User", now_ms=0),
     )
 
 
-def taken(agenda: Agenda) -> list[str]:
+def taken(agenda: DelayQueue) -> list[str]:
     return [work.id for work in agenda.take()]
 
 
 def test_an_input_waits_for_its_time() -> None:
     clock = Clock()
-    agenda = Agenda(clock)
+    agenda = DelayQueue(clock)
     agenda.add(make_input("1-0"), 1, 2.5)
 
     assert (agenda.next_s, taken(agenda), agenda.counts["p"]) == (2.5, [], 1)
@@ -43,7 +47,7 @@ def test_an_input_waits_for_its_time() -> None:
 
 def test_the_soonest_comes_first_and_of_two_the_one_that_was_added_first() -> None:
     clock = Clock()
-    agenda = Agenda(clock)
+    agenda = DelayQueue(clock)
     for ident, in_s in (("1-0", 3), ("2-0", 1), ("3-0", 3), ("4-0", 0), ("5-0", 9)):
         agenda.add(make_input(ident), 1, in_s)
 
@@ -53,7 +57,7 @@ def test_the_soonest_comes_first_and_of_two_the_one_that_was_added_first() -> No
 
 
 def test_an_agenda_is_full_by_count_or_by_bytes_until_some_have_left() -> None:
-    by_count, by_bytes = Agenda(Clock()), Agenda(Clock())
+    by_count, by_bytes = DelayQueue(Clock()), DelayQueue(Clock())
     for _ in range(MOST_WAITING):
         by_count.add(make_input("1-0"), 1, 0)
     by_bytes.add(make_input("1-0"), MOST_BYTES, 0)

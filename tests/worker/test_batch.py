@@ -4,23 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.bus.client.resp import SwarmPen
+from memrelay.bus.client.resp import SwarmEncoder
 from memrelay.bus.codec import encode
-from memrelay.bus.message import say
+from memrelay.bus.message import new_message
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.batch import Batch
-from memrelay.worker.run.crash_isolation import Quarantine
+from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import HEARD, Entry
-from memrelay.worker.run.outcome import Outcome, Spread
+from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_relay
 from tests.support.locks import locked
 
-DATA = encode(say("User", "me", "/write tea", username="User", now_ms=1_700_000_000_000))
+DATA = encode(new_message("User", "me", "/write tea", username="User", now_ms=1_700_000_000_000))
 FOREIGN = b'{"args": [{"text": "/write tea", "more": [1]}], "id": "me", "from": "User", "mid": "x"}'
 
 
@@ -43,8 +43,8 @@ def make_batch(*entries: Entry, journal: bool = False) -> Batch:
         WorkerLimits(),
         Retries(WorkerLimits(), {}, 0),
         settled={},
-        quarantine=Quarantine(),
-        spread=Spread(),
+        quarantine=CrashIsolation(),
+        spread=PublicMessageLimit(),
         journal=journal,
     )
 
@@ -58,7 +58,7 @@ def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") 
 
 def said_by(outcome: Outcome) -> list[bytes]:
     """What leaves for the bus of it."""
-    logged, live = SwarmPen(outcome.uid, 10).write(
+    logged, live = SwarmEncoder(outcome.uid, 10).write(
         (outcome.said_by or outcome.id).encode(), outcome.said
     )
     return logged[outcome.heard > HEARD :] + live[outcome.heard >= HEARD :]
@@ -126,7 +126,7 @@ def make_two_stores() -> Plan:
 
 
 def make_entry(plan: Plan, ident: str, text: str) -> Entry:
-    data = encode(say("User", "me", text, username="User", now_ms=1_700_000_000_000))
+    data = encode(new_message("User", "me", text, username="User", now_ms=1_700_000_000_000))
     return Entry(ident, plan, [b"swarm", b"chat", b"data", data])
 
 

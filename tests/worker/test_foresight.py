@@ -10,7 +10,7 @@ from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.embedding.questions import Questions
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.run.embedding_prefetch import Foresight
+from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Entry
 from tests.support.bundles import make_bundle, make_memory
 
@@ -35,7 +35,7 @@ def test_where_vectors_fail_in_an_unforeseen_way_the_calls_run_without_them(
 
     async def main() -> list[Entry]:
         questions, wanted = Broken(LazyEmbedder(EmbeddingOptions("wordllama"))), asyncio.Event()
-        foresight = Foresight(questions, wanted)
+        foresight = EmbeddingPrefetch(questions, wanted)
         assert foresight.sift([call]) == []
         await asyncio.wait_for(wanted.wait(), 10)
         questions.close()

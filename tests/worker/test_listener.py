@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from memrelay.bus.client.connection import connect
-from memrelay.bus.client.echo_filter import Echo
+from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.intake.subscriber import Listener
+from memrelay.worker.intake.subscriber import Subscriber
 from memrelay.worker.limits import WorkerLimits
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import Client
@@ -26,8 +26,8 @@ def test_a_user_who_may_not_listen_is_told_at_once(tmp_path: Path) -> None:
     async def listening(path: str) -> None:
         connection = await connect(Address(path=path, username="keeper", password="secret"))
         try:
-            listener = Listener(
-                FencedWriter(connection, "fence"), Echo(), asyncio.Event(), WorkerLimits()
+            listener = Subscriber(
+                FencedWriter(connection, "fence"), EchoFilter(), asyncio.Event(), WorkerLimits()
             )
             async with asyncio.timeout(2):  # the connection itself would give up after 5
                 await listener.serve(

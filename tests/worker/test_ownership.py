@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.worker.ownership.host_locks import NotTheOwner, Place
+from memrelay.worker.ownership.host_locks import HostLocks, NotTheOwner
 from tests.support.child import CHECKOUT
 
 NEIGHBOUR = """
 import sys
 from pathlib import Path
-from memrelay.worker.ownership.host_locks import Place
+from memrelay.worker.ownership.host_locks import HostLocks
 
-with Place(Path(sys.argv[1]), "bus") as place:
+with HostLocks(Path(sys.argv[1]), "bus") as place:
     print(place.new_lease(), flush=True)
     if sys.stdin.read():
         place.signed_off()
@@ -45,7 +45,7 @@ class Neighbour:
 
 def test_a_neighbour_that_is_killed_has_ended_whoever_asks_and_as_often(tmp_path: Path) -> None:
     neighbour = Neighbour(tmp_path)
-    with Place(tmp_path, "bus") as place, Place(tmp_path, "bus") as another:
+    with HostLocks(tmp_path, "bus") as place, HostLocks(tmp_path, "bus") as another:
         assert not place.has_ended(neighbour.lease)
 
         neighbour.kill()
@@ -57,7 +57,7 @@ def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_fil
     tmp_path: Path,
 ) -> None:
     neighbour = Neighbour(tmp_path)
-    with Place(tmp_path, "bus"):
+    with HostLocks(tmp_path, "bus"):
         neighbour.leave(signed_off=True)
 
         assert len(list((tmp_path / "workers").iterdir())) == 1
@@ -68,19 +68,19 @@ def test_a_neighbour_that_left_while_the_bus_was_away_has_ended_though_the_bus_d
     tmp_path: Path,
 ) -> None:
     neighbour = Neighbour(tmp_path)
-    with Place(tmp_path, "bus") as place:
+    with HostLocks(tmp_path, "bus") as place:
         neighbour.leave(signed_off=False)
 
         assert place.has_ended(neighbour.lease)
 
 
 def test_of_a_worker_elsewhere_nothing_is_known(tmp_path: Path) -> None:
-    with Place(tmp_path, "bus") as place:
+    with HostLocks(tmp_path, "bus") as place:
         assert not place.has_ended("elsewhere:1:00000000/1")
 
 
 def test_an_earlier_lease_of_the_worker_itself_has_ended(tmp_path: Path) -> None:
-    with Place(tmp_path, "bus") as place:
+    with HostLocks(tmp_path, "bus") as place:
         assert place.last_lease == ""
         first, second = place.new_lease(), place.new_lease()
 
@@ -89,15 +89,15 @@ def test_an_earlier_lease_of_the_worker_itself_has_ended(tmp_path: Path) -> None
 
 
 def test_a_root_has_one_bus_at_a_time(tmp_path: Path) -> None:
-    with Place(tmp_path, "here"):
+    with HostLocks(tmp_path, "here"):
         with (
             pytest.raises(
                 NotTheOwner, match=f"workers of the bus here serve {tmp_path}; stop them"
             ),
-            Place(tmp_path, "there"),
+            HostLocks(tmp_path, "there"),
         ):
             pass
-        with Place(tmp_path, "here"):
+        with HostLocks(tmp_path, "here"):
             pass
-    with Place(tmp_path, "there"):
+    with HostLocks(tmp_path, "there"):
         pass

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from random import Random
 
-from memrelay.worker.run.crash_isolation import Quarantine
+from memrelay.worker.run.crash_isolation import CrashIsolation
 
 THREADS, TURNS = 4, 300
 
 
 def test_what_runs_alone_has_nothing_beside_it() -> None:
-    quarantine, running, seen = Quarantine(), list[str](), set[tuple[str, ...]]()
+    quarantine, running, seen = CrashIsolation(), list[str](), set[tuple[str, ...]]()
 
     def take_turns(seed: int) -> None:
         random = Random(seed)
@@ -35,7 +35,7 @@ def test_what_runs_alone_has_nothing_beside_it() -> None:
 
 
 def test_one_that_hangs_holds_the_others_back_for_a_while_only() -> None:
-    quarantine = Quarantine()
+    quarantine = CrashIsolation()
 
     def run(enter: Callable[[], AbstractContextManager[None]]) -> None:
         with enter():
@@ -48,7 +48,7 @@ def test_one_that_hangs_holds_the_others_back_for_a_while_only() -> None:
 
 
 def test_a_fault_ends_a_turn() -> None:
-    quarantine = Quarantine()
+    quarantine = CrashIsolation()
     for enter in (quarantine.alone, quarantine.beside):
         try:
             with enter():

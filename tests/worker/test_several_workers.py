@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memrelay.bus.keys import owner_key, roll_key
+from memrelay.bus.keys import owner_key, worker_key
 from tests.support.bundles import make_bundle, make_memory, make_relay, make_uid
 from tests.support.client import Client, input_of, make_envelope
 from tests.support.house import House
@@ -36,7 +36,7 @@ def owners(house: House, bundles: list[dict[str, Any]]) -> dict[str, str]:
 
 def owner_of(house: House, uid: str) -> str:
     lease = (house.client.redis.hget(owner_key(uid), "worker") or b"").decode()
-    return lease.split(":")[1] if lease and house.client.redis.exists(roll_key(lease)) else ""
+    return lease.split(":")[1] if lease and house.client.redis.exists(worker_key(lease)) else ""
 
 
 def await_shares(house: House, bundles: list[dict[str, Any]], *shares: int) -> None:

@@ -1,6 +1,6 @@
 """The tally: what was done for each pipeline, and how fast lately."""
 
-from memrelay.worker.metrics import WINDOW_S, Tally
+from memrelay.worker.metrics import WINDOW_S, Metrics
 from memrelay.worker.run.outcome import Outcome
 
 
@@ -22,12 +22,12 @@ def done(*uids: str) -> list[Outcome]:
 
 
 def test_nothing_done_is_nothing_told() -> None:
-    assert set(Tally().read(["a"])["a"].values()) == {0}
-    assert Tally().read([]) == {}
+    assert set(Metrics().read(["a"])["a"].values()) == {0}
+    assert Metrics().read([]) == {}
 
 
 def test_what_was_done_and_given_up_is_counted_for_each_pipeline() -> None:
-    tally = Tally()
+    tally = Metrics()
 
     tally.count(done("a", "b", "a"))
     tally.count_dead(["a"])
@@ -41,7 +41,7 @@ def test_what_was_done_and_given_up_is_counted_for_each_pipeline() -> None:
 
 def test_the_rate_is_that_since_the_last_reading() -> None:
     clock = Clock()
-    tally = Tally(clock)
+    tally = Metrics(clock)
     tally.read(["a"])
 
     clock.now_s += 2
@@ -52,7 +52,7 @@ def test_the_rate_is_that_since_the_last_reading() -> None:
 
 def test_the_rate_forgets_what_was_long_ago() -> None:
     clock, rates = Clock(), []
-    tally = Tally(clock)
+    tally = Metrics(clock)
     for second in range(30):
         if second < 5:
             tally.count(done(*["a"] * 100))
@@ -66,7 +66,7 @@ def test_the_rate_forgets_what_was_long_ago() -> None:
 
 def test_a_pipeline_that_comes_later_has_a_rate_of_its_own() -> None:
     clock = Clock()
-    tally = Tally(clock)
+    tally = Metrics(clock)
     tally.count(done("a"))
     tally.read(["a"])
 
@@ -80,7 +80,7 @@ def test_a_pipeline_that_comes_later_has_a_rate_of_its_own() -> None:
 
 def test_two_readings_at_once_divide_by_nothing() -> None:
     clock = Clock()
-    tally = Tally(clock)
+    tally = Metrics(clock)
 
     tally.read(["a"])
     tally.count(done("a"))
@@ -89,7 +89,7 @@ def test_two_readings_at_once_divide_by_nothing() -> None:
 
 
 def test_a_batch_is_counted_with_its_time_for_each_pipeline_by_its_share() -> None:
-    tally = Tally()
+    tally = Metrics()
 
     tally.count_in("a", 4)
     tally.count(done("a", "a", "a", "b"), took_s=0.4, duplicates={"a": 2})
@@ -100,7 +100,7 @@ def test_a_batch_is_counted_with_its_time_for_each_pipeline_by_its_share() -> No
 
 
 def test_a_pause_is_news_once_for_each_reason_and_its_end_is_too() -> None:
-    tally = Tally()
+    tally = Metrics()
 
     news = [tally.pause(["a", "b"], reason) for reason in ("locked", "locked", "full")]
 

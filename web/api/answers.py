@@ -8,7 +8,7 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import istr
 
-from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Expected
+from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition
 from memrelay.memory.errors import NotAsExpected
 from memrelay.web.server.errors import BadRequest, PreconditionFailed
 
@@ -71,10 +71,10 @@ def refuse_unknown(
 SAFE = (hdrs.METH_GET, hdrs.METH_HEAD)
 ETAG = re.compile(r'(W/)?"([^"]*)"')
 LIST = re.compile(rf"{ETAG.pattern}(\s*,\s*{ETAG.pattern})*")
-NEVER = Expected(frozenset(), absent=False)
+NEVER = Precondition(frozenset(), absent=False)
 
 
-def expected_by(request: web.Request) -> Expected:
+def precondition_of(request: web.Request) -> Precondition:
     """What must be in service for the request to have an effect. Raises BadRequest: a mistyped
     condition is not ignored."""
     over, unless = _header(request, hdrs.IF_MATCH), _header(request, hdrs.IF_NONE_MATCH)
@@ -88,7 +88,7 @@ def expected_by(request: web.Request) -> Expected:
         return ANYTHING
     if over == "*":
         return SOMETHING
-    return Expected(frozenset(_tags(over)), absent=False)
+    return Precondition(frozenset(_tags(over)), absent=False)
 
 
 def etags_of(request: web.Request, name: istr) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from memrelay.web.auth.access import caller_of, needs
 from memrelay.web.openapi.route_docs import ENTERED, GIVEN, PAGED, WAITED, described
 from memrelay.web.openapi.shapes import Letter, LetterShown, Page
 from memrelay.web.server.errors import Conflict, NotFound
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 routes = web.RouteTableDef()
 LETTERS = "/v1/dead-letters"
@@ -37,7 +37,7 @@ async def every(request: web.Request) -> web.Response:
     {items, next_cursor, total}."""
     refuse_unknown(request, ("pipeline", "cursor", "limit"))
     catalog, uid, caller = (
-        parts_of(request).catalog,
+        services_of(request).catalog,
         request.query.get("pipeline", ""),
         caller_of(request),
     )
@@ -69,7 +69,9 @@ async def every(request: web.Request) -> web.Response:
 async def show(request: web.Request) -> web.Response:
     """One, with what was said."""
     try:
-        return json_response(as_whole(await letter_of(parts_of(request).catalog, *_named(request))))
+        return json_response(
+            as_whole(await letter_of(services_of(request).catalog, *_named(request)))
+        )
     except NoLetter as fault:
         raise NotFound(str(fault)) from fault
 
@@ -82,7 +84,7 @@ async def replay(request: web.Request) -> web.Response:
     pipeline is gone."""
     uid, ident = _named(request)
     try:
-        entry = await replay_of(parts_of(request).catalog, uid, ident)
+        entry = await replay_of(services_of(request).catalog, uid, ident)
     except NoLetter as fault:
         raise NotFound(str(fault)) from fault
     except NotReplayable as fault:
@@ -96,7 +98,7 @@ async def replay(request: web.Request) -> web.Response:
 async def drop(request: web.Request) -> web.Response:
     """Forgets it: 204, or 404."""
     uid, ident = _named(request)
-    if not await parts_of(request).catalog.letters.remove(uid, [ident]):
+    if not await services_of(request).catalog.letters.remove(uid, [ident]):
         raise NotFound(str(NoLetter(uid, ident)))
     return web.Response(status=204)
 

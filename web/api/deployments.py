@@ -5,12 +5,12 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.keys import CHANGES
-from memrelay.bus.lease.workers import await_served
+from memrelay.bus.lease.workers import wait_until_served
 from memrelay.memory.control.catalog import Catalog, Deployed, Swapped
-from memrelay.memory.control.precondition import ANYTHING, NOTHING, Expected, over
+from memrelay.memory.control.precondition import ANYTHING, NOTHING, Precondition, over
 from memrelay.memory.errors import NotAsExpected
 from memrelay.pipelines.check import CheckedBundle, check
 
@@ -25,11 +25,11 @@ class Deployments:
     """Changes what is in service. Workers that hear of it act at once, others when they look
     again."""
 
-    def __init__(self, catalog: Catalog, line: Line | None) -> None:
+    def __init__(self, catalog: Catalog, line: ReconnectingConnection | None) -> None:
         """Without a bus there is nobody to tell, and the change stands all the same."""
         self._catalog, self._line = catalog, line
 
-    async def deploy(self, bundle: CheckedBundle, expected: Expected = ANYTHING) -> Swapped:
+    async def deploy(self, bundle: CheckedBundle, expected: Precondition = ANYTHING) -> Swapped:
         """Makes a bundle the active one of its pipeline. Raises NotAsExpected and StoreBusy."""
         now_ms = time.time_ns() // 1_000_000
         swapped = await self._catalog.deploy(
@@ -42,7 +42,7 @@ class Deployments:
         self,
         uid: str,
         version: int | None,
-        expected: Expected = ANYTHING,
+        expected: Precondition = ANYTHING,
         *,
         allow: Callable[[CheckedBundle], None] | None = None,
     ) -> Swapped:
@@ -69,8 +69,8 @@ class Deployments:
         return await self.deploy(bundle, expected)
 
     async def _before(
-        self, versions: list[Deployed], uid: str, expected: Expected
-    ) -> tuple[Deployed, Expected]:
+        self, versions: list[Deployed], uid: str, expected: Precondition
+    ) -> tuple[Deployed, Precondition]:
         """The version before the active one, which may not change meanwhile: else it would be
         another one's before."""
         serving = await self._catalog.serving(uid)
@@ -84,7 +84,7 @@ class Deployments:
             )
         return other, NOTHING if active is None else over(active)
 
-    async def remove(self, uid: str, expected: Expected = ANYTHING) -> bool:
+    async def remove(self, uid: str, expected: Precondition = ANYTHING) -> bool:
         """Takes a pipeline out of service, and says whether there was one; its records stay.
 
         Raises NotAsExpected and StoreBusy.
@@ -100,7 +100,7 @@ class Deployments:
         if self._line is None:
             return False
         try:
-            return await await_served(self._line, deployed.uid, deployed.hash, SERVED_WITHIN_S)
+            return await wait_until_served(self._line, deployed.uid, deployed.hash, SERVED_WITHIN_S)
         except BusError:
             return False
 

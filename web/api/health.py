@@ -15,7 +15,7 @@ from memrelay.web.auth.access import caller_of, needs, open_to_all
 from memrelay.web.openapi.route_docs import TEXT, described
 from memrelay.web.openapi.shapes import Live, Ready, Status
 from memrelay.web.server.metrics import render
-from memrelay.web.server.services import Parts, parts_of
+from memrelay.web.server.services import Services, services_of
 
 routes = web.RouteTableDef()
 PATIENCE_S = 2.0  # with a bus that does not answer; who asks for health does not wait for long
@@ -44,7 +44,7 @@ async def ready(request: web.Request) -> web.Response:
     503 while it is paused, or has
     no owner.
     """
-    parts, uid = parts_of(request), request.query.get("pipeline", "")
+    parts, uid = services_of(request), request.query.get("pipeline", "")
     caller = await parts.authoriser.caller_or_stranger(request)
     checks = {"bus": await _bus_fault(parts), "catalogue": await _catalogue_fault(parts)}
     found = await _status(parts) if caller.pipelines and not any(checks.values()) else None
@@ -68,7 +68,7 @@ def _told(fault: str, whole: bool) -> str:
 @needs("read")
 async def status(request: web.Request) -> web.Response:
     """Workers, pipelines with rate, lag and dead letters, and which durability is in force."""
-    parts = parts_of(request)
+    parts = services_of(request)
     found, caller = await read_status(parts.catalog, parts.line), caller_of(request)
     if not caller.sees_all:
         return json_response(limited(found, caller.sees))
@@ -82,7 +82,7 @@ async def status(request: web.Request) -> web.Response:
 @needs("read")
 async def metrics(request: web.Request) -> web.Response:
     """For Prometheus."""
-    parts, caller = parts_of(request), caller_of(request)
+    parts, caller = services_of(request), caller_of(request)
     found = await _status(parts)
     if not caller.sees_all:
         found = limited(found, caller.sees) if found else None
@@ -90,7 +90,7 @@ async def metrics(request: web.Request) -> web.Response:
     return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-async def _status(parts: Parts) -> dict[str, Any] | None:
+async def _status(parts: Services) -> dict[str, Any] | None:
     """As /status has it, where it can be had soon."""
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -108,7 +108,7 @@ def _pipeline_fault(uid: str, pipelines: list[dict[str, Any]]) -> str:
     return f"no pipeline {uid[:100]!r} is in service, or the bus does not tell"
 
 
-async def _bus_fault(parts: Parts) -> str:
+async def _bus_fault(parts: Services) -> str:
     """Why it takes nothing; "" where it does."""
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -120,7 +120,7 @@ async def _bus_fault(parts: Parts) -> str:
     return ""
 
 
-async def _catalogue_fault(parts: Parts) -> str:
+async def _catalogue_fault(parts: Services) -> str:
     try:
         await parts.catalog.active()
     except (StoreBusy, StoreBroken) as error:

@@ -16,13 +16,13 @@ from socket import SO_SNDBUF, SOL_SOCKET
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from memrelay.bus.errors import BusError
-from memrelay.bus.streams.log import Said, goes_on, place_of, read_log
+from memrelay.bus.streams.log import LogEntry, cursor_of, goes_on, read_log
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import refuse_unknown
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.errors import BadRequest
-from memrelay.web.server.services import PARTS, Parts, parts_of
+from memrelay.web.server.services import PARTS, Services, services_of
 
 log = logging.getLogger(__name__)
 PAGE = 500  # messages of the log that are read at once, at most
@@ -44,10 +44,10 @@ async def follow_live(
     """Sends {"cursor", "mid", "message"} for each message said after `after=CURSOR`, or from now
     on."""
     refuse_unknown(request, ("after",))
-    parts = parts_of(request)
+    parts = services_of(request)
     after = request.query.get("after", "")
     try:
-        reached = place_of(after) if after else None
+        reached = cursor_of(after) if after else None
     except ValueError as error:
         raise BadRequest(f"`after`: {error}") from error
     socket = web.WebSocketResponse(
@@ -112,7 +112,7 @@ class _Listener:
     def __init__(
         self,
         socket: web.WebSocketResponse,
-        parts: Parts,
+        parts: Services,
         place: tuple[str, str],
         reached: tuple[int, int] | None,
     ) -> None:
@@ -127,14 +127,14 @@ class _Listener:
         self._catching_up = (
             reached is not None
         )  # while the log is read there is no need to queue what is in it
-        self._queue: deque[Said] = deque()
+        self._queue: deque[LogEntry] = deque()
         self._size = 0  # bytes in the queue
         self._page = 8  # messages of the log that are read next
         self._more = asyncio.Event()
         self._cut_off = False  # the bus was away while the log was read
         self._behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def take(self, said: list[Said]) -> None:
+    def take(self, said: list[LogEntry]) -> None:
         """New messages of the log."""
         if self._catching_up or self._behind.done():
             return
@@ -213,7 +213,7 @@ class _Listener:
             await self._send_one(one)
         return more
 
-    async def _send_one(self, said: Said) -> None:
+    async def _send_one(self, said: LogEntry) -> None:
         if said.place > self._reached:
             self._reached = said.place
             await self._socket.send_frame(as_frame(said), WSMsgType.TEXT)
@@ -244,7 +244,7 @@ class _Listener:
                 )
 
 
-def as_frame(said: Said) -> bytes:
+def as_frame(said: LogEntry) -> bytes:
     """A message of a log as it is sent live, in JSON."""
     return b'{"cursor":"%s","mid":"%s","message":%s}' % (
         said.cursor.encode(),

@@ -10,7 +10,7 @@ from multidict import istr
 from memrelay.bus.errors import NoAnswer
 from memrelay.bus.keys import swarm_key
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, may_be_id
-from memrelay.bus.streams.log import Said, goes_on, place_of, read_log, read_log_back
+from memrelay.bus.streams.log import LogEntry, cursor_of, goes_on, read_log, read_log_back
 from memrelay.web.api.answers import json_response, limit_of, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.live import follow_live
@@ -19,7 +19,7 @@ from memrelay.web.openapi.route_docs import ENTERED, GIVEN, NAMED_BY, PAGED, WAI
 from memrelay.web.openapi.shapes import LogItem, Page
 from memrelay.web.server.errors import BadRequest, NotFound, TooLate
 from memrelay.web.server.request_body import read_body, to_envelope
-from memrelay.web.server.services import Parts, parts_of
+from memrelay.web.server.services import Services, services_of
 
 routes = web.RouteTableDef()
 ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")
@@ -88,7 +88,7 @@ async def read(request: web.Request) -> web.StreamResponse:
     )
 
 
-def as_item(said: Said) -> dict[str, Any]:
+def as_item(said: LogEntry) -> dict[str, Any]:
     """A message of a log, in JSON."""
     return {"cursor": said.cursor, "mid": said.mid, "message": orjson.Fragment(said.data)}
 
@@ -100,7 +100,7 @@ async def enter(request: web.Request, entry: NewEntry, ident: str) -> web.Respon
     `message_id` is the producer's own id where one was given, so that the same request has the same
     answer.
     """
-    parts, wait_s = parts_of(request), _wait_s(request)
+    parts, wait_s = services_of(request), _wait_s(request)
     if wait_s is None:
         appended = await parts.requester.ingress.append(entry)
         return json_response({"message_id": ident or appended}, 202)
@@ -130,9 +130,9 @@ def producer_id(request: web.Request) -> str:
     return ident
 
 
-async def _place(request: web.Request) -> tuple[Parts, Served, str]:
+async def _place(request: web.Request) -> tuple[Services, Served, str]:
     """(parts, pipeline, swarm) of a request. Raises NotFound."""
-    parts, uid, swarm = parts_of(request), request.match_info["uid"], request.match_info["swarm"]
+    parts, uid, swarm = services_of(request), request.match_info["uid"], request.match_info["swarm"]
     served = await parts.directory.find(uid)
     if swarm not in served.swarms:
         raise NotFound(
@@ -145,7 +145,7 @@ def _wait_s(request: web.Request) -> float | None:
     if not request.query_string:
         return None
     refuse_unknown(request, ("wait",))
-    given, most = request.query.get("wait"), parts_of(request).options.max_wait_s
+    given, most = request.query.get("wait"), services_of(request).options.max_wait_s
     if given is None:
         return None
     try:
@@ -163,7 +163,7 @@ def _cursor(request: web.Request) -> str:
     cursor = request.query.get("cursor", "")
     try:
         if cursor:
-            place_of(cursor)
+            cursor_of(cursor)
     except ValueError as error:
         raise BadRequest(
             f"`cursor`: {error}; an item's `cursor` and `next_cursor` are such"

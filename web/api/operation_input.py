@@ -14,13 +14,13 @@ from memrelay.pipelines.json_text import parse_object, too_many_keys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import tell
 from memrelay.web.api.answers import etags_of, refuse_unknown
-from memrelay.web.api.operation_routes import IN_HEADER, IN_QUERY, STORE, Place
+from memrelay.web.api.operation_routes import IN_HEADER, IN_QUERY, STORE, OperationRoute
 from memrelay.web.server.errors import BadRequest, Unprocessable
 from memrelay.web.server.request_body import read_json_body
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 
-async def read_input(request: web.Request, operation: Operation, place: Place) -> bytes:
+async def read_input(request: web.Request, operation: Operation, place: OperationRoute) -> bytes:
     """The input as JSON. Raises BadRequest, and Unprocessable with `faults`."""
     kinds = _query_kinds(operation, place)
     refuse_unknown(
@@ -37,7 +37,7 @@ async def read_input(request: web.Request, operation: Operation, place: Place) -
 
 
 @cache
-def _query_kinds(operation: Operation, place: Place) -> dict[str, str]:
+def _query_kinds(operation: Operation, place: OperationRoute) -> dict[str, str]:
     """The parameters, with their JSON types."""
     properties = operation.adapter.json_schema()["properties"] if place.query_fields else {}
     return {name: json_type(properties[name]) for name in place.query_fields}
@@ -57,7 +57,7 @@ def _query(request: web.Request, kinds: dict[str, str], report: Report) -> dict[
 
 
 async def _body(
-    request: web.Request, operation: Operation, place: Place, report: Report
+    request: web.Request, operation: Operation, place: OperationRoute, report: Report
 ) -> dict[str, Any]:
     """The object in the body; a field that there is not is told with the names that there are, or
     where it belongs."""
@@ -74,7 +74,7 @@ async def _body(
 async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[str, Any]:
     """The object in the body, which has these fields; {} where it is empty. Raises BadRequest and
     Unprocessable."""
-    body, most = await read_json_body(request), parts_of(request).options.json_keys
+    body, most = await read_json_body(request), services_of(request).options.json_keys
     if too_many_keys(body, most):
         raise Unprocessable(
             f"the JSON has more than {most} keys, which is what web.max_json_keys allows"

@@ -22,7 +22,7 @@ IN_HEADER = "if_version"  # If-Match
 STORE = "store"  # a parameter of every operation
 
 
-class Place(NamedTuple):
+class OperationRoute(NamedTuple):
     """Of an operation: where it is, and in which part of the request each field of its input
     stands."""
 
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     has_if_match: bool
 
 
-def place_of(operation: Operation) -> Place:
+def route_of(operation: Operation) -> OperationRoute:
     """By the rule."""
     fields = {field.name: field for field in dataclasses.fields(operation.input)}
     in_path = tuple(
@@ -46,7 +46,7 @@ def place_of(operation: Operation) -> Place:
         path += f"/{operation.verb}"
     rest = tuple(name for name in fields if name not in (*in_path, IN_HEADER))
     has_query = method in IN_QUERY
-    return Place(
+    return OperationRoute(
         method,
         path,
         in_path,

@@ -12,7 +12,7 @@ from memrelay.memory.operation import Operation, all_operations
 from memrelay.web.api.answers import is_known, json_response
 from memrelay.web.api.messages import producer_id
 from memrelay.web.api.operation_input import read_input
-from memrelay.web.api.operation_routes import IN_PATH, STORE, place_of
+from memrelay.web.api.operation_routes import IN_PATH, STORE, route_of
 from memrelay.web.auth.access import caller_of, needs
 from memrelay.web.server.errors import (
     KeyReused,
@@ -23,7 +23,7 @@ from memrelay.web.server.errors import (
     Unavailable,
     Unprocessable,
 )
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 NOBODY = "http"  # who acts where no key was needed
 ACTION, MADE = "action", "created"  # of a create that may find what it would make
@@ -43,17 +43,17 @@ def routes() -> list[web.AbstractRouteDef]:
         if place.method != "GET"
         else web.get(place.path, handler_of(operation))
         for operation in all_operations().values()
-        for place in (place_of(operation),)
+        for place in (route_of(operation),)
     ]
 
 
 def handler_of(operation: Operation) -> Handler:
     """What answers to an operation's route."""
-    place = place_of(operation)
+    place = route_of(operation)
 
     @needs(operation.access)
     async def handle(request: web.Request) -> web.Response:
-        parts, uid = parts_of(request), request.match_info["uid"]
+        parts, uid = services_of(request), request.match_info["uid"]
         await parts.directory.find(uid)
         data = await read_input(request, operation, place)
         call = NewCall(
@@ -73,7 +73,7 @@ def handler_of(operation: Operation) -> Handler:
 async def answer_to(request: web.Request, call: NewCall) -> Any:
     """What the operation gives. Raises what its refusal is over HTTP, NotAnswered, and a fault of
     the bus."""
-    parts = parts_of(request)
+    parts = services_of(request)
     try:
         answer = await parts.requester.call(call, parts.options.call_timeout_s)
     except NoAnswer as error:

@@ -18,12 +18,12 @@ from memrelay.pipelines.report import Fault
 from memrelay.web.api.answers import (
     MOST_ITEMS,
     changed_meanwhile,
-    expected_by,
     is_known,
     json_response,
     limit_of,
     not_our_cursor,
     number_of,
+    precondition_of,
     refuse_unknown,
 )
 from memrelay.web.api.deployments import NoSuchVersion
@@ -39,7 +39,7 @@ from memrelay.web.openapi.shapes import (
 )
 from memrelay.web.server.errors import BadRequest, Conflict, NotFound, Unprocessable, no_pipeline
 from memrelay.web.server.request_body import read_body, read_json_body
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 routes = web.RouteTableDef()
 
@@ -59,7 +59,7 @@ async def create(request: web.Request) -> web.Response:
     bundle = _accepted(checked)
     caller_of(request).check_bundle(bundle)
     try:
-        swapped = await parts_of(request).deployments.deploy(bundle, NOTHING)
+        swapped = await services_of(request).deployments.deploy(bundle, NOTHING)
     except NotAsExpected as error:
         raise Conflict(
             f"pipeline {bundle.uid} is in service already; PUT /v1/pipelines/{bundle.uid} replaces it"
@@ -84,14 +84,14 @@ async def create(request: web.Request) -> web.Response:
 async def replace(request: web.Request) -> web.Response:
     """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there
     was none, 412."""
-    expected = expected_by(request)
+    expected = precondition_of(request)
     checked = await asyncio.to_thread(
         check, await read_body(request), uid=request.match_info["uid"]
     )
     bundle = _accepted(checked)
     caller_of(request).check_bundle(bundle)
     try:
-        swapped = await parts_of(request).deployments.deploy(bundle, expected)
+        swapped = await services_of(request).deployments.deploy(bundle, expected)
     except NotAsExpected as error:
         raise changed_meanwhile(error) from error
     return await told_of(request, swapped, checked.warnings)
@@ -105,7 +105,7 @@ async def every(request: web.Request) -> web.Response:
     refuse_unknown(request, ("limit", "cursor"))
     limit, after = limit_of(request, MOST_ITEMS), _place(request.query.get("cursor", ""))
     sees = caller_of(request).sees
-    everything = [one for one in await parts_of(request).catalog.active() if sees(one.uid)]
+    everything = [one for one in await services_of(request).catalog.active() if sees(one.uid)]
     rest = [one for one in everything if (one.name, one.uid) > after]
     items, more = rest[:limit], len(rest) > limit
     return json_response(
@@ -126,7 +126,7 @@ async def every(request: web.Request) -> web.Response:
 @needs("read")
 async def show(request: web.Request) -> web.Response:
     """One pipeline with its bundle."""
-    parts, uid = parts_of(request), request.match_info["uid"]
+    parts, uid = services_of(request), request.match_info["uid"]
     found = await parts.catalog.serving(uid)
     if found is not None and is_known(request, found.hash):
         return web.Response(status=304, headers={hdrs.ETAG: f'"{found.hash}"'})
@@ -143,9 +143,9 @@ async def show(request: web.Request) -> web.Response:
 @needs("deploy")
 async def remove(request: web.Request) -> web.Response:
     """Takes a pipeline out of service; its records stay."""
-    parts, uid = parts_of(request), request.match_info["uid"]
+    parts, uid = services_of(request), request.match_info["uid"]
     try:
-        removed = await parts.deployments.remove(uid, expected_by(request))
+        removed = await parts.deployments.remove(uid, precondition_of(request))
     except NotAsExpected as error:
         raise changed_meanwhile(error) from error
     if not removed:
@@ -158,7 +158,7 @@ async def told_of(
     request: web.Request, swapped: Swapped, warnings: Iterable[Fault] = ()
 ) -> web.Response:
     """The answer to a deploy, with whether a worker serves the version already."""
-    parts, deployed = parts_of(request), swapped.after
+    parts, deployed = services_of(request), swapped.after
     parts.directory.forget()
     served = await parts.deployments.is_served(deployed)
     told = summary(deployed) | {
@@ -223,7 +223,7 @@ async def versions(request: web.Request) -> web.Response:
     next_cursor, total}."""
     refuse_unknown(request, ("limit", "cursor"))
     limit, before = limit_of(request, MOST_ITEMS), _version_place(request.query.get("cursor", ""))
-    parts, uid = parts_of(request), request.match_info["uid"]
+    parts, uid = services_of(request), request.match_info["uid"]
     everything = await parts.catalog.versions(uid)
     if not everything:
         raise NotFound(
@@ -259,9 +259,9 @@ async def versions(request: web.Request) -> web.Response:
 async def rollback(request: web.Request) -> web.Response:
     """Puts {"version": n} in service again, as a new version; without one, the last with another
     bundle. 200, 404, 412, 422."""
-    expected, version = expected_by(request), _wanted(await read_json_body(request))
+    expected, version = precondition_of(request), _wanted(await read_json_body(request))
     try:
-        swapped = await parts_of(request).deployments.rollback(
+        swapped = await services_of(request).deployments.rollback(
             request.match_info["uid"], version, expected, allow=caller_of(request).check_bundle
         )
     except NoSuchVersion as error:

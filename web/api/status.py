@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, owner_key
-from memrelay.bus.lease.workers import read_roll
-from memrelay.bus.streams.log import place_of
+from memrelay.bus.lease.workers import read_workers
+from memrelay.bus.streams.log import cursor_of
 from memrelay.memory.control.catalog import Catalog, Deployed
 
 DURABILITIES = {
@@ -42,9 +42,9 @@ EVICTS = "MAY BE EVICTED: the server takes what waits for a cache when its memor
 NOT_PERSISTENT = "NOT PERSISTENT: what waits on the bus is lost when the server ends; turn its append-only file on"
 
 
-async def read_status(catalog: Catalog, line: Line) -> dict[str, Any]:
+async def read_status(catalog: Catalog, line: ReconnectingConnection) -> dict[str, Any]:
     """{"durability", "workers", "pipelines"}. Raises BusUnavailable, BusRefused, StoreBusy."""
-    deployed, workers = await catalog.active(), await read_roll(line)
+    deployed, workers = await catalog.active(), await read_workers(line)
     return {
         "durability": await _durability(line),
         "workers": [_worker(one) for one in workers],
@@ -77,7 +77,7 @@ def _worker(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _durability(line: Line) -> dict[str, str]:
+async def _durability(line: ReconnectingConnection) -> dict[str, str]:
     """The server's append-only file and eviction, as they are configured."""
     try:
         words: list[bytes] = await line.call(
@@ -104,7 +104,7 @@ async def _pipelines(
     deployed: Sequence[Deployed],
     workers: Sequence[dict[str, Any]],
     dead: dict[str, int],
-    line: Line,
+    line: ReconnectingConnection,
 ) -> list[dict[str, Any]]:
     """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "dead_letters", and
     what UNTOLD has} of each.
@@ -145,7 +145,7 @@ async def _pipelines(
     return found
 
 
-async def _lags(uids: Sequence[str], line: Line) -> list[tuple[int, float, str]]:
+async def _lags(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float, str]]:
     """(messages that are not yet done, age of the oldest of them in s, why it cannot be told) of
     each pipeline's input."""
     connection, now_ms = await line.open(), time.time_ns() // 1_000_000
@@ -169,11 +169,11 @@ async def _lag(
             await first
         return 0, 0.0, str(error)
     entries = await first
-    since_ms = now_ms - place_of(entries[0][0].decode())[0] if entries else 0
+    since_ms = now_ms - cursor_of(entries[0][0].decode())[0] if entries else 0
     return count, max(0.0, since_ms / 1000), ""
 
 
-async def _gaps(uids: Sequence[str], line: Line) -> list[tuple[int, float]]:
+async def _gaps(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float]]:
     """(how often nobody listened to the channels, for how long in s) of each pipeline."""
     connection = await line.open()
     asked = [connection.send(pack("HMGET", owner_key(uid), "gaps", "deaf_ms")) for uid in uids]

@@ -12,9 +12,9 @@ from memrelay.web.api.messages import enter, producer_id
 from memrelay.web.auth.access import guards_itself
 from memrelay.web.auth.webhook_auth import admit, is_token
 from memrelay.web.openapi.route_docs import ENTERED, GIVEN, NAMED_BY, WAITED, described
-from memrelay.web.server.errors import Conflict, NotFound, Unauthorised
+from memrelay.web.server.errors import Conflict, NotFound, Unauthorized
 from memrelay.web.server.request_body import read_body, to_envelope
-from memrelay.web.server.services import Parts, parts_of
+from memrelay.web.server.services import Services, services_of
 
 routes = web.RouteTableDef()
 SENDER = "webhook"  # who said what names nobody
@@ -27,14 +27,14 @@ APART = "\x1f"  # stands in no alias and in no id, so that no two pairs of them 
 async def receive(request: web.Request) -> web.Response:
     """Hands the body to an agent, from who has its token, a signature by its secret, or a key with
     `publish`."""
-    parts, uid, alias = parts_of(request), request.match_info["uid"], request.match_info["alias"]
+    parts, uid, alias = services_of(request), request.match_info["uid"], request.match_info["alias"]
     body = await read_body(request)
     await admit(request, uid, await _agent(parts, uid, alias), body)
     served = await parts.directory.find(uid)
     return await _hand_over(request, body, served, served.agent(alias))
 
 
-async def _agent(parts: Parts, uid: str, alias: str) -> CheckedAgent | None:
+async def _agent(parts: Services, uid: str, alias: str) -> CheckedAgent | None:
     """None where there is no such agent: only who may know of the pipeline is told."""
     try:
         return (await parts.directory.find(uid)).agents.get(alias)
@@ -53,13 +53,13 @@ async def _agent(parts: Parts, uid: str, alias: str) -> CheckedAgent | None:
 @guards_itself
 async def receive_as_kilroy(request: web.Request) -> web.Response:
     """The same by alias alone, with the token in the path; the trigger is the agent's block."""
-    parts, path = parts_of(request), request.match_info
+    parts, path = services_of(request), request.match_info
     alias, token = path["alias"], path["token"]
     meant = _meant(parts, await parts.directory.all(), alias, token) or _meant(
         parts, await parts.directory.all(anew=True), alias, token
     )
     if not meant:
-        raise Unauthorised(
+        raise Unauthorized(
             f"no agent {alias[:100]!r} has this token; an agent's token is what its wf_webhook_token refers to"
         )
     if len(meant) > 1:
@@ -84,14 +84,14 @@ async def _hand_over(
             f"agent {alias} of pipeline {served.deployed.name} takes no messages: it only shows what is said"
         )
     data = to_envelope(
-        body, sender=SENDER, now_ms=time.time_ns() // 1_000_000, bounds=parts_of(request).options
+        body, sender=SENDER, now_ms=time.time_ns() // 1_000_000, bounds=services_of(request).options
     )
     entry = NewEntry(uid, data, agent=alias, producer_id=f"{alias}{APART}{ident}" if ident else "")
     return await enter(request, entry, ident)
 
 
 def _meant(
-    parts: Parts, everything: list[Served], alias: str, token: str
+    parts: Services, everything: list[Served], alias: str, token: str
 ) -> list[tuple[Served, CheckedAgent]]:
     """The agents of that alias and token."""
     named = [(served, served.agents[alias]) for served in everything if alias in served.agents]

@@ -10,7 +10,7 @@ from aiohttp.typedefs import Handler
 
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.server.errors import Forbidden
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 Asked = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Declared = TypeVar("Declared", bound=Asked)
@@ -29,7 +29,7 @@ def needs(scope: str) -> Callable[[Asked], Asked]:
     def declare(handler: Asked) -> Asked:
         @wraps(handler)
         async def guarded(request: web.Request) -> web.StreamResponse:
-            request[CALLER] = caller = await parts_of(request).authoriser.caller(request)
+            request[CALLER] = caller = await services_of(request).authoriser.caller(request)
             caller.check(scope, request.match_info.get("uid"))
             return await handler(request)
 

@@ -13,8 +13,8 @@ from memrelay.memory.control.keys import ALL, FORM, SCOPES, Key, digest_of
 from memrelay.memory.control.sessions import Session
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedBundle
-from memrelay.web.server.cached_read import Glance
-from memrelay.web.server.errors import NotAllowed, Unauthorised, no_pipeline
+from memrelay.web.server.cached_read import CachedRead
+from memrelay.web.server.errors import NotAllowed, Unauthorized, no_pipeline
 
 COOKIE = "memrelay_session"
 NO_KEY = "no key came with this request; send Authorization: Bearer mr_ID_SECRET (`memrelay keys create` makes one)"
@@ -97,33 +97,33 @@ class Ring(NamedTuple):
         return found if found is not None and found.expires_at > now_ms else None
 
     def by_session(self, token: str, now_ms: int) -> Caller:
-        """Who has that token. Raises Unauthorised."""
+        """Who has that token. Raises Unauthorized."""
         digest = digest_of(token)
         session = self._session(digest, now_ms)
         key = None if session is None else self.keys.get(session.key)
         if key is None or key.fault(now_ms):
-            raise Unauthorised(NO_SESSION)
+            raise Unauthorized(NO_SESSION)
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at, digest)
 
     def by_key(self, given: str, now_ms: int) -> Caller:
-        """Who has that key. Raises Unauthorised; only who knows its secret learns what became of
+        """Who has that key. Raises Unauthorized; only who knows its secret learns what became of
         it."""
         form = FORM.fullmatch(given)
         if form is None:
-            raise Unauthorised(NOT_A_KEY)
+            raise Unauthorized(NOT_A_KEY)
         key = self.keys.get(form[1])
         if key is None or not compare_digest(key.digest, digest_of(form[2])):
-            raise Unauthorised(
+            raise Unauthorized(
                 "this key is not known here; `memrelay keys ls` lists those that are"
             )
         if fault := key.fault(now_ms):
-            raise Unauthorised(
+            raise Unauthorized(
                 f"the key {key.name!r} {fault}; `memrelay keys create` makes another"
             )
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at)
 
 
-class Authoriser:
+class Authorizer:
     """Knows the keys, as they were a second ago at most."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Authoriser:
         """`on_loopback`: only this machine reaches the server; else nobody comes in without a key.
         `clock` gives Unix s."""
         self._catalog, self._on_loopback, self._clock = catalog, on_loopback, clock
-        self._glance = Glance(self._read)
+        self._glance = CachedRead(self._read)
         self._ring = Ring({}, {})
 
     @property
@@ -152,7 +152,7 @@ class Authoriser:
         return self._ring
 
     async def caller(self, request: web.Request) -> Caller:
-        """Who asks. Raises Unauthorised, StoreBusy and StoreBroken."""
+        """Who asks. Raises Unauthorized, StoreBusy and StoreBroken."""
         return self._caller(request, await self.ring())
 
     def _caller(self, request: web.Request, ring: Ring) -> Caller:
@@ -162,7 +162,7 @@ class Authoriser:
             return ring.by_key(given, self.now_ms)
         if token := request.cookies.get(COOKIE):
             return ring.by_session(token, self.now_ms)
-        raise Unauthorised(NO_KEY)
+        raise Unauthorized(NO_KEY)
 
     async def caller_or_stranger(self, request: web.Request) -> Caller:
         """Who asks for what everybody may ask for; by the keys that were read last, where they
@@ -173,7 +173,7 @@ class Authoriser:
             ring = self._ring
         try:
             return self._caller(request, ring)
-        except Unauthorised:
+        except Unauthorized:
             return STRANGER
 
 

@@ -16,8 +16,8 @@ from aiohttp import web
 
 from memrelay.pipelines.check import CheckedAgent
 from memrelay.web.auth.authorizer import EVERYBODY, bearer_of
-from memrelay.web.server.errors import Unauthorised
-from memrelay.web.server.services import Parts, parts_of
+from memrelay.web.server.errors import Unauthorized
+from memrelay.web.server.services import Services, services_of
 
 # Signatures of webhooks as Standard Webhooks 1.0.0 has them
 # (github.com/standard-webhooks/standard-webhooks, spec/).
@@ -86,9 +86,9 @@ HOW = (
 
 
 async def admit(request: web.Request, uid: str, agent: CheckedAgent | None, body: bytes) -> None:
-    """Lets a request to that agent's webhook in, or raises Unauthorised, NotFound or NotAllowed.
+    """Lets a request to that agent's webhook in, or raises Unauthorized, NotFound or NotAllowed.
     None: no such agent."""
-    parts, given = parts_of(request), bearer_of(request)
+    parts, given = services_of(request), bearer_of(request)
     if agent is not None and is_token(parts, agent, given):
         return
     is_signed = SIGNATURE in request.headers or TIMESTAMP in request.headers
@@ -97,16 +97,16 @@ async def admit(request: web.Request, uid: str, agent: CheckedAgent | None, body
         return
     try:
         caller = await parts.authoriser.caller(request)
-    except Unauthorised:
+    except Unauthorized:
         if given.startswith("mr_"):
             raise
-        raise Unauthorised(fault) from None
+        raise Unauthorized(fault) from None
     if caller is EVERYBODY and agent is not None and agent.is_guarded:
-        raise Unauthorised(fault)
+        raise Unauthorized(fault)
     caller.check("publish", uid)
 
 
-def is_token(parts: Parts, agent: CheckedAgent, given: str) -> bool:
+def is_token(parts: Services, agent: CheckedAgent, given: str) -> bool:
     """Compared in constant time. An agent without a token, or with a reference to nothing, has none
     that fits."""
     try:
@@ -119,7 +119,7 @@ def is_token(parts: Parts, agent: CheckedAgent, given: str) -> bool:
 
 
 def _signature_fault(
-    request: web.Request, parts: Parts, agent: CheckedAgent | None, body: bytes
+    request: web.Request, parts: Services, agent: CheckedAgent | None, body: bytes
 ) -> str:
     """Which rule a signature breaks; "" for none."""
     keys = (
@@ -134,7 +134,7 @@ def _signature_fault(
     return ""
 
 
-def _keys(parts: Parts, reference: str) -> list[bytes]:
+def _keys(parts: Services, reference: str) -> list[bytes]:
     """The keys that a reference stands for: its secrets, with white space between. What is none
     fits nothing, and is logged."""
     found = []

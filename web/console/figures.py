@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
-from memrelay.bus.streams.log import Said
+from memrelay.bus.streams.log import LogEntry
 
 BETWEEN_BACKTICKS = re.compile(r"`([^`]+)`")
 MOST_LETTERS = 4  # in a cell: one, with its accents
@@ -78,12 +78,12 @@ class Shown(NamedTuple):
     cut: int  # how many characters are not shown
 
 
-def shown(said: Iterable[Said]) -> list[Shown]:
+def shown(said: Iterable[LogEntry]) -> list[Shown]:
     """Messages in the order in which they come."""
     return [_shown(one) for one in said]
 
 
-def _shown(one: Said) -> Shown:
+def _shown(one: LogEntry) -> Shown:
     try:
         message = decode(one.data, len(one.data))
         sender, text = message.sender, message.text

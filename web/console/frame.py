@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from memrelay.bus.errors import BusError
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.console import figures
-from memrelay.web.server.errors import NotFound, Problem, Unauthorised, Unavailable
+from memrelay.web.server.errors import NotFound, Problem, Unauthorized, Unavailable
 
 # The files that pages are made with: read once, and kept by browsers until they change.
 
@@ -115,7 +115,7 @@ def as_page(handler: Page) -> Page:
     async def shown(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
-        except Unauthorised:
+        except Unauthorized:
             return to_login(request)
         except Problem as fault:
             return _show_fault(fault)

@@ -21,8 +21,8 @@ from memrelay.web.console.order import (
     LABEL_LETTERS,
     MARGIN,
     ROW,
+    GridPosition,
     Order,
-    Place,
     Point,
     column_x,
     left_of,
@@ -51,7 +51,7 @@ class Wire(NamedTuple):
     label: str
 
 
-def wires(order: Order, places: Sequence[Place]) -> Iterator[Wire]:
+def wires(order: Order, places: Sequence[GridPosition]) -> Iterator[Wire]:
     """Every line but the crossing ones."""
     bars_x = column_x(1 + max((place.column for place in places), default=-1))
     for at, station in enumerate(order.stations):
@@ -79,7 +79,7 @@ def wires(order: Order, places: Sequence[Place]) -> Iterator[Wire]:
             yield Wire("says", station.says_on, title, _bent(right_of(places[at]), bar), bar, "")
 
 
-def crossing_wires(order: Order, places: Sequence[Place]) -> Iterator[Wire]:
+def crossing_wires(order: Order, places: Sequence[GridPosition]) -> Iterator[Wire]:
     """The lines to those who listen to several named agents, from all of them but the one that they
     stand behind."""
     for at, station in enumerate(order.stations):

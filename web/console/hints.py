@@ -20,7 +20,7 @@ class Hint(NamedTuple):
     line: str
 
 
-class Place(NamedTuple):
+class SwarmAddress(NamedTuple):
     """Where something is said."""
 
     url: str  # of this server
@@ -43,7 +43,7 @@ class Hints(NamedTuple):
     redis: list[Hint]
 
 
-def hints_for(place: Place, commands: Sequence[Command]) -> Hints:
+def hints_for(place: SwarmAddress, commands: Sequence[Command]) -> Hints:
     """For a pipeline and one of its swarms."""
     words = [command.word for command in commands]
     first = WRITING if "/write" in words else words[0] if words else TALK
@@ -53,7 +53,7 @@ def hints_for(place: Place, commands: Sequence[Command]) -> Hints:
     )
 
 
-def _with_curl(place: Place, text: str) -> list[Hint]:
+def _with_curl(place: SwarmAddress, text: str) -> list[Hint]:
     messages = place.url + place.path
     return [
         Hint(
@@ -64,7 +64,7 @@ def _with_curl(place: Place, text: str) -> list[Hint]:
     ]
 
 
-def _with_memrelay(place: Place, text: str) -> list[Hint]:
+def _with_memrelay(place: SwarmAddress, text: str) -> list[Hint]:
     on = "" if place.swarm == "chat" else f" --swarm {quote(place.swarm)}"
     return [
         Hint("Say something", f"{MEMRELAY} say {place.uid} {quote(text)}{on}"),
@@ -73,7 +73,7 @@ def _with_memrelay(place: Place, text: str) -> list[Hint]:
     ]
 
 
-def _with_redis(place: Place, first: str, second: str) -> list[Hint]:
+def _with_redis(place: SwarmAddress, first: str, second: str) -> list[Hint]:
     client, channel = _redis_cli(place.bus), quote(swarm_key(place.home, place.swarm))
     return [
         Hint("Listen", f"{client} SUBSCRIBE {channel}"),

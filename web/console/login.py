@@ -10,9 +10,9 @@ from memrelay.web.auth.authorizer import COOKIE
 from memrelay.web.console.frame import HEADERS, PAGES, as_page, show
 from memrelay.web.openapi.route_docs import FORM, HTML, described
 from memrelay.web.openapi.shapes import Login
-from memrelay.web.server.errors import BadRequest, Unauthorised
+from memrelay.web.server.errors import BadRequest, Unauthorized
 from memrelay.web.server.request_body import read_body
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 routes = web.RouteTableDef()
 SESSION_S = 12 * 3600
@@ -27,7 +27,7 @@ MOST_FIELDS, MOST_BYTES = 4, 4096  # of the form
 @as_page
 async def ask_for_key(request: web.Request) -> web.Response:
     """The form; where no key was ever made, the way on."""
-    parts = parts_of(request)
+    parts = services_of(request)
     caller = await parts.authoriser.caller_or_stranger(request)
     if caller.sees_all and not caller.key:
         return _to("/")
@@ -47,13 +47,13 @@ async def ask_for_key(request: web.Request) -> web.Response:
 async def log_in(request: web.Request) -> web.Response:
     """Begins a session for who shows a key that is in force, and sets its cookie; 401 with the form
     for who does not."""
-    parts, form = parts_of(request), await _form(request)
+    parts, form = services_of(request), await _form(request)
     authoriser, goal = parts.authoriser, _next(form.get("next", ""))
     try:
         caller = (await authoriser.ring(anew=True)).by_key(
             form.get("key", "").strip(), authoriser.now_ms
         )
-    except Unauthorised as fault:
+    except Unauthorized as fault:
         return show(
             "login.html", 401, fault=f"{fault.detail[:1].upper()}{fault.detail[1:]}.", next=goal
         )
@@ -80,7 +80,7 @@ async def log_in(request: web.Request) -> web.Response:
 @as_page
 async def log_out(request: web.Request) -> web.Response:
     """Ends the session of who has one."""
-    parts = parts_of(request)
+    parts = services_of(request)
     if token := request.cookies.get(COOKIE):
         await parts.catalog.sessions.end(token)
         await parts.authoriser.ring(anew=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from memrelay.web.console.stations import Station
 
 
-class Place(NamedTuple):
+class GridPosition(NamedTuple):
     """Where an agent stands."""
 
     column: int
@@ -59,15 +59,15 @@ class Order:
             place = self.first[place]
         return False
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[GridPosition]:
         """The place of each."""
-        found = [Place(0, 0)] * len(self.stations)
+        found = [GridPosition(0, 0)] * len(self.stations)
         waiting = [(at, 0, True) for at in reversed(self.roots())]
         row = -1
         while waiting:
             at, column, is_new = waiting.pop()
             row += is_new
-            found[at] = Place(column, row)
+            found[at] = GridPosition(column, row)
             waiting += reversed(
                 [(other, column + 1, number > 0) for number, other in enumerate(self.behind[at])]
             )
@@ -113,11 +113,11 @@ def row_y(row: int) -> int:
     return MARGIN + row * ROW + ROW // 2
 
 
-def left_of(place: Place) -> Point:
+def left_of(place: GridPosition) -> Point:
     """Where lines reach a box."""
     return Point(column_x(place.column), row_y(place.row))
 
 
-def right_of(place: Place) -> Point:
+def right_of(place: GridPosition) -> Point:
     """Where lines leave it."""
     return Point(column_x(place.column) + BOX_WIDTH, row_y(place.row))

@@ -20,19 +20,19 @@ from memrelay.web.auth.access import caller_of, needs, open_to_all
 from memrelay.web.console.figures import shown
 from memrelay.web.console.frame import as_page, asset_response, show
 from memrelay.web.console.graph import draw
-from memrelay.web.console.hints import Place, hints_for
+from memrelay.web.console.hints import SwarmAddress, hints_for
 from memrelay.web.console.stations import stations_of, swarms_heard
 from memrelay.web.openapi.route_docs import ANY, HTML, described
-from memrelay.web.server.cached_read import Glance
+from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.errors import NotFound
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 routes = web.RouteTableDef()
 ON_A_PAGE = 20  # pipelines
 MOST_SAID = 50  # messages of a log
 ROOM = "/pipelines/{uid}"
 GLANCE = web.AppKey(
-    "glance", Glance[dict[str, Any]]
+    "glance", CachedRead[dict[str, Any]]
 )  # the status, as everybody who looks at a page sees it
 
 
@@ -114,7 +114,7 @@ async def _house(request: web.Request) -> dict[str, Any]:
     """What the overview shows: a page of the pipelines, by name."""
     status, everything = (
         await request.config_dict[GLANCE].look(),
-        await parts_of(request).directory.all(),
+        await services_of(request).directory.all(),
     )
     caller = caller_of(request)
     pipelines = limited(status, caller.sees)["pipelines"]
@@ -158,7 +158,7 @@ async def _served(request: web.Request) -> Served:
     """The pipeline of the path. Raises NotFound."""
     uid = request.match_info["uid"]
     try:
-        return await parts_of(request).directory.find(uid)
+        return await services_of(request).directory.find(uid)
     except NotFound as fault:
         raise NotFound(f"No pipeline {uid[:100]!r} is in service.") from fault
 
@@ -187,9 +187,9 @@ def _rows(status: dict[str, Any], uid: str) -> list[dict[str, Any]]:
 
 async def _room(request: web.Request, served: Served) -> dict[str, Any]:
     """A chat with a pipeline on one of its swarms, and what to try from elsewhere."""
-    stations, options = stations_of(served.bundle), parts_of(request).options
+    stations, options = stations_of(served.bundle), services_of(request).options
     values, commands = await _said(request, served), commands_of(served.bundle)
-    place = Place(
+    place = SwarmAddress(
         f"{request.scheme}://{request.host}",
         options.bus_name,
         served.deployed.uid,
@@ -228,7 +228,7 @@ async def _said(request: web.Request, served: Served) -> dict[str, Any]:
         )
     said = (
         await read_log_back(
-            parts_of(request).line, served.bundle.home_of(swarm), swarm, limit=MOST_SAID
+            services_of(request).line, served.bundle.home_of(swarm), swarm, limit=MOST_SAID
         )
         if swarm
         else []

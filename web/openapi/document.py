@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.web.api.answers import SAFE
-from memrelay.web.api.operation_routes import STORE, Place, place_of
+from memrelay.web.api.operation_routes import STORE, OperationRoute, route_of
 from memrelay.web.api.operations import ACTION
 from memrelay.web.auth.access import OPEN, OWN, access_of
 from memrelay.web.openapi.route_docs import HTML, JSON, KEYED, UNCHANGED, Described, description_of
@@ -93,7 +93,7 @@ def describe(app: web.Application) -> Json:
     operations = {
         (place.method, place.path): (operation, place)
         for operation in all_operations().values()
-        for place in [place_of(operation)]
+        for place in [route_of(operation)]
     }
     routes = [
         (route, route.resource.canonical)
@@ -157,7 +157,7 @@ def _outputs(
     return {name: schema for (name, _), schema in found.items()}, schemas
 
 
-def _operation(operation: Operation, place: Place, outputs: dict[Any, Json]) -> Json:
+def _operation(operation: Operation, place: OperationRoute, outputs: dict[Any, Json]) -> Json:
     schema = operation.adapter.json_schema()
     fields, required = schema["properties"], schema.get("required", [])
     parameters = _in_path(place.path) + [

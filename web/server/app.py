@@ -15,18 +15,18 @@ from memrelay.web.console import login, pages
 from memrelay.web.console.frame import show_lost
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import describe
-from memrelay.web.server.browser_guard import LOOPBACK, guard
-from memrelay.web.server.cached_read import Glance
+from memrelay.web.server.browser_guard import LOOPBACK, refuse_foreign_browsers
+from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.compression import compress
 from memrelay.web.server.connection_limits import BUSY, Traffic, door_of
 from memrelay.web.server.errors import tell_expectation, tell_id, tell_problems
 from memrelay.web.server.rate_limit import key_or_address, limit_rate
-from memrelay.web.server.services import PARTS, Parts
+from memrelay.web.server.services import PARTS, Services
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
 from memrelay.web.soat.errors import speak_soat
 
 
-def make_app(parts: Parts) -> web.Application:
+def make_app(parts: Services) -> web.Application:
     """The application with all its routes."""
     options = parts.options
     hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
@@ -37,13 +37,13 @@ def make_app(parts: Parts) -> web.Application:
         speak_soat,
         tell_problems,
         *limited,
-        guard(hosts),
+        refuse_foreign_browsers(hosts),
         refuse_undeclared,
         show_lost,
     ]
     app = web.Application(middlewares=passed, client_max_size=options.message_bytes)
     app[PARTS], app[LISTENERS] = parts, {}
-    app[pages.GLANCE] = Glance(partial(read_status, parts.catalog, parts.line))
+    app[pages.GLANCE] = CachedRead(partial(read_status, parts.catalog, parts.line))
     app.add_routes(operations.routes())
     for table in (
         health.routes,

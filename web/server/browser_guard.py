@@ -30,7 +30,7 @@ FETCH_SITE, FETCH_MODE, FETCH_DEST = (
 OWN_SITES = (None, "same-origin", "none")
 
 
-def guard(hosts: frozenset[str]) -> Middleware:
+def refuse_foreign_browsers(hosts: frozenset[str]) -> Middleware:
     """The middleware; `hosts` are the names, without ports, by which this server may be called."""
 
     @web.middleware

@@ -10,7 +10,7 @@ Seen = TypeVar("Seen")
 FRESH_S = 1.0
 
 
-class Glance(Generic[Seen]):
+class CachedRead(Generic[Seen]):
     """Whoever asks while it is being read waits for the same reading."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """The door: how many may be connected, and for how long one may keep the server waiting for a
 request.
 
-aiohttp itself waits for a request's head as long as it takes. Each connection is a `Door` between
+aiohttp itself waits for a request's head as long as it takes. Each connection is a `LimitedConnection` between
 the socket and aiohttp's
 own protocol: it notes since when a request is owed, and a sweep closes what owes one for too long.
 A connection whose request
@@ -50,7 +50,7 @@ def before_sweep(patience_s: float) -> float:
     return max(patience_s - SWEEP_S, SWEEP_S)
 
 
-class Doorkeeper:
+class ConnectionLimits:
     """Makes the protocols of new connections, and closes those that are too slow."""
 
     def __init__(self, inner: MakeProtocol, most: int, patience_s: float, traffic: Traffic) -> None:
@@ -58,7 +58,7 @@ class Doorkeeper:
         `patience_s`."""
         self.inner, self._most, self._traffic = inner, most, traffic
         self.patience_s = before_sweep(patience_s)
-        self.doors: set[Door] = set()
+        self.doors: set[LimitedConnection] = set()
         self._turned_away = 0  # since the last sweep
         self._closed = False
         self._full = _as_bytes(
@@ -70,9 +70,9 @@ class Doorkeeper:
             )
         )
 
-    def __call__(self) -> "Door":
+    def __call__(self) -> "LimitedConnection":
         """asyncio's call: somebody connects."""
-        return Door(self)
+        return LimitedConnection(self)
 
     def close(self) -> None:
         """Lets nobody in from now on. aiohttp takes no word from a connection that is made while it
@@ -112,7 +112,7 @@ class Doorkeeper:
                 self._traffic.too_slow += door.shut(self._too_slow)
 
 
-class Door(asyncio.Protocol):
+class LimitedConnection(asyncio.Protocol):
     """One connection. `due` is when its next request must be whole, in the loop's time: None while
     none is owed, and BUSY while
     one is being worked on. `is_last`: it ends with the answer that is made next, whatever else is
@@ -121,7 +121,7 @@ class Door(asyncio.Protocol):
 
     __slots__ = ("_feed", "_heard", "_inner", "_keeper", "_loop", "_transport", "due", "is_last")
 
-    def __init__(self, keeper: Doorkeeper) -> None:
+    def __init__(self, keeper: ConnectionLimits) -> None:
         """Nothing is open yet."""
         self._keeper, self._loop = keeper, asyncio.get_running_loop()
         self._inner: asyncio.Protocol | None = None  # None where it was turned away
@@ -189,11 +189,11 @@ class Door(asyncio.Protocol):
         return not self.is_last
 
 
-def door_of(request: web.Request) -> Door | None:
+def door_of(request: web.Request) -> LimitedConnection | None:
     """The door through which a request came; None when that is closed."""
     transport = request.transport
     door = None if transport is None else transport.get_protocol()
-    return door if isinstance(door, Door) else None
+    return door if isinstance(door, LimitedConnection) else None
 
 
 def _as_bytes(fault: Problem) -> bytes:

@@ -3,7 +3,7 @@ that catches everything.
 
 Problem
 ├── BadRequest          400  what was sent cannot be understood
-├── Unauthorised        401  the key, token or signature is missing or wrong
+├── Unauthorized        401  the key, token or signature is missing or wrong
 ├── Forbidden           403  a web page of another origin asked
 ├── NotAllowed          403  the key is good, and does not go so far
 ├── NotFound            404  no such pipeline, agent, swarm or page
@@ -84,7 +84,7 @@ class BadRequest(Problem):
     status, title = 400, "The request cannot be understood"
 
 
-class Unauthorised(Problem):
+class Unauthorized(Problem):
     """The key, token or signature is missing or wrong."""
 
     status, title = 401, "Not let in"

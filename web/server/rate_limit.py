@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from memrelay.web.server.errors import TooOften
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 MOST_CALLERS = 10_000  # whose buckets are kept; one that is full again is as good as none
 Identify = Callable[[web.Request], Awaitable[Hashable | None]]  # who asks; None is not limited
@@ -67,7 +67,7 @@ async def key_or_address(request: web.Request) -> Hashable | None:
 
     None for this machine itself, all of whose programs have the same address.
     """
-    key = (await parts_of(request).authoriser.caller_or_stranger(request)).key
+    key = (await services_of(request).authoriser.caller_or_stranger(request)).key
     if key:
         return key
     remote = request.remote

@@ -21,7 +21,7 @@ from memrelay.web.server.errors import (
     Unprocessable,
     WrongType,
 )
-from memrelay.web.server.services import WebOptions, parts_of
+from memrelay.web.server.services import WebOptions, services_of
 
 MOST_CHUNKS = (
     10_000  # of a body with Transfer-Encoding: chunked; each costs as much as a kilobyte does
@@ -57,14 +57,14 @@ def _refuse_encoded(request: web.Request) -> None:
 
 async def _receive(request: web.Request) -> bytes:
     """A body of which something is still to come."""
-    options = parts_of(request).options
+    options = services_of(request).options
     if (request.content_length or 0) > options.message_bytes:
         raise TooLarge(
             f"the body has {request.content_length} bytes; bus.max_message_bytes allows {options.message_bytes}"
         )
     try:
         async with asyncio.timeout(before_sweep(options.read_timeout_s)):
-            return await _collect(request, options.message_bytes, parts_of(request).traffic)
+            return await _collect(request, options.message_bytes, services_of(request).traffic)
     except TimeoutError as error:
         door = door_of(request)
         if door is not None:

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from aiohttp import web
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
-from memrelay.web.auth.authorizer import Authoriser
+from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.app import is_loopback, make_app
-from memrelay.web.server.connection_limits import Doorkeeper, Traffic
+from memrelay.web.server.connection_limits import ConnectionLimits, Traffic
 from memrelay.web.server.errors import TellingHandler, malformed_log
-from memrelay.web.server.services import Parts, Secret, WebOptions
+from memrelay.web.server.services import Secret, Services, WebOptions
 
 log = logging.getLogger(__name__)
 NO_KEYS = "every program on this machine, and only on loopback: no key was ever made"
@@ -75,7 +75,7 @@ class WebServer:
                 lingering_time=LINGER_S,
                 auto_decompress=False,
             )
-            keeper = Doorkeeper(
+            keeper = ConnectionLimits(
                 make, self._options.connections, self._options.read_timeout_s, parts.traffic
             )
             stack.callback((await self._listen(keeper, bool(keys))).close)
@@ -89,10 +89,10 @@ class WebServer:
             await self._stopping.wait()
         self.ready.clear()
 
-    async def _make_parts(self, stack: AsyncExitStack) -> Parts:
+    async def _make_parts(self, stack: AsyncExitStack) -> Services:
         catalog = await stack.enter_async_context(Catalog(self._root))
-        line = await stack.enter_async_context(Line(self._address))
-        return Parts(
+        line = await stack.enter_async_context(ReconnectingConnection(self._address))
+        return Services(
             self._options,
             catalog,
             Directory(catalog),
@@ -104,10 +104,10 @@ class WebServer:
             follower=await stack.enter_async_context(Follower(self._address)),
             traffic=Traffic(),
             secret=self._secret,
-            authoriser=Authoriser(catalog, on_loopback=is_loopback(self._options.host)),
+            authoriser=Authorizer(catalog, on_loopback=is_loopback(self._options.host)),
         )
 
-    async def _listen(self, keeper: Doorkeeper, has_keys: bool) -> asyncio.Server:
+    async def _listen(self, keeper: ConnectionLimits, has_keys: bool) -> asyncio.Server:
         host, port = self._options.host, self._options.port
         if not has_keys and not is_loopback(host):
             raise CannotListen(

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from memrelay.bus.client.reconnecting import Line
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
-from memrelay.web.auth.authorizer import Authoriser
+from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.connection_limits import Traffic
 
 Secret = Callable[
@@ -42,7 +42,7 @@ class WebOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Services:
     """The parts."""
 
     options: WebOptions
@@ -50,16 +50,16 @@ class Parts:
     directory: Directory
     deployments: Deployments
     requester: Requester
-    line: Line
+    line: ReconnectingConnection
     follower: Follower
     traffic: Traffic
     secret: Secret
-    authoriser: Authoriser
+    authoriser: Authorizer
 
 
-PARTS = web.AppKey("parts", Parts)
+PARTS = web.AppKey("parts", Services)
 
 
-def parts_of(request: web.Request) -> Parts:
+def services_of(request: web.Request) -> Services:
     """The parts of the application that a request came to."""
     return request.app[PARTS]

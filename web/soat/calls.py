@@ -19,7 +19,7 @@ from memrelay.web.api.operation_input import checked_input, read_object
 from memrelay.web.api.operations import NOBODY, answer_to
 from memrelay.web.auth.access import caller_of
 from memrelay.web.server.errors import BadRequest, NotAllowed, NotFound, Problem, from_fault
-from memrelay.web.server.services import parts_of
+from memrelay.web.server.services import services_of
 
 TOGETHER = 16  # pipelines that are asked at once
 MOST_PIPELINES = 500  # that one request asks
@@ -36,7 +36,7 @@ async def call(request: web.Request, name: str, uid: str, given: Given) -> Any:
     operation = all_operations()[name]
     caller = caller_of(request)
     caller.check(operation.access, uid)
-    await parts_of(request).directory.find(uid)
+    await services_of(request).directory.find(uid)
     data = checked_input(operation, given)
     return await answer_to(
         request,
@@ -78,7 +78,7 @@ async def every_page(
 
     Raises BadRequest for too many, or too long ones.
     """
-    most = MESSAGES_LISTED * parts_of(request).options.message_bytes
+    most = MESSAGES_LISTED * services_of(request).options.message_bytes
     page = first or await call(request, name, uid, given | {"limit": PAGE})
     items: list[Given] = page["items"]
     size = len(orjson.dumps(items))
@@ -119,7 +119,7 @@ async def seen_pipelines(request: web.Request) -> list[str]:
     sees = caller_of(request).sees
     uids = [
         one.deployed.uid
-        for one in await parts_of(request).directory.all()
+        for one in await services_of(request).directory.all()
         if sees(one.deployed.uid)
     ]
     if len(uids) > MOST_PIPELINES:
@@ -135,7 +135,7 @@ async def project_of(request: web.Request, given: Any) -> str:
     pipeline, or the caller may not see it."""
     if not isinstance(given, str):
         raise BadRequest("Invalid project ID")
-    uids = [one.deployed.uid for one in await parts_of(request).directory.all()]
+    uids = [one.deployed.uid for one in await services_of(request).directory.all()]
     if given not in uids or not caller_of(request).sees(given):
         raise NotAllowed(f"no project {given[:100]!r} is yours: a project_id is a pipeline's uid")
     return given

@@ -20,7 +20,7 @@ import orjson
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusError
-from memrelay.bus.streams.purge import rewrite_file, sweep
+from memrelay.bus.streams.purge import purge, rewrite_file
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.sqlite.connection import translated
 from memrelay.memory.stores import OpenStores
@@ -28,7 +28,7 @@ from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Input
 from memrelay.worker.run.outcome import silenced
-from memrelay.worker.shared import Surroundings
+from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
 # What is to be erased, as messages hold it: which of them quote a record that is gone.
@@ -45,7 +45,7 @@ COMMAND = re.compile(r"/\S+\s+")
 MOST_DEEP = 32  # JSON within JSON
 
 
-class Erased:
+class ErasedContent:
     """Looks into messages; the cost is theirs, however much was erased."""
 
     def __init__(self, wanted: Iterable[tuple[str, str]]) -> None:
@@ -138,7 +138,7 @@ class _Task(NamedTuple):
     asked_at: int  # when that was, Unix ms
 
 
-class Eraser:
+class ErasureTask:
     """For one group. While nothing was erased it waits."""
 
     def __init__(
@@ -146,7 +146,7 @@ class Eraser:
         plans: Sequence[Plan],
         stores: Sequence[str],
         thread: DatabaseThread,
-        shared: Surroundings,
+        shared: WorkerContext,
         drop: Drop,
     ) -> None:
         """`thread` works on the stores; `drop` takes what waits to be tried again out of memory."""
@@ -200,7 +200,7 @@ class Eraser:
     async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
         """Until nothing is found any more: what is under way meanwhile may be put off, or said,
         once more."""
-        erased, total = Erased(one[1:] for one in task.wanted), (0, 0, 0)
+        erased, total = ErasedContent(one[1:] for one in task.wanted), (0, 0, 0)
         for _ in range(MOST_PASSES):
             found = await self._pass(control, erased, task.asked_at)
             total = total[0] + found[0], total[1] + found[1], total[2] + found[2]
@@ -209,11 +209,11 @@ class Eraser:
         await self._in_thread(partial(_forget, task=task, counts=total), name)
 
     async def _pass(
-        self, control: Connection, erased: Erased, asked_at: int
+        self, control: Connection, erased: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """How many replies, messages and letters went."""
         self._drop(lambda work: erased.in_json(encode(work.message)))
-        messages = await sweep(control, self._uids, self._public, asked_at, erased.in_json)
+        messages = await purge(control, self._uids, self._public, asked_at, erased.in_json)
         letters = await self._shared.catalog.letters.erase(self._uids, erased.in_json)
         replies = 0
         for store in self._stores:
@@ -241,7 +241,7 @@ def _open_task(stores: OpenStores, name: str) -> _Task | None:
     return _Task(wanted, wanted[-1][0] if wanted else 0, last.n, last.asked_at)
 
 
-def _silence(stores: OpenStores, name: str, erased: Erased) -> int:
+def _silence(stores: OpenStores, name: str, erased: ErasedContent) -> int:
     with stores.get(name).transaction() as store:
         return store.erasures.silence(erased.in_json, erased.in_msgpack, silenced)
 

@@ -8,9 +8,9 @@ from functools import partial
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.errors import BusError
-from memrelay.bus.lease.workers import time_of_bus
+from memrelay.bus.lease.workers import server_time
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.retention import Reaped, reap
+from memrelay.memory.retention import RetentionStep, delete_expired
 from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.background.store_tasks import if_there
 from memrelay.worker.waiting import wait
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 GATHER_S = 5.0  # between two looks while much is written, and after a fault
 PAUSE_S = 0.02  # between two steps, for the group's own work
 LONGEST_S = 3600.0  # a clock may be set
-NOTHING = Reaped(0, None)
+NOTHING = RetentionStep(0, None)
 
 
-class Reaper:
+class ExpiryTask:
     """For one group. A store in which nothing ends, and to which nothing is written, is not looked
     at again."""
 
@@ -54,7 +54,7 @@ class Reaper:
         """A step for each store, and further ones where there is more. How many seconds to wait at
         most."""
         try:
-            now_ms = await time_of_bus(control)
+            now_ms = await server_time(control)
         except BusError:  # the session ends, or the server refuses for now
             return GATHER_S
         ends = [end for name in self._stores if (end := await self._reap(name, now_ms)) is not None]
@@ -62,7 +62,7 @@ class Reaper:
 
     async def _reap(self, name: str, now_ms: int) -> int | None:
         """All that is over in one store. When there will be more, Unix time in ms."""
-        total, step = 0, partial(reap, now_ms=now_ms, history_days=self._history_days)
+        total, step = 0, partial(delete_expired, now_ms=now_ms, history_days=self._history_days)
         try:
             while (
                 reaped := await self._thread.run(

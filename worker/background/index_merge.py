@@ -31,7 +31,7 @@ QUIET_S = 0.1  # after the last batch
 PAUSE_S = 0.02  # between two steps, for the group's own work
 
 
-class Merger:
+class IndexMergeTask:
     """For one group. A store that nothing was written to since it was merged is not looked at
     again."""
 

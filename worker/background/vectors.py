@@ -24,7 +24,7 @@ from memrelay.memory.sqlite.vectors import Made
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.store_tasks import if_there
-from memrelay.worker.shared import Surroundings
+from memrelay.worker.shared import WorkerContext
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ FEWER = 8  # times as few texts, after a fault
 TRIES = 5  # of one text alone that a server fails at while it does others
 
 
-class VectorMaker:
+class VectorTask:
     """For one group. Its steps run in the group's database thread between two batches; the
     embedding itself does not."""
 
@@ -46,7 +46,7 @@ class VectorMaker:
         plans: Sequence[Plan],
         stores: Sequence[str],
         thread: DatabaseThread,
-        shared: Surroundings,
+        shared: WorkerContext,
     ) -> None:
         """Nothing is looked at before `run`."""
         self._wanted = {name for plan in plans for name in plan.embedded_stores}

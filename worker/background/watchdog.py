@@ -18,7 +18,7 @@ TICK_S = 0.05  # a loop that is held up for longer than this is noticed for cert
 PROBE_S = 2.0  # between two looks at the open stores of a thread
 
 
-class Watch:
+class Watchdog:
     """Use it as an asynchronous context, while the threads live."""
 
     def __init__(self, root: Path, threads: Sequence[DatabaseThread]) -> None:

@@ -9,12 +9,12 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from memrelay.bus.client.echo_filter import Echo
-from memrelay.bus.client.resp import CRLF, PUBLISH, SwarmPen, head, pack
+from memrelay.bus.client.echo_filter import EchoFilter
+from memrelay.bus.client.resp import CRLF, PUBLISH, SwarmEncoder, head, pack
 from memrelay.bus.keys import input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.streams.stream_ids import is_far_ahead, renewal
-from memrelay.worker.deliver.public_fanout import FanOut
+from memrelay.worker.deliver.public_fanout import PublicFanout
 from memrelay.worker.run.inputs import HEARD
 from memrelay.worker.run.outcome import Outcome, publish
 
@@ -32,7 +32,9 @@ Report = (
 class Outbox:
     """Sends outcomes. Sent again after a lost connection they say the same, under the same ids."""
 
-    def __init__(self, writer: FencedWriter, echo: Echo, log_length: int, fan_out: FanOut) -> None:
+    def __init__(
+        self, writer: FencedWriter, echo: EchoFilter, log_length: int, fan_out: PublicFanout
+    ) -> None:
         """Everything goes through one writer, so it arrives in order; `echo` is told what the
         listener will hear of it.
 
@@ -41,7 +43,7 @@ class Outbox:
         """
         self.fan_out = fan_out
         self._writer, self._echo = writer, echo
-        self._pen_of = cache(lambda uid: SwarmPen(uid, log_length))
+        self._pen_of = cache(lambda uid: SwarmEncoder(uid, log_length))
 
     def send(
         self,
@@ -78,7 +80,7 @@ class Outbox:
 class _Parcel:
     """What leaves in one MULTI: logs first, then live copies, reports, acknowledgements."""
 
-    def __init__(self, pen_of: Callable[[str], SwarmPen]) -> None:
+    def __init__(self, pen_of: Callable[[str], SwarmEncoder]) -> None:
         self._pen_of = pen_of
         self.logged: list[bytes] = []
         self.live: list[bytes] = []  # what follows each PUBLISH

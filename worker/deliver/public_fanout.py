@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.codec import mid_of
-from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, tell_refusals
+from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
 from memrelay.bus.public_listeners import listeners_of
 from memrelay.bus.public_swarms import is_public, swarm_and_hop
 from memrelay.bus.streams.entry import NewEntry
-from memrelay.worker.run.outcome import Outcome, Spread
+from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 
 
 class _Spoken(NamedTuple):
@@ -41,10 +41,12 @@ class _Spoken(NamedTuple):
         ).pack()
 
 
-class FanOut:
+class PublicFanout:
     """From a worker's pipelines to all."""
 
-    def __init__(self, control: Connection, writer: FencedWriter, spread: Spread) -> None:
+    def __init__(
+        self, control: Connection, writer: FencedWriter, spread: PublicMessageLimit
+    ) -> None:
         """Who listens is asked over `control`; `spread` is told how much was said."""
         self._control, self._writer, self._spread = control, writer, spread
 
@@ -62,7 +64,7 @@ class FanOut:
                 waiting.append(spoken.to(uid))
                 size += len(waiting[-1])
                 if size > MOST_BYTES:
-                    tell_refusals(await self._writer.send(waiting, len(waiting)), [spoken.by])
+                    log_refusals(await self._writer.send(waiting, len(waiting)), [spoken.by])
                     waiting, size = [], 0
         return waiting
 
@@ -73,7 +75,7 @@ class FanOut:
         return known[swarm]
 
 
-def _spoken(outcomes: Iterable[Outcome], spread: Spread) -> Iterator[_Spoken]:
+def _spoken(outcomes: Iterable[Outcome], spread: PublicMessageLimit) -> Iterator[_Spoken]:
     """What these say in public, in order. Their ids get the pipeline's uid, since all pipelines
     share a public swarm's log."""
     for outcome in outcomes:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.errors import BusRefused
-from memrelay.bus.lease.fencing import FencedWriter, tell_refusals
-from memrelay.bus.public_listeners import Member, all_members, enrol, strike
+from memrelay.bus.lease.fencing import FencedWriter, log_refusals
+from memrelay.bus.public_listeners import Member, add_listener, all_members, remove_listener
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.plan import Plan
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 AGAIN_S = 2.0  # the members are put back this often, in case the server has lost them
 
 
-class Membership:
+class PublicMembers:
     """What is written is fenced, so that a paused owner that wakes up cannot bring a pipeline back
     that was removed."""
 
@@ -59,12 +59,16 @@ class Membership:
             return False
 
     async def _tell(self, members: Collection[Member], stale: Collection[Member] = ()) -> None:
-        commands = [command(some) for some, command in ((members, enrol), (stale, strike)) if some]
+        commands = [
+            command(some)
+            for some, command in ((members, add_listener), (stale, remove_listener))
+            if some
+        ]
         if not commands:
             return
         uids = sorted({member.uid for member in (*members, *stale)})
         try:
-            tell_refusals(await self._writer.send(commands, len(commands)), uids)
+            log_refusals(await self._writer.send(commands, len(commands)), uids)
         except BusRefused as error:  # as one does that is out of memory
             log.warning(
                 "public_swarms_not_entered", extra={"pipelines": uids, "reason": str(error)}

@@ -12,7 +12,7 @@ from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.metrics import Tally
+from memrelay.worker.metrics import Metrics
 from memrelay.worker.run.inputs import Entry, as_entry
 
 # Where the reader leaves a pipeline's next entries for its group: one batch under way, one
@@ -77,7 +77,7 @@ class Reader:
         connections: tuple[Connection, Connection],
         consumer: str,
         limits: WorkerLimits,
-        tally: Tally,
+        tally: Metrics,
     ) -> None:
         """Of the connections one serves the reads alone, and everything rare goes over the other.
 

@@ -25,7 +25,7 @@ TOGETHER = 100  # inputs a look, and entries of one: a worker may have thousands
 REMEDY = f"let no other program use the consumer group `{GROUP}`; `memrelay doctor` names who reads by it"
 
 
-class Overlooked:
+class StrayEntries:
     """Looks into the inputs of groups that have nothing to do, a hundred at a time."""
 
     def __init__(self, control: Connection, consumer: str, groups: Collection[Group]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hiredis import ReplyError
 
 from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.echo_filter import Echo
+from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.resp import pack
 from memrelay.bus.codec import decode, encode, is_own_copy
 from memrelay.bus.errors import BusError, MalformedMessage
@@ -83,12 +83,12 @@ Ask = Callable[[bytes], None]  # gets one question
 CHANNEL_OF_CHANGES = CHANGES.encode()
 
 
-class Listener:
+class Subscriber:
     """What is published while nobody listens is lost, as it is with any channel; XADD to the input
     is not."""
 
     def __init__(
-        self, writer: FencedWriter, echo: Echo, changed: asyncio.Event, limits: WorkerLimits
+        self, writer: FencedWriter, echo: EchoFilter, changed: asyncio.Event, limits: WorkerLimits
     ) -> None:
         """Appends through `writer`, so that of two owners who hear a message one appends it.
 

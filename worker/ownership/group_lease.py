@@ -12,7 +12,7 @@ from memrelay.bus.streams.stream_ids import renew
 from memrelay.memory.memory_id import is_memory_id
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.intake.reader import Slot, create_group, last_delivered, undone
-from memrelay.worker.ownership.host_locks import Place
+from memrelay.worker.ownership.host_locks import HostLocks
 from memrelay.worker.run.inputs import Entry
 
 # What the bus knows of the stores: the last commit of each that was acknowledged, so that one that
@@ -56,11 +56,11 @@ async def read_commits(connection: Connection, uids: Iterable[str]) -> list[tupl
 TOGETHER = 256  # entries at a time
 
 
-class Tenure:
+class GroupLease:
     """Over when the worker lets the pipelines go, or is taken for dead."""
 
     def __init__(
-        self, plans: Sequence[Plan], lease: Lease, place: Place, control: Connection
+        self, plans: Sequence[Plan], lease: Lease, place: HostLocks, control: Connection
     ) -> None:
         """Nothing is owned yet."""
         self.plans, self.uids = plans, sorted(plan.uid for plan in plans)

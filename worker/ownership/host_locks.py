@@ -27,7 +27,7 @@ class NotTheOwner(Exception):
     """Workers of another bus own this memory root."""
 
 
-class Place:
+class HostLocks:
     """Use it as a context, for as long as the process works. Raises NotTheOwner where another bus's
     workers are there."""
 

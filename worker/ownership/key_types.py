@@ -6,20 +6,20 @@ from collections.abc import Container, Sequence
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.errors import BusRefused
-from memrelay.bus.key_types import SHARED, Odd, needed_keys, odd_keys
+from memrelay.bus.key_types import SHARED, WrongType, needed_keys, wrong_type_keys
 from memrelay.pipelines.plan import Plan
 
 log = logging.getLogger(__name__)
 
 
-class Usable:
+class UsableKeys:
     """Leaves such pipelines out, so that they do not cost the others their session. It asks only
     where one was met."""
 
     def __init__(self) -> None:
         """Nothing is suspected."""
         self._suspicious = False
-        self._told: set[Odd] = set()
+        self._told: set[WrongType] = set()
 
     def note(self, error: BaseException) -> None:
         """A session ended for this reason."""
@@ -29,7 +29,7 @@ class Usable:
         """Tells of the keys that all pipelines share, once. Raises BusUnavailable and
         BusRefused."""
         if self._suspicious:
-            for odd in self._news(await odd_keys(control, SHARED), SHARED):
+            for odd in self._news(await wrong_type_keys(control, SHARED), SHARED):
                 log.error("nothing_can_be_served", extra={"reason": str(odd), "remedy": odd.remedy})
 
     async def among(self, control: Connection, plans: Sequence[Plan]) -> Sequence[Plan]:
@@ -39,7 +39,7 @@ class Usable:
             return plans
         wanted = {key: kind for plan in plans for key, kind in needed_keys(plan.uid).items()}
         uid_of = {key: plan.uid for plan in plans for key in needed_keys(plan.uid)}
-        found = await odd_keys(control, wanted)
+        found = await wrong_type_keys(control, wanted)
         for odd in self._news(found, wanted):
             log.error(
                 "pipeline_not_served",
@@ -48,7 +48,7 @@ class Usable:
         unusable, self._suspicious = {uid_of[odd.key] for odd in found}, bool(found)
         return [plan for plan in plans if plan.uid not in unusable]
 
-    def _news(self, found: Sequence[Odd], looked_at: Container[str]) -> list[Odd]:
+    def _news(self, found: Sequence[WrongType], looked_at: Container[str]) -> list[WrongType]:
         """Those that were not told yet. What is well again is told anew when it is met again."""
         news = [odd for odd in found if odd not in self._told]
         self._told = {odd for odd in self._told if odd.key not in looked_at}.union(found)

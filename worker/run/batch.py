@@ -22,14 +22,14 @@ from memrelay.memory.sqlite.connection import translated
 from memrelay.memory.sqlite.inbox import Done
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.errors import CascadeFault, told
+from memrelay.worker.errors import CascadeFault, describe_error
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.calls import carry_out, digest_of, kept_id, known_by_id, refusal
 from memrelay.worker.run.cascade import Cascade
-from memrelay.worker.run.crash_isolation import Quarantine
+from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, as_it_was, from_entry
-from memrelay.worker.run.outcome import Letter, Outcome, Spread, outcome_of
-from memrelay.worker.run.retries import PUT_OFF, PutOff, Retries, put_off
+from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, outcome_of
+from memrelay.worker.run.retries import PUT_OFF, Delayed, Retries, delayed_message
 
 log = logging.getLogger(__name__)
 DAY_MS = 86_400_000
@@ -44,7 +44,7 @@ class BatchResult:
     next."""
 
     outcomes: list[Outcome] = field(default_factory=list)
-    put_off: list[PutOff] = field(default_factory=list)  # to be run again later
+    delayed: list[Delayed] = field(default_factory=list)  # to be run again later
     left: Sequence[Work] = ()
     marks: dict[str, str] = field(default_factory=dict)  # store -> its last commit, for the bus
     embedded: set[str] = field(default_factory=set)  # stores that are to have vectors from now on
@@ -69,8 +69,8 @@ class Batch:
         retries: Retries,
         *,
         settled: dict[str, list[str]],
-        quarantine: Quarantine,
-        spread: Spread,
+        quarantine: CrashIsolation,
+        spread: PublicMessageLimit,
         gone: Collection[str] = (),
         journal: bool = False,
         former: tuple[str, ...] = (),
@@ -119,7 +119,7 @@ class Batch:
             ran, fault = self._together(count)
             if fault is not None:
                 self._around(ran, count, fault)
-        self._put_off()
+        self._delay()
         self._result.left = self._rest
         self._result.took_s += time.perf_counter() - began
         return self._result
@@ -141,7 +141,7 @@ class Batch:
         if fault is None:
             return
         one, self._rest = self._rest[0], self._rest[1:]
-        reason, attempts = f"{type(fault).__name__}: {told(fault)}", 1
+        reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
         if isinstance(fault, Transient):
             reason, attempts = (
                 self._retries.note(self._as_input(one), fault, self._stores),
@@ -181,10 +181,10 @@ class Batch:
         self._size += size
         return len(outcomes), None
 
-    def _put_off(self) -> None:
+    def _delay(self) -> None:
         """What is to be run later is kept, and its entries have come to their end."""
         while (done := self._retries.keep_some(self._stores, self._settled)) is not None:
-            self._result.put_off += done
+            self._result.delayed += done
             self._result.outcomes += [one.outcome for one in done if one.outcome is not None]
             self._checkpoint("put off")
 
@@ -338,7 +338,7 @@ class Batch:
 def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:
     """An input that is done: it says what it said, and `store` forgets it when that has left."""
     if done.outputs == PUT_OFF:
-        return put_off(work, store)
+        return delayed_message(work, store)
     outcome = outcome_of(work, store)
     outcome.take_outputs(done.outputs, before)
     return outcome
@@ -349,7 +349,7 @@ def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
     if isinstance(work, Entry):
         if name := work.text(b"op"):
             error = f"{name[:100]}: {error}"
-        letter = Letter(
+        letter = NewDeadLetter(
             error,
             work.text(b"swarm"),
             work.field(b"data"),
@@ -364,7 +364,7 @@ def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
             work.key, work.id, work.plan.uid, work.id, work.reply, entry=work.entry, letter=letter
         )
     outcome = outcome_of(work)
-    outcome.letter = Letter(
+    outcome.letter = NewDeadLetter(
         error,
         work.swarm,
         encode(work.message),

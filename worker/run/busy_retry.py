@@ -11,7 +11,7 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.background.store_tasks import guarded
-from memrelay.worker.metrics import Tally
+from memrelay.worker.metrics import Metrics
 from memrelay.worker.waiting import wait
 
 log = logging.getLogger(__name__)
@@ -19,12 +19,12 @@ Result = TypeVar("Result")
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0  # before a batch is tried again whose store was busy
 
 
-class Patience:
+class BusyRetry:
     """Nothing is acknowledged meanwhile, and whoever asks for the pipelines is told why they are
     paused."""
 
     def __init__(
-        self, thread: DatabaseThread, stores: list[str], uids: Collection[str], tally: Tally
+        self, thread: DatabaseThread, stores: list[str], uids: Collection[str], tally: Metrics
     ) -> None:
         """`stores` are those that the work touches; others may be added to the list."""
         self._thread, self._stores, self._uids, self._tally = thread, stores, list(uids), tally

@@ -10,18 +10,20 @@ from memrelay.memory.records.ids import derive_guid, time_of
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
-from memrelay.pipelines.plan import Station
+from memrelay.pipelines.plan import PlannedAgent
 from memrelay.worker.errors import TooDeep, TooMany, TooMuch
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import Input
-from memrelay.worker.run.outcome import Outcome, Spread, outcome_of
+from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, outcome_of
 
 
 class Cascade:
     """Runs inputs to their ends, one after the other. Nothing is committed here, so after a
     rollback they may run again."""
 
-    def __init__(self, stores: OpenStores, limits: WorkerLimits, spread: Spread) -> None:
+    def __init__(
+        self, stores: OpenStores, limits: WorkerLimits, spread: PublicMessageLimit
+    ) -> None:
         """`stores` belong to this thread; a transaction is begun with the first store that an input
         needs."""
         self._stores, self._spread = stores, spread
@@ -69,7 +71,7 @@ class Cascade:
         if station is not None and station.wants(work.message.text):
             self._deliver(station, work.swarm, work.message, work.hop)
 
-    def _deliver(self, station: Station, swarm: str, message: Message, hop: int) -> None:
+    def _deliver(self, station: PlannedAgent, swarm: str, message: Message, hop: int) -> None:
         agent, memory_id, tx = station.agent, station.store, None
         if memory_id:
             outcome = self.outcome
@@ -124,7 +126,9 @@ class Cascade:
         self.touched[memory_id] = store
         return store
 
-    def _continue_elsewhere(self, station: Station, swarm: str, message: Message, hop: int) -> None:
+    def _continue_elsewhere(
+        self, station: PlannedAgent, swarm: str, message: Message, hop: int
+    ) -> None:
         """Another store's step: kept in this one's transaction, and run as an input of its own."""
         work, outcome = self._work, self.outcome
         ident = f"{work.key}.{len(outcome.said)}+{len(outcome.continuations)}"

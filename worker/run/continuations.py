@@ -17,11 +17,11 @@ from typing import Any
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.worker.background.store_tasks import forget_continuations, kept_continuations
 from memrelay.worker.errors import TooMany
-from memrelay.worker.run.busy_retry import Patience
+from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import Input, Work, from_pending
-from memrelay.worker.run.outcome import Letter, Outcome
-from memrelay.worker.run.retries import PutOff
-from memrelay.worker.shared import Surroundings
+from memrelay.worker.run.outcome import NewDeadLetter, Outcome
+from memrelay.worker.run.retries import Delayed
+from memrelay.worker.shared import WorkerContext
 
 # The agenda: inputs that are left alone until their time comes, the soonest first.
 
@@ -31,7 +31,7 @@ MOST_WAITING, MOST_BYTES = (
 )  # beyond which a group takes nothing new before some have left
 
 
-class Agenda:
+class DelayQueue:
     """Asks a clock that only ever goes on, so that nothing comes at once, or never, when the
     machine's is set anew."""
 
@@ -95,7 +95,7 @@ class _Unfinished:
     told: dict[str, list[Any]] = field(default_factory=dict)
 
 
-class Settlements:
+class ReplyTracker:
     """Gathers the reports of a cascade's parts. Lost with the process: after a crash the rest alone
     is reported."""
 
@@ -140,11 +140,11 @@ log = logging.getLogger(__name__)
 class Continuations:
     """Those of one group."""
 
-    def __init__(self, todo: deque[Work], patience: Patience, shared: Surroundings) -> None:
+    def __init__(self, todo: deque[Work], patience: BusyRetry, shared: WorkerContext) -> None:
         """What is due is added to `todo`."""
         self._todo, self._patience, self._shared = todo, patience, shared
         self.origins: dict[str, str] = {}  # a continuation's key -> the store that keeps it
-        self.agenda, self.settlements = Agenda(), Settlements()
+        self.agenda, self.settlements = DelayQueue(), ReplyTracker()
         self.may_say_in_public = False  # some of a version of the bundle with public swarms
 
     async def load(self, stores: Sequence[str], uids: Collection[str]) -> None:
@@ -169,7 +169,7 @@ class Continuations:
                     given_up.append(refused)
         return given_up
 
-    async def put_off(self, put_off: Sequence[PutOff]) -> None:
+    async def put_off(self, put_off: Sequence[Delayed]) -> None:
         """What its blocks want to be tried again has its time."""
         for one in put_off:
             await self._schedule(one.pending, one.memory_id)
@@ -236,7 +236,7 @@ class Continuations:
 
 
 def _too_many(pending: Pending, memory_id: str, most: int) -> Outcome:
-    letter = Letter(
+    letter = NewDeadLetter(
         str(TooMany(most)),
         pending.swarm,
         pending.data,

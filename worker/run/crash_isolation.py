@@ -10,7 +10,7 @@ from contextlib import contextmanager
 PATIENCE_S = 1.0
 
 
-class Quarantine:
+class CrashIsolation:
     """Who runs in a process, for its database threads.
 
     After a crash what was in flight is tried again, group beside group, and an attempt without an
@@ -70,7 +70,7 @@ class _Beside:
 
     __slots__ = ("_quarantine",)
 
-    def __init__(self, quarantine: Quarantine) -> None:
+    def __init__(self, quarantine: CrashIsolation) -> None:
         self._quarantine = quarantine
 
     def __enter__(self) -> None:

@@ -26,7 +26,7 @@ TOGETHER = 32  # texts at once, so that the first need not wait for the last
 FEWEST_FIELDS = 6  # of an entry that is a call: names and values
 
 
-class Foresight:
+class EmbeddingPrefetch:
     """For one group."""
 
     def __init__(

@@ -10,29 +10,29 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from memrelay.bus.lease.fencing import tell_refusals
+from memrelay.bus.lease.fencing import log_refusals
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.background.erasure import Eraser
-from memrelay.worker.background.expiry import Reaper
-from memrelay.worker.background.index_merge import Merger
+from memrelay.worker.background.erasure import ErasureTask
+from memrelay.worker.background.expiry import ExpiryTask
+from memrelay.worker.background.index_merge import IndexMergeTask
 from memrelay.worker.background.store_tasks import close_stores
-from memrelay.worker.background.vectors import VectorMaker
+from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.intake.reader import Slot
-from memrelay.worker.ownership.group_lease import Tenure, commits_to_tell
+from memrelay.worker.ownership.group_lease import GroupLease, commits_to_tell
 from memrelay.worker.run.batch import Batch, BatchResult
-from memrelay.worker.run.busy_retry import Patience
+from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
 from memrelay.worker.run.dead_letters import Lettered, look_up, once_each, settle
-from memrelay.worker.run.embedding_prefetch import Foresight
+from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Entry, Work, place_of
 from memrelay.worker.run.outcome import Outcome
-from memrelay.worker.run.queries import Asks
+from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery
 from memrelay.worker.run.retries import Retries
-from memrelay.worker.shared import Surroundings
+from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import beside, wait
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Group:
     each other's locks."""
 
     def __init__(
-        self, plans: Sequence[Plan], thread: DatabaseThread, outbox: Outbox, shared: Surroundings
+        self, plans: Sequence[Plan], thread: DatabaseThread, outbox: Outbox, shared: WorkerContext
     ) -> None:
         """`run` does the work; the reader fills `slots`."""
         self.plans, self.key = plans, key_of(plans)
@@ -52,7 +52,7 @@ class Group:
         self._wanted = asyncio.Event()
         self.slots = {plan.uid: Slot(plan, self._wanted) for plan in plans}
         self.stores = list(dict.fromkeys(name for plan in plans for name in plan.every_store))
-        self._patience = Patience(thread, self.stores, self.slots, shared.tally)
+        self._patience = BusyRetry(thread, self.stores, self.slots, shared.tally)
         self._fan_out, self._says_in_public = outbox.fan_out, any(plan.public for plan in plans)
         named = {name for plan in plans for name in plan.stores}
         homes = [name for name in self.stores if name not in named]
@@ -61,14 +61,16 @@ class Group:
             deque()
         )  # continuations and what a full batch left over: before new entries
         self._continuations = Continuations(self._todo, self._patience, shared)
-        self.vectors = VectorMaker(plans, self.stores, thread, shared)
-        self._foresight = Foresight(shared.questions, self._wanted, self.vectors.fingerprint)
-        self._reaper, self._merger = (
-            Reaper(self.stores, thread, shared.limits.history_days),
-            Merger(self.stores, thread),
+        self.vectors = VectorTask(plans, self.stores, thread, shared)
+        self._foresight = EmbeddingPrefetch(
+            shared.questions, self._wanted, self.vectors.fingerprint
         )
-        self._eraser = Eraser(plans, self.stores, thread, shared, self._continuations.drop)
-        self._asks = Asks(
+        self._reaper, self._merger = (
+            ExpiryTask(self.stores, thread, shared.limits.history_days),
+            IndexMergeTask(self.stores, thread),
+        )
+        self._eraser = ErasureTask(plans, self.stores, thread, shared, self._continuations.drop)
+        self._asks = Queries(
             thread,
             self.stores,
             outbox.tell,
@@ -116,7 +118,7 @@ class Group:
             if outcome.uid == uid
         )
 
-    async def run(self, tenure: Tenure) -> None:
+    async def run(self, tenure: GroupLease) -> None:
         """Works until `stop`, and ends when everything that was taken has left for the bus. Raises
         StoreFenced."""
         try:
@@ -150,7 +152,7 @@ class Group:
         self._patience.end()
         self._wanted.set()
 
-    async def _recover(self, tenure: Tenure) -> None:
+    async def _recover(self, tenure: GroupLease) -> None:
         """First of all: what was in flight, and what the stores still have to run, in the order in
         which it all began.
 
@@ -216,7 +218,7 @@ class Group:
         outcomes = result.outcomes + await self._continuations.follow(result.outcomes)
         await self._bury(outcomes, lettered)
         self._shared.tally.count(outcomes, result.took_s, result.duplicates)
-        await self._continuations.put_off(result.put_off)
+        await self._continuations.put_off(result.delayed)
         await self._confirm(1)
         public = (
             self._says_in_public or self._recovery.lasts or self._continuations.may_say_in_public
@@ -288,7 +290,7 @@ class Group:
     async def _confirm_one(self, sent: "_Sent") -> None:
         refused = False
         for future in sent.futures:
-            refused |= tell_refusals(await future, list(self.slots))
+            refused |= log_refusals(await future, list(self.slots))
         self._shared.checkpoint("confirmed")
         self._leaving.popleft()
         await self._continuations.forget(sent.outcomes)

@@ -9,7 +9,7 @@ from memrelay.bus.client.resp import Said
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
-from memrelay.bus.message import PLAIN, Message, say
+from memrelay.bus.message import PLAIN, Message, new_message
 from memrelay.bus.public_swarms import in_public, swarm_and_hop
 from memrelay.memory.operation import Operation, all_operations, find_operation
 from memrelay.memory.records.ids import time_of
@@ -222,7 +222,7 @@ def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
     voice = plan.voice(alias)
     if voice is not None:
         agent = voice.agent
-        message = say(
+        message = new_message(
             agent.name,
             alias,
             message.text,

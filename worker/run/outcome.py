@@ -13,7 +13,7 @@ from memrelay.memory.sqlite.inbox import Pending
 from memrelay.worker.run.inputs import Input
 
 
-class Letter(Struct, frozen=True):
+class NewDeadLetter(Struct, frozen=True):
     """An input that was given up, as it came, and why."""
 
     error: str
@@ -50,7 +50,9 @@ class Outcome(Struct, gc=False):
     silent: tuple[str, ...] = ()  # agents that answered, but do not publish
     put_off: bool = False  # its store keeps it, to be run later: this is the end of its entry alone
     answer: bytes = b""  # of a call: what its caller is told, as JSON
-    letter: Letter | None = None  # what goes to the dead letters, where the input was given up
+    letter: NewDeadLetter | None = (
+        None  # what goes to the dead letters, where the input was given up
+    )
 
     def report(self) -> dict[str, Any]:
         """What a caller who awaits the end of the cascade is told of this part of it."""
@@ -153,7 +155,7 @@ def publish(channel: str, value: dict[str, Any]) -> bytes:
 MOST = 10_000  # inputs that are known, the latest
 
 
-class Spread:
+class PublicMessageLimit:
     """By what the input that began it is called: pipeline and id. Changed by the loop alone, and
     read by database threads."""
 

@@ -17,8 +17,8 @@ from memrelay.bus.request import (
     UNAVAILABLE,
     Question,
     error_answer,
+    output_answer,
     read_question,
-    told_answer,
 )
 from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorAwaited
 from memrelay.memory.operation import Context, Operation, all_operations, find_operation
@@ -27,7 +27,7 @@ from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.store_tasks import guarded
-from memrelay.worker.errors import told
+from memrelay.worker.errors import describe_error
 from memrelay.worker.run.calls import RESULT_SHARE, perform, store_of
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class _Asked(NamedTuple):
     until: float  # by the loop's clock
 
 
-class Asks:
+class Queries:
     """Those of one group. They wait until it has recovered, and are refused when it ends."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Asks:
         that its inputs are in.
 
         What has expired is so by the `clock` by which it is deleted, and by which those who write
-        are told it.
+        are describe_error it.
         """
         self._thread, self._stores, self._tell = thread, stores, tell
         self._clock = clock
@@ -87,7 +87,7 @@ class Asks:
             self._refuse(self._waiting.popleft().question, *GOES)
 
     def hear(self, plan: Plan, payload: bytes) -> None:
-        """One question from the channel. What is no question has nobody to be told."""
+        """One question from the channel. What is no question has nobody to be describe_error."""
         try:
             question = read_question(payload, plan.uid)
         except MalformedMessage as error:
@@ -126,7 +126,7 @@ class Asks:
         self._begin()
 
     def _refuse(self, question: Question, code: str, detail: str) -> None:
-        self._tell(question.reply, told_answer(error_answer(code, detail)))
+        self._tell(question.reply, output_answer(error_answer(code, detail)))
 
     def _begin(self) -> None:
         if self._open and self._waiting and (self._task is None or self._task.done()):
@@ -138,7 +138,7 @@ class Asks:
             awaited = [one for one in asked if one.until > self._loop.time()]
             for one, answer in zip(awaited, await self._answers(awaited), strict=True):
                 if answer is not None:
-                    self._tell(one.question.reply, told_answer(answer))
+                    self._tell(one.question.reply, output_answer(answer))
 
     async def _answers(self, asked: Sequence[_Asked]) -> list[bytes | None]:
         """All together, and where one raises each alone: they change nothing, so they may run
@@ -160,7 +160,7 @@ class Asks:
         return [
             error_answer(
                 BROKEN,
-                f"{asked[0].operation.name} failed: {type(answers).__name__}: {told(answers)}",
+                f"{asked[0].operation.name} failed: {type(answers).__name__}: {describe_error(answers)}",
             )
         ]
 

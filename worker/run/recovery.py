@@ -17,10 +17,10 @@ from memrelay.worker.background.store_tasks import (
     take_over,
     take_over_former,
 )
-from memrelay.worker.ownership.group_lease import Tenure
-from memrelay.worker.run.busy_retry import Patience
+from memrelay.worker.ownership.group_lease import GroupLease
+from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import AFTER_CALLS
-from memrelay.worker.shared import Surroundings
+from memrelay.worker.shared import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Recovery:
     """In this order: `take_over`, then the group works off what it finds, then `end`."""
 
     def __init__(
-        self, stores: list[str], homes: Collection[str], patience: Patience, shared: Surroundings
+        self, stores: list[str], homes: Collection[str], patience: BusyRetry, shared: WorkerContext
     ) -> None:
         """`stores` are those of the versions in service. While it lasts, those of earlier versions
         stand at its end.
@@ -47,7 +47,7 @@ class Recovery:
         """Stores of earlier versions, while it lasts: their inboxes may know what comes back."""
         return (*self._stores[self._own :], *self._homes) if self.lasts else ()
 
-    async def take_over(self, tenure: Tenure) -> None:
+    async def take_over(self, tenure: GroupLease) -> None:
         """No earlier owner may write from now on. The bus may have lost its epochs; those in the
         stores are surpassed too."""
         await self._patience.in_thread(partial(OpenStores.check_commits, told=tenure.told))
@@ -66,7 +66,7 @@ class Recovery:
             self._shared.checkpoint("taken over")
             return await self._surpass(tenure)
 
-    async def _surpass(self, tenure: Tenure) -> None:
+    async def _surpass(self, tenure: GroupLease) -> None:
         """What an input brings from now on has other ids than what the stores know, though the
         server may not know that."""
         before_ms = (

@@ -7,7 +7,7 @@ from zlib import crc32
 from memrelay.blocks.contract import Transient
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.errors import told
+from memrelay.worker.errors import describe_error
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import Input, as_pending
 from memrelay.worker.run.outcome import Outcome, outcome_of
@@ -17,7 +17,7 @@ PUT_OFF = b""  # stands in the inbox for the outputs of an input whose copy wait
 JITTER = 0.25
 
 
-class PutOff(NamedTuple):
+class Delayed(NamedTuple):
     """An input that a store keeps now."""
 
     pending: Pending
@@ -34,7 +34,7 @@ class Retries:
         """`origins`: by key, which store keeps an input that is none of an entry. `now_ms` is when
         the batch began."""
         self._limits, self._origins, self.now_ms = limits, origins, now_ms
-        self._noted: dict[str, list[PutOff]] = {}  # by store
+        self._noted: dict[str, list[Delayed]] = {}  # by store
 
     def note(self, work: Input, fault: Transient, stores: OpenStores) -> str:
         """To be put off with the next `keep_some`; or, where it was tried often enough, the reason
@@ -43,19 +43,24 @@ class Retries:
         kept = stores.get(memory_id).pending.find(work.key) if memory_id else None
         attempts = max(1, (kept.attempts if kept else 0) + fault.counts)
         if fault.counts and attempts > self._limits.retries:
-            return (
-                f"{told(fault)} (tried {attempts} times; worker.retries is {self._limits.retries})"
-            )
+            return f"{describe_error(fault)} (tried {attempts} times; worker.retries is {self._limits.retries})"
         due = self.now_ms + int(1000 * pause_s(fault, work.key, attempts, self._limits))
         if kept is not None:
-            noted = PutOff(kept._replace(due=due, attempts=attempts), memory_id, told(fault), None)
+            noted = Delayed(
+                kept._replace(due=due, attempts=attempts), memory_id, describe_error(fault), None
+            )
         else:
             memory_id = work.plan.stores[0]
-            noted = PutOff(as_pending(work, due), memory_id, told(fault), put_off(work, memory_id))
+            noted = Delayed(
+                as_pending(work, due),
+                memory_id,
+                describe_error(fault),
+                delayed_message(work, memory_id),
+            )
         self._noted.setdefault(memory_id, []).append(noted)
         return ""
 
-    def keep_some(self, stores: OpenStores, settled: dict[str, list[str]]) -> list[PutOff] | None:
+    def keep_some(self, stores: OpenStores, settled: dict[str, list[str]]) -> list[Delayed] | None:
         """Commits what was noted for one store; None when nothing is left. Raises StoreBusy: then
         it may be called again.
 
@@ -77,7 +82,7 @@ class Retries:
         return noted
 
 
-def put_off(work: Input, memory_id: str) -> Outcome:
+def delayed_message(work: Input, memory_id: str) -> Outcome:
     """The end of an entry whose input waits in a store: it says nothing, and is to be
     acknowledged."""
     outcome = outcome_of(work, memory_id)

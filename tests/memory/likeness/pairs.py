@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from memrelay.memory.dedup.similarity import Likeness
+from memrelay.memory.dedup.similarity import Similarity
 from memrelay.memory.embedding.embedder import Embedder
 
 FOLDER = Path(__file__).parent
@@ -56,7 +56,7 @@ def cosines(pairs: Iterable[Pair], embedder: Embedder) -> dict[Pair, float]:
     return {pair: float(rows[pair.new] @ rows[pair.old]) for pair in pairs}
 
 
-def measure(pairs: Iterable[Pair], judge: Callable[[Pair], Likeness]) -> Figures:
+def measure(pairs: Iterable[Pair], judge: Callable[[Pair], Similarity]) -> Figures:
     """What is skipped of them, at the document's threshold."""
     skipped = [(judge(pair).score >= 0.95, pair.kind in SAME) for pair in pairs]
     return Figures(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.dedup.similarity import alike
+from memrelay.memory.dedup.similarity import compare
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import load
 
@@ -22,8 +22,8 @@ COSINES = st.none() | st.floats(-1, 1)
 
 
 def both_ways(new: str, old: str, cosine: float) -> list[float]:
-    """How alike they are, whichever of them is the new one."""
-    return [alike(one, other, cosine, LOCAL).score for one, other in ((new, old), (old, new))]
+    """How compare they are, whichever of them is the new one."""
+    return [compare(one, other, cosine, LOCAL).score for one, other in ((new, old), (old, new))]
 
 
 @given(
@@ -35,7 +35,7 @@ def both_ways(new: str, old: str, cosine: float) -> list[float]:
 def test_any_texts_have_a_score_from_0_to_1(
     new: str, old: str, cosine: float | None, name: str
 ) -> None:
-    score, why = alike(new, old, cosine, name)
+    score, why = compare(new, old, cosine, name)
 
     assert 0 <= score <= 1
     assert why
@@ -43,17 +43,17 @@ def test_any_texts_have_a_score_from_0_to_1(
 
 @given(HOSTILE | WORDS, COSINES)
 def test_a_text_is_wholly_like_itself(text: str, cosine: float | None) -> None:
-    assert alike(text, text, cosine, LOCAL).score == 1
+    assert compare(text, text, cosine, LOCAL).score == 1
 
 
 @given(WORDS, WORDS, COSINES)
 def test_two_lines_are_as_alike_either_way(one: str, other: str, cosine: float | None) -> None:
-    assert alike(one, other, cosine, LOCAL).score == alike(other, one, cosine, LOCAL).score
+    assert compare(one, other, cosine, LOCAL).score == compare(other, one, cosine, LOCAL).score
 
 
 @given(WORDS, st.integers(0, 10**6), st.integers(0, 10**6), COSINES)
 def test_two_numbers_are_never_one(words: str, one: int, other: int, cosine: float | None) -> None:
-    likeness = alike(f"{words} code {one}", f"{words} code {other}", cosine, LOCAL)
+    likeness = compare(f"{words} code {one}", f"{words} code {other}", cosine, LOCAL)
 
     assert (likeness.score >= 0.95) == (one == other)
 
@@ -61,14 +61,16 @@ def test_two_numbers_are_never_one(words: str, one: int, other: int, cosine: flo
 @given(WORDS, st.floats(0.9, 1))
 def test_a_denial_is_never_the_same(words: str, cosine: float) -> None:
     assert (
-        alike(f"{words} the door is locked", f"{words} the door is not locked", cosine, LOCAL).score
+        compare(
+            f"{words} the door is locked", f"{words} the door is not locked", cosine, LOCAL
+        ).score
         < 0.95
     )
 
 
 @pytest.mark.parametrize("cosine", [nan, inf, -inf])
 def test_a_cosine_that_is_none_is_taken_for_none(cosine: float) -> None:
-    assert alike("tea is liked", "he drives", cosine, LOCAL) == alike(
+    assert compare("tea is liked", "he drives", cosine, LOCAL) == compare(
         "tea is liked", "he drives", None, LOCAL
     )
 
@@ -96,8 +98,8 @@ def test_a_text_of_a_mebibyte_is_judged_in_bounded_time(part: str) -> None:
     text = part * ((1 << 20) // len(part.encode()))
     started = time.process_time()
 
-    alike(text, text + " more", 0.99, LOCAL)
-    alike("tea", text, None, LOCAL)
+    compare(text, text + " more", 0.99, LOCAL)
+    compare("tea", text, None, LOCAL)
 
     assert time.process_time() - started < 5
 
@@ -124,7 +126,7 @@ def test_the_documents_examples_come_out_as_documented() -> None:
     )
 
     def score(new: str, old: str) -> float:
-        return alike(new, old, float(rows[new] @ rows[old]), str(embedder.fingerprint)).score
+        return compare(new, old, float(rows[new] @ rows[old]), str(embedder.fingerprint)).score
 
     assert score(rephrased, first) >= 0.95
     assert 0.75 <= score(detailed, first) < 0.95
@@ -134,9 +136,9 @@ def test_the_documents_examples_come_out_as_documented() -> None:
 def test_what_a_merged_entry_says_in_one_of_its_lines_is_known() -> None:
     entry = "Customer prefers email over phone calls\nCustomer prefers email, especially for billing inquiries"
 
-    assert alike("customer prefers email over phone calls.", entry, None, "").score == 1
-    assert alike("The customer likes email more than phone", entry, 0.75, LOCAL).score >= 0.95
-    assert alike("Customer prefers phone over email calls", entry, 0.9, LOCAL).score < 0.95
+    assert compare("customer prefers email over phone calls.", entry, None, "").score == 1
+    assert compare("The customer likes email more than phone", entry, 0.75, LOCAL).score >= 0.95
+    assert compare("Customer prefers phone over email calls", entry, 0.9, LOCAL).score < 0.95
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_what_a_merged_entry_says_in_one_of_its_lines_is_known() -> None:
     ],
 )
 def test_small_signs_count(new: str, old: str) -> None:
-    assert max(alike(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
+    assert max(compare(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_small_signs_count(new: str, old: str) -> None:
     ],
 )
 def test_what_is_said_otherwise_is_the_same(new: str, old: str) -> None:
-    assert alike(new, old, 0.8, LOCAL).score >= 0.95
+    assert compare(new, old, 0.8, LOCAL).score >= 0.95
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_nor_does_another_construction_hide_what_differs(new: str, old: str) -> 
     ],
 )
 def test_a_number_is_of_what_it_stands_with(new: str, old: str) -> None:
-    assert max(alike(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
+    assert max(compare(new, old, cosine, LOCAL).score for cosine in (None, 0.99)) < 0.95
 
 
 @pytest.mark.parametrize(
@@ -335,11 +337,11 @@ def test_small_differences_that_say_nothing_do_not(new: str, old: str) -> None:
 
 
 def test_who_is_doing_something_does_not_have_it() -> None:
-    assert alike("The user is doing a PhD", "The user has a PhD", 0.99, LOCAL).score < 0.95
+    assert compare("The user is doing a PhD", "The user has a PhD", 0.99, LOCAL).score < 0.95
 
 
 def test_what_is_denied_may_be_said_first() -> None:
-    score, _ = alike(
+    score, _ = compare(
         "Rust is not for scripts but for servers",
         "Rust is for servers but not for scripts",
         0.95,
@@ -370,7 +372,7 @@ def test_what_is_denied_may_be_said_first() -> None:
     ],
 )
 def test_a_text_without_words_is_like_no_other(text: str) -> None:
-    assert alike(text, "the customer likes tea", 0.5, LOCAL).score < 0.75
+    assert compare(text, "the customer likes tea", 0.5, LOCAL).score < 0.75
 
 
 @pytest.mark.parametrize(

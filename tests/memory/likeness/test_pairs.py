@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from memrelay.memory.dedup.similarity import Likeness, alike
+from memrelay.memory.dedup.similarity import Similarity, compare
 from memrelay.memory.embedding.embedder import EmbeddingOptions, Model
 from memrelay.memory.embedding.loading import load
 from tests.memory.likeness.pairs import SAME, Pair, cosines, measure, read_pairs
@@ -30,8 +30,8 @@ def measured(model: Model) -> dict[Pair, float]:
     return cosines([*PAIRS, *FRESH, *UNSEEN, *EVERYDAY], load(EmbeddingOptions(model)))
 
 
-def judge(pair: Pair) -> Likeness:
-    return alike(pair.new, pair.old, measured("local")[pair], NAME)
+def judge(pair: Pair) -> Similarity:
+    return compare(pair.new, pair.old, measured("local")[pair], NAME)
 
 
 def test_the_set_has_enough_of_each_kind() -> None:
@@ -85,7 +85,7 @@ def test_of_a_readers_everyday_pairs_none_that_differ_are_skipped_and_recall_is_
 def test_the_coarser_embedder_is_as_precise() -> None:
     figures = measure(
         PAIRS,
-        lambda pair: alike(
+        lambda pair: compare(
             pair.new, pair.old, measured("wordllama")[pair], "wordllama-l2-supercat/256"
         ),
     )
@@ -112,9 +112,11 @@ def test_nor_are_they_the_other_way_round_or_by_an_embedder_that_takes_them_for_
     assert [
         pair
         for pair in of_kind
-        if alike(pair.old, pair.new, measured("local")[pair], NAME).score >= 0.95
+        if compare(pair.old, pair.new, measured("local")[pair], NAME).score >= 0.95
     ] == []
-    assert [pair for pair in of_kind if alike(pair.new, pair.old, 0.999, NAME).score >= 0.95] == []
+    assert [
+        pair for pair in of_kind if compare(pair.new, pair.old, 0.999, NAME).score >= 0.95
+    ] == []
 
 
 def test_what_is_unrelated_is_created() -> None:
@@ -122,10 +124,10 @@ def test_what_is_unrelated_is_created() -> None:
 
 
 def test_without_an_embedder_repeats_are_skipped_and_nothing_else_that_differs() -> None:
-    figures = measure(PAIRS, lambda pair: alike(pair.new, pair.old, None, ""))
+    figures = measure(PAIRS, lambda pair: compare(pair.new, pair.old, None, ""))
     repeats = measure(
         [pair for pair in PAIRS if pair.kind == "repeat"],
-        lambda pair: alike(pair.new, pair.old, None, ""),
+        lambda pair: compare(pair.new, pair.old, None, ""),
     )
 
     assert figures.wrong == 0
@@ -133,14 +135,14 @@ def test_without_an_embedder_repeats_are_skipped_and_nothing_else_that_differs()
 
 
 def test_without_an_embedder_only_the_same_words_are_merged() -> None:
-    merged = [pair for pair in PAIRS if 0.75 <= alike(pair.new, pair.old, None, "").score < 0.95]
+    merged = [pair for pair in PAIRS if 0.75 <= compare(pair.new, pair.old, None, "").score < 0.95]
 
     assert [pair for pair in merged if pair.kind not in SAME] == []
 
 
 def test_an_embedder_that_nobody_has_measured_is_trusted_less() -> None:
     unknown, cosines = "text-embedding-of-tomorrow/384/ab", measured("local")
-    figures = measure(PAIRS, lambda pair: alike(pair.new, pair.old, cosines[pair], unknown))
+    figures = measure(PAIRS, lambda pair: compare(pair.new, pair.old, cosines[pair], unknown))
 
     assert figures.wrong == 0
-    assert alike("Tea is liked", "Coffee is brewed", 0.80, "of-tomorrow/384/ab").score < 0.75
+    assert compare("Tea is liked", "Coffee is brewed", 0.80, "of-tomorrow/384/ab").score < 0.75
