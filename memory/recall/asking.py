@@ -1,6 +1,6 @@
 """Turns that end by asking count less: what was asked for stands where it was answered, and a question has its words too.
 
-Measured (docs/recall.md): of LoCoMo's turns a quarter end with a question, of those that answer one an eighth.
+Measured (docs/search-quality.md): of LoCoMo's turns a quarter end with a question, of those that answer one an eighth.
 """
 import apsw
 import numpy as np

@@ -8,7 +8,7 @@ from memory.recall.scene import Floats, Found
 from memory.recall.text_arm import SPEAKER
 from memory.recall.vector_arm import VectorFound
 
-TEXT, VECTOR = 0.65, 0.35   # shares; 0.25 to 0.4 for the vectors is one plateau (docs/recall.md)
+TEXT, VECTOR = 0.65, 0.35   # shares; 0.25 to 0.4 for the vectors is one plateau (docs/search-quality.md)
 BESIDE_WORDS = 1.05   # of a vector's least score, where a record is found for its meaning and words were looked for too
 TIMELY = 1.2   # how much more a record counts of a day or a month that the question names
 
@@ -30,7 +30,7 @@ def by_themselves(text: Found, vector: VectorFound, spoken: NDArray[np.bool_] | 
     """What each record is worth without its neighbours: the meaning of it alone, and the shares the other way round.
 
     `spoken` are the turns of the one speaker whom the query names: their meaning counts more too, as their words do.
-    Measured (docs/recall.md): where words have found ten records, the threads that are left share few with the question.
+    Measured (docs/search-quality.md): where words have found ten records, the threads that are left share few with the question.
     """
     alone = vector.alone if spoken is None else np.where(spoken, np.float32(SPEAKER) * vector.alone, vector.alone)
     together = np.float32(VECTOR) * text.score + np.float32(TEXT) * alone

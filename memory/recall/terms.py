@@ -17,7 +17,7 @@ from memory.sqlite.vocabulary import Vocabulary
 from memory.words import in_letters, plain_tokens, taken_apart, tokens
 
 MOST_TERMS = 256   # of a query, a phrase of n words as n - 1; what comes after is not looked for
-KIN = 0.5   # what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
+KIN = 0.5   # what another form of an irregular word counts, beside the word as it is asked for (docs/search-quality.md)
 MOST_COUNTED = 4   # times that one record may count for a term: by its content, its parts, and several spellings
 MOST_PLACES = 30_000   # of the words that begin alike, at which they are looked for: 10 to 30 ms
 
