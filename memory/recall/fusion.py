@@ -30,7 +30,7 @@ def by_themselves(text: Found, vector: VectorFound, spoken: NDArray[np.bool_] | 
     """What each record is worth without its neighbours: the meaning of it alone, and the shares the other way round.
 
     `spoken` are the turns of the one speaker whom the query names: their meaning counts more too, as their words do.
-    Measured (docs/search-quality.md): where words have found ten records, the threads that are left share few with the question.
+    Measured (docs/search-quality.md): the threads that are left after ten records share few words with the question.
     """
     alone = vector.alone if spoken is None else np.where(spoken, np.float32(SPEAKER) * vector.alone, vector.alone)
     together = np.float32(VECTOR) * text.score + np.float32(TEXT) * alone

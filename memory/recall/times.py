@@ -1,4 +1,4 @@
-"""Times that a question names, "on 7 May 2023" or "in June": records of such a day or month count more (docs/search-quality.md)."""
+"""Times that a question names, "on 7 May 2023" or "in June": such records count more (docs/search-quality.md)."""
 import re
 from datetime import date
 from typing import NamedTuple
