@@ -1,4 +1,4 @@
-"""The reference of the blocks, made from the blocks. `python -m blocks.reference` writes it into
+"""The reference of the blocks, made from the blocks. `python -m memrelay.blocks.reference` writes it into
 docs/blocks.md."""
 
 import re
@@ -10,7 +10,7 @@ from memrelay.blocks.contract import Block, BlockArgs
 from memrelay.blocks.registry import all_blocks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
-BEGIN, END = "<!-- from here on: python -m blocks.reference -->\n", "<!-- to here -->\n"
+BEGIN, END = "<!-- from here on: python -m memrelay.blocks.reference -->\n", "<!-- to here -->\n"
 TYPES = {
     "string": "text",
     "integer": "number",

@@ -8,7 +8,7 @@ CHANGES = "memrelay:changes"  # channel: the control plane changed, look again
 ROLL = "memrelay:{workers}"  # sorted set: the workers by when they were last heard, Unix ms
 PUBLIC = "public"  # where a public swarm's key has the uid of a private one's pipeline
 LISTENERS = (
-    f"listeners:{{{PUBLIC}}}"  # sorted set: who listens to which public swarm (bus/listeners.py)
+    f"listeners:{{{PUBLIC}}}"  # sorted set: who listens to which public swarm (bus/public_listeners.py)
 )
 REMAKE = "memrelay:remake"  # hash: pipelines whose vectors are to be made anew
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of a bundle. `python -m pipelines.schema > docs/bundle.schema.json` writes it
+"""The JSON Schema of a bundle. `python -m memrelay.pipelines.schema > docs/bundle.schema.json` writes it
 anew."""
 
 import sys

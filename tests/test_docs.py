@@ -22,7 +22,7 @@ HOPS = re.findall(r"`([a-z_/0-9]+)\.py:([A-Za-z_.]+)`", (ROOT / "docs" / "route.
 
 @pytest.mark.parametrize(("module", "symbol"), HOPS)
 def test_each_hop_of_the_route_exists(module: str, symbol: str) -> None:
-    assert attrgetter(symbol)(importlib.import_module(module.replace("/", ".")))
+    assert attrgetter(symbol)(importlib.import_module(f"memrelay.{module.replace('/', '.')}"))
 
 
 def test_the_route_has_hops() -> None:

@@ -1,2 +1,2 @@
 """How well, and how fast, what was asked for is found: on data that others have made
-(docs/recall.md)."""
+(docs/search-quality.md)."""

@@ -5,7 +5,7 @@ Scores Memrelay beside plain FTS5, the built-in embedder and the rank fusion of 
 sets in a folder: LoCoMo,
 Cranfield, and what is in BEIR's layout. Each system has a process of its own. The tables are
 printed, and everything is in
-benchmarks/results/recall.json. docs/recall.md says how to read them.
+benchmarks/results/recall.json. docs/search-quality.md says how to read them.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchmarks.recall.trial import Trial, run  # noqa: E402
 
 WANTED = (
     "make bench-recall DATA=FOLDER: name the folder of the data to score, which is no part of the project; it holds "
-    "LoCoMo, Cranfield or a data set in BEIR's layout, or folders of such (docs/recall.md)"
+    "LoCoMo, Cranfield or a data set in BEIR's layout, or folders of such (docs/search-quality.md)"
 )
 
 

@@ -1,5 +1,5 @@
 """The roll of workers: what each said of itself in the last seconds. They call in through their
-leases (bus/lease.py)."""
+leases (bus/lease/lease.py)."""
 
 import asyncio
 import time

@@ -1,7 +1,7 @@
 """How alike two short facts are: the same, related, or two things. Nothing here reads or writes
 anything but its own lists.
 
-What a pair goes through, with the steps of docs/likeness.md:
+What a pair goes through, with the steps of docs/deduplication.md:
 
     alike.py           all of it, and near texts (3)
       plain.py         1  the text in one form of letters, marks and spaces

@@ -17,7 +17,7 @@ MEANS = frozenset(
     _WORDS["means"]
 )  # by which something is sent, paid or reached, and who did not do it
 LIGHT = frozenset(_WORDS["light"])  # verbs that say little
-UNSAID = _WORDS["unsaid"]  # words that may go unsaid, each with where (memory/likeness/unsaid.py)
+UNSAID = _WORDS["unsaid"]  # words that may go unsaid, each with where (memory/dedup/parser.py)
 STARTS = {
     word: states.split("+") for word, states in _WORDS["start"].items()
 }  # verbs, and what is so afterwards

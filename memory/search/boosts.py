@@ -57,7 +57,7 @@ FACTOR: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] 
 # Turns that end by question_penalty count less: what was asked for stands where it was answered, and a
 # question has its words too.
 #
-# Measured (docs/recall.md): of LoCoMo's turns a quarter end with a question, of those that answer one
+# Measured (docs/search-quality.md): of LoCoMo's turns a quarter end with a question, of those that answer one
 # an eighth.
 
 NAME = "asks"

@@ -184,7 +184,7 @@ def _too_little(
     )
 
 
-WHERE = ("record", "window", "segment")  # as memory/recall/granularities.py has them
+WHERE = ("record", "window", "segment")  # as memory/search/granularities.py has them
 
 
 def explained(
@@ -289,7 +289,7 @@ def _hits(
 
 
 def _weights(place: int, text: TextFound | None, vector: VectorFound | None) -> dict[str, float]:
-    """As memory/recall/fusion.py has them: an arm that is alone counts alone."""
+    """As memory/search/fusion.py has them: an arm that is alone counts alone."""
     if text is None or vector is None:
         return {"text": 1.0, "vector": 1.0}
     return {"text": TEXT, "vector": VECTOR} if vector.known[place] else {"text": 1.0, "vector": 0.0}

@@ -5,7 +5,7 @@ BM25 adds up the words that are there as they were asked for, again and again; t
 whether it, or one that means
 much the same, is there at all. That is late interaction (Khattab and Zaharia 2020, ColBERT), of
 words by themselves instead
-of a model's states: nothing is stored for it, and no model runs. Measured (docs/recall.md).
+of a model's states: nothing is stored for it, and no model runs. Measured (docs/search-quality.md).
 """
 
 from dataclasses import replace

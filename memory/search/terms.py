@@ -19,7 +19,7 @@ from memrelay.memory.text.stopwords import without_stop_words
 from memrelay.memory.text.words import in_letters, plain_tokens, taken_apart, tokens
 
 MOST_TERMS = 256  # of a query, a phrase of n words as n - 1; what comes after is not looked for
-# what another form of an irregular word counts, beside the word as it is asked for (docs/recall.md)
+# what another form of an irregular word counts, beside the word as it is asked for (docs/search-quality.md)
 KIN = 0.5
 # times that one record may count for a term: by its content, its parts, and several spellings
 MOST_COUNTED = 4

@@ -1,6 +1,6 @@
 """The text arm: BM25 of a record, of its window and of its segment of the thread, added up.
 
-Measured (docs/recall.md): the sum of the three finds a quarter more of what was asked for than the
+Measured (docs/search-quality.md): the sum of the three finds a quarter more of what was asked for than the
 record alone.
 """
 

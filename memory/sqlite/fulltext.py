@@ -7,7 +7,7 @@ insertions, each in ascending order, and as seldom as possible: 8 microseconds a
 to 40.
 
 `records_fts` has the content of all records, `parts_fts` content and parts of those that have parts
-(memory/words.py).
+(memory/text/words.py).
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,5 @@
 """The table of named memories: what they are called. What they hold are records
-(memory/sqlite/entries.py)."""
+(memory/sqlite/memories.py)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate

@@ -198,7 +198,7 @@ class VectorTable:
 
 def embedded_text(is_turn: bool, source: str, content: str) -> str:
     """What a vector is made of: of a turn, with who said it, which finds it better
-    (docs/recall.md)."""
+    (docs/search-quality.md)."""
     return f"{source} said: {content}" if is_turn else content
 
 

@@ -2,7 +2,7 @@
 from the full-text indexes.
 
 Nothing else is stored for it: fts5vocab counts a word's records at 30 ns each. Parts of words
-(memory/words.py) are words too;
+(memory/text/words.py) are words too;
 of a record that has a word in its content, its parts say nothing more about it.
 """
 

@@ -1,5 +1,5 @@
 """Times that a question names, "on 7 May 2023" or "in June": records of such a day or month count
-more (docs/recall.md)."""
+more (docs/search-quality.md)."""
 
 import re
 from datetime import date

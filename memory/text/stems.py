@@ -26,7 +26,7 @@ class Stems:
     """Stems of one language; for one thread. "none" leaves words as they are."""
 
     def __init__(self, language: str) -> None:
-        """One of memory/recall/languages.py."""
+        """One of memory/text/languages.py."""
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
         self._base = FORMS.base if language in IRREGULAR else {}
         self._families: dict[str, list[str]] = {}  # by stem: an irregular word, then its forms

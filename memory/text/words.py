@@ -5,7 +5,7 @@ unicode61 leaves `userName` whole, and a sentence in Chinese. So such a record h
 find, its `parts`: there
 identifiers are taken apart where the case changes or a digit meets a letter, Chinese, Japanese,
 Korean, Thai, Lao, Burmese and
-Khmer letter by letter, letters are plain ones (memory/folding.py), and numbers have no separators.
+Khmer letter by letter, letters are plain ones (memory/text/folding.py), and numbers have no separators.
 What unicode61 takes apart
 by itself, `user_name` and `user-name` and an e-mail address, needs none.
 """

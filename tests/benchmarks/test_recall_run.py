@@ -16,7 +16,7 @@ from tests.benchmarks.datasets import ask, conversation, write_beir, write_locom
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEVELOPMENT = CHECKOUT.parent / "shared" / "data"
-# A little below what was measured (docs/recall.md), so that another version of a library is no
+# A little below what was measured (docs/search-quality.md), so that another version of a library is no
 # failure.
 FLOORS = {
     "locomo": {"turn@5": 0.69, "turn@10": 0.78, "session@5": 0.88, "session@10": 0.92},

@@ -19,7 +19,7 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "bundle.schema.json"
 
 def test_the_file_is_current() -> None:
     assert FILE.read_bytes() == rendered(), (
-        "run python -m pipelines.schema > docs/bundle.schema.json"
+        "run python -m memrelay.pipelines.schema > docs/bundle.schema.json"
     )
 
 

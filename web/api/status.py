@@ -21,7 +21,7 @@ DURABILITIES = {
     ): "what is acknowledged may be lost for up to two seconds if the machine fails",
     ("yes", "no"): "what is acknowledged may be lost for as long as the system keeps it in memory",
 }
-# What an owner tells of a pipeline (worker/report.py), and what stands for it where there is none.
+# What an owner tells of a pipeline (worker/session.py), and what stands for it where there is none.
 UNTOLD: dict[str, Any] = {
     "rate": 0.0,
     "in": 0,

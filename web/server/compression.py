@@ -1,5 +1,5 @@
 """Answers above a size are sent as gzip to who takes it. Requests are never unpacked
-(web/reading.py)."""
+(web/server/request_body.py)."""
 
 import asyncio
 import gzip

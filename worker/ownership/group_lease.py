@@ -18,7 +18,7 @@ from memrelay.worker.run.inputs import Entry
 # What the bus knows of the stores: the last commit of each that was acknowledged, so that one that
 # lost some is found out.
 #
-# `pipeline:{uid}:stores` is a hash from `memory_id` to the store's mark (memory/sqlite/commits.py).
+# `pipeline:{uid}:stores` is a hash from `memory_id` to the store's mark (memory/sqlite/connection.py).
 
 MARK = re.compile(rb"[ -9;-~]*:[0-9]{1,18}")  # anything else is somebody else's, and tells nothing
 

@@ -39,7 +39,7 @@ class Outcome(Struct, gc=False):
     said_by: str = ""  # the id of the input that said it first, where that was another
     began: str = ""  # as its input has it
     heard: int = (
-        0  # what is done already for the first of `said`, the input itself (worker/inputs.py)
+        0  # what is done already for the first of `said`, the input itself (worker/run/inputs.py)
     )
     results: list[int] = []  # the places of what nobody in the pipeline took further
     size: int = 0  # bytes of `said`
