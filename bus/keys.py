@@ -7,9 +7,7 @@ GROUP = "owner"  # the consumer group that reads a pipeline's input
 CHANGES = "memrelay:changes"  # channel: the control plane changed, look again
 ROLL = "memrelay:{workers}"  # sorted set: the workers by when they were last heard, Unix ms
 PUBLIC = "public"  # where a public swarm's key has the uid of a private one's pipeline
-LISTENERS = (
-    f"listeners:{{{PUBLIC}}}"  # sorted set: who listens to which public swarm (bus/public_listeners.py)
-)
+LISTENERS = f"listeners:{{{PUBLIC}}}"  # sorted set: who listens to which public swarm (bus/public_listeners.py)
 REMAKE = "memrelay:remake"  # hash: pipelines whose vectors are to be made anew
 
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -12,7 +12,7 @@ from memrelay.bus.client.url import Address, parse
 from memrelay.bus.embedded.socket_path import socket_of
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
 from memrelay.cli.logs import LogFormat, configure_logging
-from memrelay.cli.settings import Settings, SettingsError, load_settings, may_colour
+from memrelay.cli.settings import Settings, SettingsError, load_settings, may_color
 from memrelay.cli.terminal.output import escaped
 from memrelay.memory.control.catalog import Catalog, Deployed, is_begun
 from memrelay.memory.disk import ROOM, is_disk_full
@@ -61,7 +61,7 @@ def settled(command: Callable[[Settings], Result], log_format: LogFormat | None 
     try:
         settings = load_settings()
         configure_logging(
-            settings.log.level, log_format or settings.log.format, may_colour=may_colour()
+            settings.log.level, log_format or settings.log.format, may_color=may_color()
         )
         return command(settings)
     except FAULTS as fault:

@@ -1,98 +1,85 @@
-"""The logs: one event a line on stderr, for people or for machines.
+"""Logs: structlog events and standard-library records, one line each on stderr.
 
-Whoever logs does so as the standard library has it: the name of an event, which is static, and its
-data in `extra`.
+Modules log with `structlog.stdlib.get_logger(__name__)`: a static event name, and data as keywords.
+Both kinds of events become standard-library records and pass the same processors.
 """
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+import structlog
+from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level
+from structlog.types import EventDict, WrappedLogger
 
 from memrelay.cli.terminal.output import escaped
 
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["console", "json"]
 
-EVERY_RECORDS = vars(logging.makeLogRecord({})).keys() | {
-    "message",
-    "asctime",
-}  # attributes; the rest is an event's data
-QUOTED = frozenset(" \t=\r\n\"'")  # what a value cannot hold and stand in a line of others as it is
-DIM, BOLD, KEY, VALUE = "2", "1", "36", "35"  # of a terminal (ECMA-48, SGR)
-COLOURS = {"debug": "32", "info": "32", "warning": "33", "error": "31", "critical": "31"}
 
+def configure_logging(level: LogLevel, format: LogFormat, *, may_color: bool = False) -> None:
+    """Send every event of the process to stderr. Call it once, before the first event.
 
-def configure_logging(level: LogLevel, format: LogFormat, *, may_colour: bool = False) -> None:
-    """Sends every event of the process to stderr, what libraries log too; to be called once, before
-    the first event.
-
-    For people it is coloured where it `may_colour` and stderr is a terminal.
+    The console format has colors if `may_color` is true and stderr is a terminal.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        _ForMachines()
+        _formatter(_json_processors())
         if format == "json"
-        else _ForPeople(coloured=may_colour and sys.stderr.isatty())
+        else _formatter(_console_processors(colors=may_color and sys.stderr.isatty()))
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    route_to_standard_library()
 
 
-class _ForMachines(logging.Formatter):
-    """An object each."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        event = {
-            "timestamp": _time(record),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **_data(record),
-        }
-        if record.exc_info:
-            event["exception"] = self.formatException(record.exc_info)
-        return json.dumps(event, default=repr)
+def route_to_standard_library() -> None:
+    """Make structlog events records of the standard library, for programs that embed Memrelay."""
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
 
 
-class _ForPeople(logging.Formatter):
-    """What callers sent stands on its event's line and does nothing to the terminal."""
-
-    def __init__(self, coloured: bool) -> None:
-        """`coloured` where it goes to a terminal."""
-        super().__init__()
-        self._coloured = coloured
-
-    def format(self, record: logging.LogRecord) -> str:
-        level, event = record.levelname.lower(), escaped(record.getMessage())
-        words = [
-            self._painted(DIM, _time(record)),
-            f"[{self._painted(COLOURS.get(level, BOLD), f'{level:9}')}]",
-            self._painted(BOLD, f"{event:30}"),
-        ]
-        words += [
-            f"{self._painted(KEY, name)}={self._painted(VALUE, _shown(value))}"
-            for name, value in sorted(_data(record).items())
-        ]
-        return "\n".join([" ".join(words).rstrip(), *self._trace(record)])
-
-    def _painted(self, colour: str, text: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._coloured else text
-
-    def _trace(self, record: logging.LogRecord) -> list[str]:
-        """A traceback, of which no line can be taken for an event: an error's text may have lines
-        of its own."""
-        told = self.formatException(record.exc_info) if record.exc_info else ""
-        return [f"    {escaped(line)}" for line in told.splitlines()]
+def _formatter(processors: list[structlog.types.Processor]) -> ProcessorFormatter:
+    return ProcessorFormatter(
+        foreign_pre_chain=[ExtraAdder(), add_log_level, _add_time],
+        processors=[ProcessorFormatter.remove_processors_meta, *processors],
+    )
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _json_processors() -> list[structlog.types.Processor]:
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
 
 
-def _data(record: logging.LogRecord) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name not in EVERY_RECORDS}
+def _console_processors(*, colors: bool) -> list[structlog.types.Processor]:
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, exception_formatter=structlog.dev.plain_traceback
+    )
+    return [structlog.processors.format_exc_info, _escape, renderer]
 
 
-def _shown(value: Any) -> str:
-    told = escaped(value if isinstance(value, str) else repr(value))
-    return repr(told) if isinstance(value, str) and QUOTED.intersection(told) else told
+def _add_time(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    created = datetime.fromtimestamp(event["_record"].created, UTC)
+    return {"timestamp": created.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), **event}
+
+
+def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Escape control characters, so that no value acts on a terminal or imitates an event.
+
+    Lines of a traceback are indented for the same reason.
+    """
+    shown = {name: _escaped(value) for name, value in event.items() if name != "exception"}
+    if "exception" in event:
+        lines = str(event["exception"]).splitlines()
+        shown["exception"] = "\n".join(f"    {escaped(line)}" for line in lines)
+    return shown
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, bool | int | float | None):
+        return value
+    return escaped(value if isinstance(value, str) else repr(value))

@@ -224,7 +224,7 @@ def default_config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
     return next((file for file in (Path("config.yaml"), CHECKOUT_FILE) if file.is_file()), None)
 
 
-def may_colour(environ: Mapping[str, str] = os.environ) -> bool:
+def may_color(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a terminal is to be given colours: not where NO_COLOR is set (no-color.org), nor
     where it knows none."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

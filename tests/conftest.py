@@ -5,10 +5,12 @@ import signal
 import hypothesis
 import pytest
 
+from memrelay.cli.logs import route_to_standard_library
 from tests.support.contract import assert_described
 from tests.support.http import checks
 
 checks.append(assert_described)
+route_to_standard_library()  # so that caplog sees the events
 hypothesis.settings.register_profile(
     "any machine", deadline=None
 )  # a busy one takes its time; pytest's timeout is the bound

@@ -2,11 +2,12 @@
 the bus, and ends in order."""
 
 import asyncio
-import logging
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import structlog
 
 from memrelay.bus.client.reconnecting import Backoff
 from memrelay.bus.client.url import Address
@@ -30,7 +31,7 @@ from memrelay.worker.session import Memory, Session
 from memrelay.worker.shared import PlanCache, WorkerContext
 from memrelay.worker.waiting import wait
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 LOOK_AGAIN_S = 2.0  # the catalogue and the roll are read this often even if no change is announced
 OVER_S = 0.5  # for the rest, when the grace time is over
 REFUSED = "`memrelay doctor` says what is wrong with the server"
@@ -128,12 +129,14 @@ class Worker:
                 remedy = {"remedy": REFUSED} if isinstance(reason, BusRefused) else {}
                 log.warning(
                     event,
-                    extra=remedy
-                    | {
-                        "reason": str(reason),
-                        "address": str(self._options.address),
-                        "pause_s": pause_s,
-                    },
+                    **(
+                        remedy
+                        | {
+                            "reason": str(reason),
+                            "address": str(self._options.address),
+                            "pause_s": pause_s,
+                        }
+                    ),
                 )
             # waits for what is under way there; the next session may give a store to another thread
             for thread in threads:
@@ -170,6 +173,6 @@ class Worker:
             try:
                 return await shared.shelf.active()
             except (StoreBusy, StoreBroken) as error:  # what is served goes on
-                log.warning("catalogue_busy", extra={"reason": str(error)})
+                log.warning("catalogue_busy", reason=str(error))
             await wait(self._stopping, LONGEST_PAUSE_S)
         return []

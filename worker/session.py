@@ -2,12 +2,13 @@
 the next one begins anew."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
+
+import structlog
 
 from memrelay.bus.client.connection import Connection, Push, Skip, connect
 from memrelay.bus.client.echo_filter import EchoFilter
@@ -99,7 +100,7 @@ def share(
     return Share(held, free[: most - len(held)])
 
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 STARTED_AT = time.time_ns() // 1_000_000  # Unix ms
 REMAKE_S = 1.0  # between two looks whether vectors are to be made anew
 IDLE_S = 5.0  # between two signs of life on the connections that may have nothing to do
@@ -261,7 +262,7 @@ class Session:
         except TimeoutError:
             log.warning(
                 "stopped_with_work_pending",
-                extra={"pipelines": [uid for group in self._groups for uid in group.slots]},
+                pipelines=[uid for group in self._groups for uid in group.slots],
             )
             for task in self._groups.values():
                 task.cancel()
@@ -378,11 +379,9 @@ class Session:
             self._groups[group] = self._tasks.create_task(group.run(tenure))
             log.info(
                 "pipelines_served",
-                extra={
-                    "pipelines": list(group.slots),
-                    "epoch": tenure.epoch,
-                    "stores": [name for plan in tenure.plans for name in plan.stores],
-                },
+                pipelines=list(group.slots),
+                epoch=tenure.epoch,
+                stores=[name for plan in tenure.plans for name in plan.stores],
             )
         self._applied.set()
         await self._read(self._groups)

@@ -1,8 +1,9 @@
 """What the groups of a worker share."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import structlog
 
 from memrelay.bus.lease.workers import BusClock
 from memrelay.memory.control.catalog import Catalog
@@ -20,7 +21,7 @@ from memrelay.worker.run.outcome import PublicMessageLimit
 
 # The plans of the deployed bundles, and of older versions that continuations still run under.
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class PlanCache:
@@ -59,11 +60,9 @@ class PlanCache:
             reason = "; ".join(fault.as_line() for fault in faults[:3]) or "its bundle is gone"
             log.error(
                 "pipeline_not_served",
-                extra={
-                    "pipeline": known[0],
-                    "reason": reason,
-                    "remedy": "start the worker again if a block was added meanwhile, else correct the bundle and deploy it",
-                },
+                pipeline=known[0],
+                reason=reason,
+                remedy="start the worker again if a block was added meanwhile, else correct the bundle and deploy it",
             )
 
 

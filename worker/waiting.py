@@ -1,12 +1,13 @@
 """Waiting for an event, for some time; and doing something beside something else."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-log = logging.getLogger(__name__)
+import structlog
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 async def wait(event: asyncio.Event, seconds: float | None) -> bool:
@@ -37,6 +38,6 @@ def _tell(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error(
             "work_beside_failed",
-            extra={"work": getattr(task.get_coro(), "__qualname__", "")},
+            work=getattr(task.get_coro(), "__qualname__", ""),
             exc_info=error,
         )

@@ -10,7 +10,6 @@ remain.
 import asyncio
 import errno
 import fcntl
-import logging
 import os
 import subprocess
 import threading
@@ -21,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
+
+import structlog
 
 from memrelay.bus.client.reconnecting import Backoff
 from memrelay.bus.embedded.append_only_file import refuse_left_out
@@ -106,7 +107,7 @@ __all__ = ["EmbeddedServer", "socket_of"]
 RETRY_S = 0.02  # between two looks while a server comes up
 WATCH_S = 0.1  # between two looks at a server that is up
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 # Something that waits: it yields seconds, which start() sleeps and supervise() awaits.
 Steps = Generator[float, None, None]
@@ -202,7 +203,9 @@ class EmbeddedServer:
             exit_code = self._process.returncode if self._process else None
             log.warning(
                 "embedded_server_gone",
-                extra={"launched": self.launched, "exit_code": exit_code, "retry_in_s": delay_s},
+                launched=self.launched,
+                exit_code=exit_code,
+                retry_in_s=delay_s,
             )
             await asyncio.sleep(delay_s)
             if not self._stopping:
@@ -220,7 +223,8 @@ class EmbeddedServer:
             end(process, grace_s)
             log.info(
                 "embedded_server_stopped",
-                extra={"pid": process.pid, "exit_code": process.returncode},
+                pid=process.pid,
+                exit_code=process.returncode,
             )
 
     async def _join_again(self) -> None:
@@ -230,7 +234,8 @@ class EmbeddedServer:
         except EmbeddedServerError as error:
             log.error(
                 "embedded_server_not_back",
-                extra={"error": type(error).__name__, "reason": str(error)},
+                error=type(error).__name__,
+                reason=str(error),
             )
 
     async def _walk(self, steps: Steps) -> None:
@@ -288,7 +293,9 @@ class EmbeddedServer:
             )
         log.info(
             "embedded_server_launched",
-            extra={"pid": process.pid, "binary": str(self._binary), "folder": str(self._folder)},
+            pid=process.pid,
+            binary=str(self._binary),
+            folder=str(self._folder),
         )
         return process
 
@@ -321,7 +328,9 @@ class EmbeddedServer:
         self._socket, self._pid, self._ready_at = path, pid, time.monotonic()
         log.info(
             "embedded_server_ready",
-            extra={"launched": self.launched, "pid": pid, "socket": str(path)},
+            launched=self.launched,
+            pid=pid,
+            socket=str(path),
         )
 
     def _is_gone(self) -> bool:

@@ -7,12 +7,12 @@ together: no round trip is added, and many groups share one.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import hiredis
+import structlog
 
 from memrelay.bus.client.connection import Connection, fail
 from memrelay.bus.client.resp import EXEC, MULTI, pack
@@ -113,7 +113,7 @@ class FencedWriter:
 # Commands that the server refused inside a MULTI, as on a key of another type: the rest of it was
 # done all the same.
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 def log_refusals(replies: Collection[Any], pipelines: Sequence[str]) -> bool:
@@ -124,12 +124,10 @@ def log_refusals(replies: Collection[Any], pipelines: Sequence[str]) -> bool:
         refused = [str(reply) for reply in replies if isinstance(reply, hiredis.ReplyError)]
         log.error(
             "server_refused_commands",
-            extra={
-                "pipelines": pipelines,
-                "count": len(refused),
-                "reason": refused[0],
-                "remedy": "`memrelay doctor` names the key or the right",
-            },
+            pipelines=pipelines,
+            count=len(refused),
+            reason=refused[0],
+            remedy="`memrelay doctor` names the key or the right",
         )
         return True
     return False

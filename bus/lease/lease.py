@@ -8,19 +8,19 @@ owns. A lease that ran out
 while nobody took it for dead comes back by itself.
 """
 
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
+import structlog
 
 from memrelay.bus.client.connection import NOW, Connection, run_script
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused, Fenced
 from memrelay.bus.keys import ROLL, fence_key, owner_key, worker_key
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 FORGET_MS = 86_400_000  # how long it is known when a worker that vanished was heard last
 
 # KEYS: fence, what it says, roll, the hashes of whom it owns. ARGV: its words, how long they hold
@@ -191,10 +191,8 @@ class Lease:
         except BusRefused as error:
             log.warning(
                 "connections_left_open",
-                extra={
-                    "reason": str(error),
-                    "remedy": "let this user call CLIENT LIST and CLIENT KILL",
-                },
+                reason=str(error),
+                remedy="let this user call CLIENT LIST and CLIENT KILL",
             )
 
 

@@ -2,10 +2,11 @@
 server was away."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Self
+
+import structlog
 
 from memrelay.bus.client.connection import BlockingReads, Connection
 from memrelay.bus.client.reconnecting import ReconnectingConnection
@@ -16,7 +17,7 @@ from memrelay.bus.key_types import WrongType, wrong_type_keys
 from memrelay.bus.keys import swarm_key
 from memrelay.bus.streams.log import LogEntry, parse_log_entry
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 Deliver = Callable[[list[LogEntry]], None]
 BLOCK_MS = 1000
 COUNT = 500  # messages of one log in one reading
@@ -88,7 +89,7 @@ class Follower:
             except BusError as error:
                 if isinstance(error, BusRefused) and error.code == "WRONGTYPE":
                     self._odd |= self._listeners.keys()  # any of them; the next reading finds out
-                log.warning("following_paused", extra={"reason": str(error), "pause_s": PAUSE_S})
+                log.warning("following_paused", reason=str(error), pause_s=PAUSE_S)
                 await asyncio.sleep(PAUSE_S)
 
     async def _read(self) -> None:
@@ -122,7 +123,7 @@ class Follower:
         self._odd = {odd.key for odd in found}
         for odd in found:
             if odd not in self._told:
-                log.error("log_not_followed", extra={"reason": str(odd), "remedy": odd.remedy})
+                log.error("log_not_followed", reason=str(odd), remedy=odd.remedy)
         self._told = set(found)
 
     def _deliver(self, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:

@@ -21,7 +21,7 @@ from memrelay.cli.composition import bus_address, run
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.options import Json, Pipeline, Swarm, User, Wait
 from memrelay.cli.pipeline import Spoken, look_up
-from memrelay.cli.settings import Settings, may_colour
+from memrelay.cli.settings import Settings, may_color
 
 HISTORY = "chat_history"  # in the memory root
 
@@ -39,7 +39,7 @@ def chat(
 
     async def command(settings: Settings) -> None:
         configure_logging(
-            "error", settings.log.format, may_colour=may_colour()
+            "error", settings.log.format, may_color=may_color()
         )  # a prompt is no log
         spoken = await look_up(settings, pipeline)
         spoken.check_swarm(swarm)

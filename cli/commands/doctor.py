@@ -9,7 +9,7 @@ import typer
 from memrelay.cli.doctor.examination import examine, read_settings
 from memrelay.cli.doctor.finding import Finding
 from memrelay.cli.options import Json
-from memrelay.cli.settings import may_colour
+from memrelay.cli.settings import may_color
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
 
@@ -34,7 +34,7 @@ def _print(findings: Sequence[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         level = f"{finding.level:7}  "
-        level = typer.style(level, COLOURS[finding.level]) if may_colour() else level
+        level = typer.style(level, COLOURS[finding.level]) if may_color() else level
         print_line(f"{finding.check:{width}}  {finding.text}", before=level)
         if finding.remedy:
             print_line(f"{'':7}  {'':{width}}  -> {finding.remedy}")

@@ -18,7 +18,7 @@ from memrelay.cli.composition import bus_address, run
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.pipeline import look_up
-from memrelay.cli.settings import Settings, may_colour
+from memrelay.cli.settings import Settings, may_color
 from memrelay.cli.terminal.output import end_unread, is_read, on_one_line, print_json, print_line
 from memrelay.cli.terminal.readable import moment, text_lines
 
@@ -151,7 +151,7 @@ def tail(
 
     async def command(settings: Settings) -> None:
         configure_logging(
-            "error", settings.log.format, may_colour=may_colour()
+            "error", settings.log.format, may_color=may_color()
         )  # what is printed here is what is said
         spoken = await look_up(settings, pipeline)
         for name in swarm or ():

@@ -8,7 +8,15 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.embedded.binary import MINIMUM_VERSION
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.permissions import Refused, own_rights, refused_of, try_a_write
-from memrelay.cli.doctor.finding import DoctorContext, Finding, fault, ok, some_of, unknown_finding, warning
+from memrelay.cli.doctor.finding import (
+    DoctorContext,
+    Finding,
+    fault,
+    ok,
+    some_of,
+    unknown_finding,
+    warning,
+)
 from memrelay.cli.doctor.service import deployed_in
 from memrelay.memory.errors import MemoryFault
 from memrelay.web.api.status import DURABILITIES, NOT_PERSISTENT
@@ -91,7 +99,9 @@ async def check_durability(patient: DoctorContext) -> list[Finding]:
         await config_of(patient.line, "appendfsync"),
     )
     if enabled is None or sync is None:
-        return [unknown_finding("durability", "whether it keeps what it acknowledges", "CONFIG GET")]
+        return [
+            unknown_finding("durability", "whether it keeps what it acknowledges", "CONFIG GET")
+        ]
     text = f"appendonly {enabled}, appendfsync {sync}: {DURABILITIES.get((enabled, sync), NOT_PERSISTENT)}"
     found = []
     if enabled != "yes":
@@ -156,7 +166,9 @@ async def check_idle(patient: DoctorContext) -> list[Finding]:
     """A worker that has nothing to do is silent for some seconds."""
     seconds = await config_of(patient.line, "timeout")
     if seconds is None:
-        return [unknown_finding("idle", "whether it ends connections that are silent", "CONFIG GET")]
+        return [
+            unknown_finding("idle", "whether it ends connections that are silent", "CONFIG GET")
+        ]
     if not 0 < int(seconds) < LEAST_IDLE_S:
         return [ok("idle", f"timeout {seconds}: connections of workers stay open")]
     return [

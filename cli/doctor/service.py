@@ -12,7 +12,15 @@ from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
 from memrelay.bus.lease.workers import pauses_of, read_workers
 from memrelay.bus.public_listeners import all_members
-from memrelay.cli.doctor.finding import DoctorContext, Finding, fault, ok, some_of, unknown_finding, warning
+from memrelay.cli.doctor.finding import (
+    DoctorContext,
+    Finding,
+    fault,
+    ok,
+    some_of,
+    unknown_finding,
+    warning,
+)
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.control.catalog import Catalog, Deployed

@@ -2,7 +2,6 @@
 words."""
 
 import asyncio
-import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import Self
 
 import aiosqlite
+import structlog
 
 from memrelay.memory.control import database as file
 from memrelay.memory.disk import ROOM, ROOM_OR_DISK, clear_drafts, inode_of, is_disk_full
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import stores_below
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 NAME = "system.db"
 LOST = (
     "it knows no bundle, key or dead letter of these stores: where it was lost, stop all and `memrelay restore "
@@ -80,7 +80,9 @@ class SystemFile:
         if stores:
             log.warning(
                 "system_db_made_anew",
-                extra={"file": str(self.path), "stores": len(stores), "remedy": LOST},
+                file=str(self.path),
+                stores=len(stores),
+                remedy=LOST,
             )
 
     async def _open(self) -> None:

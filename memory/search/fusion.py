@@ -9,7 +9,10 @@ from memrelay.memory.search.results import Floats, Found
 from memrelay.memory.search.text_arm import SPEAKER
 from memrelay.memory.search.vector_arm import VectorFound
 
-TEXT, VECTOR = 0.65, 0.35  # shares; 0.25 to 0.4 for the vectors is one plateau (docs/search-quality.md)
+TEXT, VECTOR = (
+    0.65,
+    0.35,
+)  # shares; 0.25 to 0.4 for the vectors is one plateau (docs/search-quality.md)
 # of a vector's least score, where a record is found for its meaning and words were looked for too
 BESIDE_WORDS = 1.05
 TIMELY = 1.2  # how much more a record counts of a day or a month that the question names

@@ -32,7 +32,9 @@ class Conditions(Struct, frozen=True):
     tags: tuple[str, ...] = ()  # all of them
     after_ms: int | None = None  # created at this moment or later, Unix ms
     before_ms: int | None = None  # created before this moment, Unix ms
-    globs: tuple[str, ...] = ()  # one of them fits a tag, where there are any (memory/sqlite/memories.py)
+    globs: tuple[
+        str, ...
+    ] = ()  # one of them fits a tag, where there are any (memory/sqlite/memories.py)
     given: Given | None = None  # a filter (docs/filters.md), compiled
 
     def clauses(self) -> tuple[list[str], list[Any]]:

@@ -7,12 +7,12 @@ holds nobody up.
 
 import asyncio
 import gc
-import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from socket import SO_SNDBUF, SOL_SOCKET
 
+import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from memrelay.bus.errors import BusError
@@ -24,7 +24,7 @@ from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.errors import BadRequest
 from memrelay.web.server.services import PARTS, Services, services_of
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 PAGE = 500  # messages of the log that are read at once, at most
 PAGE_BYTES = (
     256 << 10
@@ -223,12 +223,10 @@ class _Listener:
         self._parts.traffic.dropped_listeners += 1
         log.warning(
             "listener_dropped",
-            extra={
-                "reason": "too slow",
-                "backlog": len(self._queue),
-                "pipeline": self._place[0],
-                "cursor": self._cursor,
-            },
+            reason="too slow",
+            backlog=len(self._queue),
+            pipeline=self._place[0],
+            cursor=self._cursor,
         )
         await self._farewell(
             f"too slow: more than {self._most} messages behind; come again with ?after={self._cursor}"

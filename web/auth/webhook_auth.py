@@ -7,11 +7,11 @@ nobody who may not know it.
 
 import binascii
 import hmac
-import logging
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 
+import structlog
 from aiohttp import web
 
 from memrelay.pipelines.check import CheckedAgent
@@ -78,7 +78,7 @@ def key_of(secret: str) -> bytes:
     return key
 
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 HOW = (
     "this webhook takes only who sends its token (Authorization: Bearer TOKEN), a signature by its secret (Standard "
     "Webhooks), or a key with the scope publish"
@@ -142,5 +142,5 @@ def _keys(parts: Services, reference: str) -> list[bytes]:
         for secret in parts.secret(reference).split():
             found.append(key_of(secret))
     except (LookupError, ValueError) as error:
-        log.warning("webhook_secret_unusable", extra={"reference": reference, "reason": str(error)})
+        log.warning("webhook_secret_unusable", reference=reference, reason=str(error))
     return found

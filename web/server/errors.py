@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 import orjson
+import structlog
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.typedefs import Handler
@@ -58,7 +59,7 @@ async def tell_id(request: web.Request, response: web.StreamResponse) -> None:
     response.headers[HEADER] = id_of(request)
 
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 RETRY_AFTER_S = 1
 
 
@@ -248,12 +249,10 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
     except Exception as fault:
         log.error(
             "request_failed",
-            extra={
-                "method": request.method,
-                "route": _route_of(request),
-                "uid": request.match_info.get("uid", ""),
-                "request_id": id_of(request),
-            },
+            method=request.method,
+            route=_route_of(request),
+            uid=request.match_info.get("uid", ""),
+            request_id=id_of(request),
             exc_info=fault,
         )
         return problem(500, Problem.title, "the server's log says more", {})
@@ -311,7 +310,7 @@ def _tell_malformed(record: logging.LogRecord) -> bool:
     """aiohttp logs what is no HTTP with a traceback that repeats what was sent; it becomes an event
     that does not."""
     error = record.exc_info[1] if record.exc_info else None
-    log.info("request_malformed", extra={"reason": type(error).__name__})
+    log.info("request_malformed", reason=type(error).__name__)
     return False
 
 

@@ -1,12 +1,12 @@
 """The web server: opens what it needs, listens, and ends in order."""
 
 import asyncio
-import logging
 from contextlib import AsyncExitStack
 from errno import EADDRINUSE
 from functools import partial
 from pathlib import Path
 
+import structlog
 from aiohttp import web
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
@@ -22,7 +22,7 @@ from memrelay.web.server.connection_limits import ConnectionLimits, Traffic
 from memrelay.web.server.errors import TellingHandler, malformed_log
 from memrelay.web.server.services import Secret, Services, WebOptions
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 NO_KEYS = "every program on this machine, and only on loopback: no key was ever made"
 GRACE_S = 5.0  # how long requests under way may take when the server ends
 KEPT_S = 75.0  # how long a connection is kept between two requests: longer than proxies keep theirs
@@ -84,7 +84,8 @@ class WebServer:
             self.ready.set()
             log.info(
                 "web_ready",
-                extra={"url": self.url, "who_may_call": "who has a key" if keys else NO_KEYS},
+                url=self.url,
+                who_may_call="who has a key" if keys else NO_KEYS,
             )
             await self._stopping.wait()
         self.ready.clear()

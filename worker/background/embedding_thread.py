@@ -1,7 +1,6 @@
 """The one thread in which a worker makes vectors, beside its work."""
 
 import asyncio
-import logging
 import os
 import sys
 import threading
@@ -9,11 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import structlog
+
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.errors import EmbeddingFault, MemoryFault
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
 LOWEST = 19  # as `nice` counts
 MOST_REASON = 300  # characters of a library's error that are told

@@ -7,7 +7,6 @@ twice.
 """
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import orjson
+import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.codec import encode
@@ -120,7 +120,7 @@ class ErasedContent:
         )
 
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 AGAIN_S = 1.0  # after a fault
 MOST_PASSES = 10
 
@@ -168,7 +168,7 @@ class ErasureTask:
                 self._wanted.clear()
                 await wait(self._wanted, await self._round(control))
         except StoreFenced:
-            log.warning("erasing_left", extra={"stores": self._stores})
+            log.warning("erasing_left", stores=self._stores)
 
     async def _round(self, control: Connection) -> float | None:
         """All that is to be done. After how many seconds it is to be tried again."""
@@ -178,9 +178,7 @@ class ErasureTask:
                 if (task := await self._in_thread(_open_task, name)) is not None:
                     await self._finish(control, name, task)
             except (StoreBusy, StoreBroken, BusError) as error:
-                log.warning(
-                    "erasing_put_off", extra={"memory_id": name, "reason": str(error)[:200]}
-                )
+                log.warning("erasing_put_off", memory_id=name, reason=str(error)[:200])
                 again = AGAIN_S
         return again
 
@@ -195,7 +193,7 @@ class ErasureTask:
         left_over = await rewrite_file(control)
         await self._in_thread(partial(_end, task=task, left_over=left_over), name)
         self._shared.checkpoint("erased")
-        log.info("erased", extra={"memory_id": name, "left_over": left_over})
+        log.info("erased", memory_id=name, left_over=left_over)
 
     async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
         """Until nothing is found any more: what is under way meanwhile may be put off, or said,

@@ -2,9 +2,10 @@
 two batches."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from functools import partial
+
+import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.errors import BusError
@@ -15,7 +16,7 @@ from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.background.store_tasks import if_there
 from memrelay.worker.waiting import wait
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 GATHER_S = 5.0  # between two looks while much is written, and after a fault
 PAUSE_S = 0.02  # between two steps, for the group's own work
 LONGEST_S = 3600.0  # a clock may be set
@@ -48,7 +49,7 @@ class ExpiryTask:
                 await wait(self._written, await self._round(control))
                 await asyncio.sleep(GATHER_S)
         except StoreFenced:
-            log.warning("reaping_left", extra={"stores": self._stores})
+            log.warning("reaping_left", stores=self._stores)
 
     async def _round(self, control: Connection) -> float | None:
         """A step for each store, and further ones where there is more. How many seconds to wait at
@@ -74,5 +75,5 @@ class ExpiryTask:
         except (StoreBusy, StoreBroken):
             return now_ms
         if total:
-            log.info("expired_deleted", extra={"memory_id": name, "count": total})
+            log.info("expired_deleted", memory_id=name, count=total)
         return reaped.next_ms

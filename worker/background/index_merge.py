@@ -2,10 +2,11 @@
 into few segments."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
+
+import structlog
 
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.sqlite.store import Store
@@ -26,7 +27,7 @@ def merge_some(store: Store) -> bool:
     return merged or store.segments.to_merge() not in ("", index)
 
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 QUIET_S = 0.1  # after the last batch
 PAUSE_S = 0.02  # between two steps, for the group's own work
 
@@ -58,7 +59,7 @@ class IndexMergeTask:
                 self._worked.clear()
                 await self._round()
         except StoreFenced:
-            log.warning("merging_left", extra={"stores": sorted(self._stores)})
+            log.warning("merging_left", stores=sorted(self._stores))
 
     async def _round(self) -> None:
         """Until nothing is left to do, or there is other work again."""

@@ -1,9 +1,10 @@
 """What a group does to its stores beside batches. Each runs in the database thread, in transactions
 of its own."""
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
+
+import structlog
 
 from memrelay.memory.errors import StoreBroken, StoreDamaged
 from memrelay.memory.sqlite.connection import translated
@@ -12,7 +13,7 @@ from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.run.inputs import place_of_id
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
 
 
@@ -31,7 +32,7 @@ def take_over_former(stores: OpenStores, names: Sequence[str], epoch: int) -> tu
         try:
             stores.take_over(name, epoch)
         except StoreBroken as error:
-            log.warning("former_store_left_out", extra={"memory_id": name, "reason": str(error)})
+            log.warning("former_store_left_out", memory_id=name, reason=str(error))
             continue
         found.append(name)
     return tuple(found)

@@ -2,11 +2,12 @@
 more than a few of them."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
+
+import structlog
 
 from memrelay.memory.embedding.backfill import NOTHING, Task, keep, look, make, next_task, remake
 from memrelay.memory.embedding.embedder import PROBE, Embedder
@@ -26,7 +27,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.store_tasks import if_there
 from memrelay.worker.shared import WorkerContext
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
 GATHER_S = 0.25  # for what is written meanwhile: fewer commits, and it is found soon enough
 FEWEST, MOST = 8, 512  # texts at once
@@ -110,7 +111,7 @@ class VectorTask:
                 await self._woken.wait()
                 await asyncio.sleep(GATHER_S)
         except StoreFenced:
-            log.warning("vectors_left", extra={"stores": self._stores})
+            log.warning("vectors_left", stores=self._stores)
 
     @property
     def _concerned(self) -> bool:
@@ -182,7 +183,7 @@ class VectorTask:
             if len(task.texts) > 1 or not await self._is_to_blame(name, task.texts[0][0], embedder):
                 raise
             made = [Made(*task.texts[0], b"")]
-            log.warning("text_without_vector", extra={"store": name, "reason": str(fault)})
+            log.warning("text_without_vector", store=name, reason=str(fault))
         took_s = time.monotonic() - began
         self._together = max(
             FEWEST, min(MOST, int(len(made) * min(2.0, GOAL_S / max(took_s, 1e-3))))
@@ -219,7 +220,7 @@ class VectorTask:
 
     def _tell(self, fault: str) -> None:
         if fault and fault != self.fault:
-            log.warning("vectors_wait", extra={"reason": fault, "stores": self._stores})
+            log.warning("vectors_wait", reason=fault, stores=self._stores)
         self.fault = fault
 
 

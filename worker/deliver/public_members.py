@@ -2,8 +2,9 @@
 this worker owns."""
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterable, Sequence
+
+import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.errors import BusRefused
@@ -13,7 +14,7 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.plan import Plan
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 AGAIN_S = 2.0  # the members are put back this often, in case the server has lost them
 
 
@@ -70,9 +71,7 @@ class PublicMembers:
         try:
             log_refusals(await self._writer.send(commands, len(commands)), uids)
         except BusRefused as error:  # as one does that is out of memory
-            log.warning(
-                "public_swarms_not_entered", extra={"pipelines": uids, "reason": str(error)}
-            )
+            log.warning("public_swarms_not_entered", pipelines=uids, reason=str(error))
 
 
 def members_of(plan: Plan) -> Iterable[Member]:

@@ -7,10 +7,11 @@ future, which somebody has set.
 """
 
 import asyncio
-import logging
 from collections.abc import Collection
 from contextlib import suppress
 from itertools import islice
+
+import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.errors import BusRefused
@@ -19,7 +20,7 @@ from memrelay.bus.streams.stream_ids import renew
 from memrelay.worker.intake.reader import Slot, last_delivered, undone
 from memrelay.worker.run.group import Group
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 LOOK_S = 2.0
 TOGETHER = 100  # inputs a look, and entries of one: a worker may have thousands of pipelines
 REMEDY = f"let no other program use the consumer group `{GROUP}`; `memrelay doctor` names who reads by it"
@@ -67,11 +68,9 @@ class StrayEntries:
         ) and group.idle:
             log.warning(
                 "entries_overlooked",
-                extra={
-                    "pipeline": uid,
-                    "count": len(entries),
-                    "message_id": entries[0].id,
-                    "remedy": REMEDY,
-                },
+                pipeline=uid,
+                count=len(entries),
+                message_id=entries[0].id,
+                remedy=REMEDY,
             )
             group.pick_up(entries)

@@ -1,10 +1,10 @@
 """Listens on the swarms' channels and appends to the inputs what others publish there."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import structlog
 from hiredis import ReplyError
 
 from memrelay.bus.client.connection import Connection
@@ -78,7 +78,7 @@ def channels_of(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Chan
     }
 
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 Ask = Callable[[bytes], None]  # gets one question
 CHANNEL_OF_CHANGES = CHANGES.encode()
 
@@ -125,7 +125,7 @@ class Subscriber:
         error = future.exception()
         for fault in [error] if error is not None else future.result():
             if isinstance(fault, BusError | ReplyError):
-                log.error("published_message_lost", extra={"reason": str(fault)})
+                log.error("published_message_lost", reason=str(fault))
 
     async def serve(
         self, subscribed: Connection, plans: list[Plan], asks: Mapping[str, Ask]

@@ -2,9 +2,10 @@
 pipelines' inputs."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable
+
+import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.codec import encode
@@ -14,7 +15,7 @@ from memrelay.bus.streams.timer import tick
 from memrelay.pipelines.plan import Plan, Timer
 from memrelay.worker.waiting import wait
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 AGAIN_S = 5.0  # after the server refused a tick, as one does that is out of memory
 SHORTLY_S = 0.001  # after an interval's end, so that it is over by the server's clock too
 
@@ -60,7 +61,9 @@ class Timers:
         except BusRefused as error:
             log.warning(
                 "timer_refused",
-                extra={"pipeline": uid, "agent": timer.agent.alias, "reason": str(error)},
+                pipeline=uid,
+                agent=timer.agent.alias,
+                reason=str(error),
             )
             return min(AGAIN_S, timer.interval_ms / 1000)
         return left_ms / 1000 + SHORTLY_S

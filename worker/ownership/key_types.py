@@ -1,15 +1,16 @@
 """Whose keys are of other types: somebody has put another value at one, and the server refuses
 every command for it."""
 
-import logging
 from collections.abc import Container, Sequence
+
+import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.key_types import SHARED, WrongType, needed_keys, wrong_type_keys
 from memrelay.pipelines.plan import Plan
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class UsableKeys:
@@ -30,7 +31,7 @@ class UsableKeys:
         BusRefused."""
         if self._suspicious:
             for odd in self._news(await wrong_type_keys(control, SHARED), SHARED):
-                log.error("nothing_can_be_served", extra={"reason": str(odd), "remedy": odd.remedy})
+                log.error("nothing_can_be_served", reason=str(odd), remedy=odd.remedy)
 
     async def among(self, control: Connection, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Those that can be served; why not of the others, once. Raises BusUnavailable and
@@ -43,7 +44,9 @@ class UsableKeys:
         for odd in self._news(found, wanted):
             log.error(
                 "pipeline_not_served",
-                extra={"pipeline": uid_of[odd.key], "reason": str(odd), "remedy": odd.remedy},
+                pipeline=uid_of[odd.key],
+                reason=str(odd),
+                remedy=odd.remedy,
             )
         unusable, self._suspicious = {uid_of[odd.key] for odd in found}, bool(found)
         return [plan for plan in plans if plan.uid not in unusable]

@@ -1,13 +1,14 @@
 """A batch: many inputs, one transaction for each store that they touch, one fsync. One callable for
 a database thread."""
 
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+
+import structlog
 
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import Said
@@ -31,7 +32,7 @@ from memrelay.worker.run.inputs import Call, Entry, Input, Work, as_it_was, from
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, outcome_of
 from memrelay.worker.run.retries import PUT_OFF, Delayed, Retries, delayed_message
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 DAY_MS = 86_400_000
 Checkpoint = Callable[
     [str], None
@@ -155,7 +156,8 @@ class Batch:
             )
             log.error(
                 "block_failed",
-                extra={"pipeline": one.plan.uid, "message_id": one.id},
+                pipeline=one.plan.uid,
+                message_id=one.id,
                 exc_info=fault,
             )
 
@@ -222,9 +224,7 @@ class Batch:
             self._result.duplicates[one.plan.uid] += 1
             return known
         if work.entry and work.key in self._gone:
-            log.warning(
-                "replay_without_letter", extra={"pipeline": work.plan.uid, "message_id": work.id}
-            )
+            log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
             return outcome_of(work)
         most = self._limits.attempts
         if self._journal and self._attempts(work) > most:

@@ -2,10 +2,11 @@
 is busy."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import TypeVar
+
+import structlog
 
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.stores import OpenStores
@@ -14,7 +15,7 @@ from memrelay.worker.background.store_tasks import guarded
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.waiting import wait
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0  # before a batch is tried again whose store was busy
 
@@ -53,14 +54,12 @@ class BusyRetry:
             try:
                 result = await attempt()
                 if self._tally.resume(self._uids):
-                    log.info("pipeline_resumed", extra={"pipelines": self._uids})
+                    log.info("pipeline_resumed", pipelines=self._uids)
                 return result
             except (StoreBusy, StoreBroken) as error:
                 if self.over:
                     raise
                 if self._tally.pause(self._uids, str(error)):
-                    log.warning(
-                        "pipeline_paused", extra={"pipelines": self._uids, "reason": str(error)}
-                    )
+                    log.warning("pipeline_paused", pipelines=self._uids, reason=str(error))
             await wait(self._over, pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -4,7 +4,6 @@ to be tried again.
 A store keeps each of them until what it led to is on the bus.
 """
 
-import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -13,6 +12,8 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
+
+import structlog
 
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.worker.background.store_tasks import forget_continuations, kept_continuations
@@ -134,7 +135,7 @@ class ReplyTracker:
         return {"id": outcome.root, "settled": True, **waiting.told} if outcome.reply else None
 
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Continuations:
@@ -178,13 +179,11 @@ class Continuations:
             first = put_off[0]
             log.warning(
                 "messages_put_off",
-                extra={
-                    "count": len(put_off),
-                    "pipeline": first.pending.pipeline,
-                    "message_id": first.pending.root,
-                    "attempts": first.pending.attempts,
-                    "reason": first.reason[:200],
-                },
+                count=len(put_off),
+                pipeline=first.pending.pipeline,
+                message_id=first.pending.root,
+                attempts=first.pending.attempts,
+                reason=first.reason[:200],
             )
 
     async def forget(self, outcomes: Iterable[Outcome]) -> None:
@@ -215,7 +214,8 @@ class Continuations:
         if plan is None:
             log.warning(
                 "continuation_without_bundle",
-                extra={"message_id": pending.id, "bundle": pending.bundle},
+                message_id=pending.id,
+                bundle=pending.bundle,
             )
             return None
         self.may_say_in_public = self.may_say_in_public or bool(plan.public)

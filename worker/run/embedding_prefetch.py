@@ -6,12 +6,12 @@ they run too.
 """
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import orjson
+import structlog
 
 from memrelay.memory.embedding.questions import Questions
 from memrelay.memory.errors import EmbeddingFault
@@ -19,7 +19,7 @@ from memrelay.memory.operation import find_operation
 from memrelay.memory.records.entry_text import MOST_CHARACTERS
 from memrelay.worker.run.inputs import Entry
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 MOST_S = 5.0  # that a call waits for its vector
 PAUSE_S = 10.0  # for which no vector is asked for after one did not come
 TOGETHER = 32  # texts at once, so that the first need not wait for the last
@@ -94,7 +94,8 @@ class EmbeddingPrefetch:
         log.warning(
             "calls_without_vectors",
             exc_info=None if known else fault,
-            extra={"count": len(calls), "reason": str(fault) or f"no answer within {MOST_S:g} s"},
+            count=len(calls),
+            reason=str(fault) or f"no answer within {MOST_S:g} s",
         )
 
     async def _prepared(self, calls: Sequence[tuple[Entry, str]]) -> None:

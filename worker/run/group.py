@@ -2,13 +2,14 @@
 a time."""
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
+
+import structlog
 
 from memrelay.bus.lease.fencing import log_refusals
 from memrelay.memory.errors import StoreBroken, StoreBusy
@@ -35,7 +36,7 @@ from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import beside, wait
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 _letter = attrgetter("letter")  # of a batch's outcomes: asked in a loop it costs twice as much
 
 
@@ -139,7 +140,8 @@ class Group:
                 raise
             log.warning(
                 "stopped_with_work_pending",
-                extra={"pipelines": list(self.slots), "reason": str(error)},
+                pipelines=list(self.slots),
+                reason=str(error),
             )
         finally:
             self._asks.end()
@@ -260,12 +262,10 @@ class Group:
             self._shared.tally.count_dead([dead.pipeline for dead in buried])
             log.warning(
                 "messages_dead_lettered",
-                extra={
-                    "count": len(buried),
-                    "pipeline": buried[0].pipeline,
-                    "message_id": buried[0].id,
-                    "reason": buried[0].error[:200],
-                },
+                count=len(buried),
+                pipeline=buried[0].pipeline,
+                message_id=buried[0].id,
+                reason=buried[0].error[:200],
             )
 
     def _send(

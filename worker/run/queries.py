@@ -2,11 +2,12 @@
 own."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
+
+import structlog
 
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.lease.workers import BusClock
@@ -30,7 +31,7 @@ from memrelay.worker.background.store_tasks import guarded
 from memrelay.worker.errors import describe_error
 from memrelay.worker.run.calls import RESULT_SHARE, perform, store_of
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 MOST_WAITING = 1000
 TOGETHER = 16  # that share a hand-over to the database thread
 GOES = LEAVING, "the owner lets the pipeline go; ask again in a second"
@@ -91,9 +92,7 @@ class Queries:
         try:
             question = read_question(payload, plan.uid)
         except MalformedMessage as error:
-            log.warning(
-                "question_malformed", extra={"pipeline": plan.uid, "reason": str(error)[:200]}
-            )
+            log.warning("question_malformed", pipeline=plan.uid, reason=str(error)[:200])
             return
         if question.database not in (None, self._database):
             return  # an owner in that one hears it too
@@ -156,7 +155,7 @@ class Queries:
             return [None]
         if isinstance(answers, StoreBusy | StoreBroken):
             return [error_answer(UNAVAILABLE, str(answers))]
-        log.error("call_failed", extra={"operation": asked[0].operation.name}, exc_info=answers)
+        log.error("call_failed", operation=asked[0].operation.name, exc_info=answers)
         return [
             error_answer(
                 BROKEN,

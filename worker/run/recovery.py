@@ -1,9 +1,10 @@
 """Recovery: what a group does before it takes anything new. Its stores are its own from then on,
 and attempts are over."""
 
-import logging
 from collections.abc import Collection, Sequence
 from functools import partial
+
+import structlog
 
 from memrelay.bus.streams.stream_ids import FAR_MS, surpass
 from memrelay.memory.errors import StoreFenced
@@ -22,7 +23,7 @@ from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import AFTER_CALLS
 from memrelay.worker.shared import WorkerContext
 
-log = logging.getLogger(__name__)
+log = structlog.stdlib.get_logger(__name__)
 
 
 class Recovery:
@@ -79,10 +80,8 @@ class Recovery:
             if uid in known and await surpass(tenure.control, uid, known[uid]):
                 log.warning(
                     "input_had_lost_entries",
-                    extra={
-                        "pipeline": uid,
-                        "reason": f"the server no longer knows of {known[uid]}, which is done",
-                    },
+                    pipeline=uid,
+                    reason=f"the server no longer knows of {known[uid]}, which is done",
                 )
 
     async def end(self) -> dict[str, list[str]]:
