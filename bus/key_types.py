@@ -1,12 +1,10 @@
 """Of what type each key is. Where somebody has put another value at one, the server refuses every
 command for it."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.resp import pack
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import LISTENERS, REMAKE, ROLL, input_key, owner_key, stores_key, timers_key
 
 NOTHING = "none"  # it is made when it is needed
@@ -44,9 +42,11 @@ def all_keys(uid: str) -> dict[str, str]:
     return needed_keys(uid) | {timers_key(uid): "hash"}
 
 
-async def wrong_type_keys(connection: Connection, wanted: Mapping[str, str]) -> list[WrongType]:
+async def wrong_type_keys(
+    connection: ReconnectingConnection, wanted: Mapping[str, str]
+) -> list[WrongType]:
     """Those of these keys that are of another type. Raises BusUnavailable and BusRefused."""
-    kinds = await asyncio.gather(*[connection.send(pack("TYPE", key)) for key in wanted])
+    kinds = await connection.call_all([("TYPE", key) for key in wanted])
     return [
         WrongType(key, kind.decode(), wanted[key])
         for key, kind in zip(wanted, kinds, strict=True)

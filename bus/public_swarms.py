@@ -1,8 +1,7 @@
-"""Public swarms: what is said on one goes by a name that no private swarm has, which tells its hops
-too.
+"""Names that carry a public swarm and a hop count in one string.
 
-A private swarm's name has no braces. `{3}news` is the public swarm `news`, and a message that three
-others led to.
+The name of a private swarm contains no braces. `{3}news` is the public swarm `news` with a message
+that three other messages led to.
 """
 
 from memrelay.bus.keys import PUBLIC, swarm_key
@@ -11,17 +10,17 @@ OPEN, CLOSE = "{", "}"
 
 
 def in_public(swarm: str, hop: int) -> str:
-    """The name by which something is said on a public swarm, after so many hops."""
+    """Return the name of a public swarm for a message after `hop` hops."""
     return f"{OPEN}{hop}{CLOSE}{swarm}"
 
 
 def is_public(name: str) -> bool:
-    """Whether this is such a name."""
+    """Return whether a name belongs to a public swarm."""
     return name.startswith(OPEN)
 
 
 def swarm_and_hop(name: str) -> tuple[str, int]:
-    """What `in_public` was given; a private swarm's name is itself, after no hops."""
+    """Return the swarm and the hop count in a name; a private swarm has no hops."""
     if not is_public(name):
         return name, 0
     hop, _, swarm = name.removeprefix(OPEN).partition(CLOSE)
@@ -29,5 +28,5 @@ def swarm_and_hop(name: str) -> tuple[str, int]:
 
 
 def key_of(uid: str, name: str) -> str:
-    """The log and the channel on which a pipeline says something by that name."""
+    """Return the log and channel of a swarm's name in the pipeline `uid`."""
     return swarm_key(PUBLIC, swarm_and_hop(name)[0]) if is_public(name) else swarm_key(uid, name)

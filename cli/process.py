@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusError
@@ -201,9 +201,8 @@ async def _let_others_leave(address: Address) -> None:
     send."""
     try:
         async with asyncio.timeout(LEAVE_WITHIN_S):
-            connection = await connect(address)
-            while b"\r\nconnected_clients:1\r\n" not in await connection.call("INFO", "clients"):
-                await asyncio.sleep(LOOK_S)
-            await connection.close()
+            async with ReconnectingConnection(address) as line:
+                while b"\r\nconnected_clients:1\r\n" not in await line.call("INFO", "clients"):
+                    await asyncio.sleep(LOOK_S)
     except (TimeoutError, BusError):
         return

@@ -12,6 +12,7 @@ import structlog
 
 from memrelay.bus.client.connection import Connection, Push, Skip, connect
 from memrelay.bus.client.echo_filter import EchoFilter
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused, BusUnavailable
@@ -155,17 +156,17 @@ class Session:
             self._memory.place.new_lease(),
             self._shared.limits,
         )
-        self._control = await self._connect()
+        self._control = await self._stack.enter_async_context(ReconnectingConnection(self._address))
         await self._memory.usable.look(self._control)
         await self._shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
         self._listener = Subscriber(writer, echo, self._changed, limits)
         self._listening = await self._connect(self._listener.hear, echo.skip)
-        self._connections = self._control, writing, blocking, self._listening
+        self._connections = writing, blocking, self._listening
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
-        self._reader = Reader((blocking, self._control), name, limits, self._shared.tally)
+        self._reader = Reader((blocking, writing), self._control, name, limits, self._shared.tally)
         self._outbox = Outbox(
             writer,
             echo,

@@ -7,7 +7,7 @@ does its owner read any more
 what comes before such an id, where somebody has moved the group there.
 """
 
-from memrelay.bus.client.connection import NOW, Connection, run_script
+from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.keys import GROUP, input_key
 
@@ -45,9 +45,9 @@ def renewal(uid: str) -> bytes:
     return pack("EVAL", _RENEW, 1, input_key(uid), FAR_MS, GROUP)
 
 
-async def renew(connection: Connection, uid: str) -> bool:
+async def renew(connection: ReconnectingConnection, uid: str) -> bool:
     """The same at once; whether the input began anew. Raises BusRefused or BusUnavailable."""
-    return bool(await run_script(connection, _RENEW, (input_key(uid),), FAR_MS, GROUP))
+    return bool(await connection.run_script(_RENEW, (input_key(uid),), FAR_MS, GROUP))
 
 
 # No id is given a second time: by an input that has lost its last entries, at a server whose clock
@@ -64,7 +64,7 @@ return 0
 """
 
 
-async def surpass(connection: Connection, uid: str, ident: str) -> bool:
+async def surpass(connection: ReconnectingConnection, uid: str, ident: str) -> bool:
     """Later ids are above this one; whether they would not have been. Raises BusRefused or
     BusUnavailable."""
-    return bool(await run_script(connection, _SURPASS, (input_key(uid),), ident))
+    return bool(await connection.run_script(_SURPASS, (input_key(uid),), ident))

@@ -1,15 +1,13 @@
 """The keys on the bus: of another type than they should have, or with an end that somebody has
 set."""
 
-import asyncio
 import sqlite3
 from collections.abc import Collection, Iterator
 from typing import Any
 
 import orjson
 
-from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.resp import pack
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.bus.keys import PUBLIC, swarm_key
@@ -27,8 +25,8 @@ async def check_keys(patient: DoctorContext) -> list[Finding]:
     except (MemoryFault, sqlite3.Error):
         wanted = dict(SHARED)  # told by another check
     try:
-        connection = await patient.line.open()
-        odd, ending = await wrong_type_keys(connection, wanted), await _ending(connection, wanted)
+        odd = await wrong_type_keys(patient.line, wanted)
+        ending = await _ending(patient.line, wanted)
     except BusRefused:
         return []  # as told by another check
     found = [fault("keys", str(one), one.remedy) for one in odd[:SOME]]
@@ -67,10 +65,10 @@ def _logs(uid: str, source: bytes) -> Iterator[str]:
             yield swarm_key(PUBLIC if swarm in public else uid, swarm)
 
 
-async def _ending(connection: Connection, keys: Collection[str]) -> list[tuple[str, int]]:
+async def _ending(line: ReconnectingConnection, keys: Collection[str]) -> list[tuple[str, int]]:
     """Those that will expire, and in how many seconds; none where the server does not tell."""
     try:
-        left_ms = await asyncio.gather(*[connection.send(pack("PTTL", key)) for key in keys])
+        left_ms = await line.call_all([("PTTL", key) for key in keys])
     except BusRefused:
         return []
     return [(key, ms // 1000) for key, ms in zip(keys, left_ms, strict=True) if ms >= 0]

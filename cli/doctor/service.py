@@ -1,13 +1,11 @@
 """What is in service and who serves it."""
 
-import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
 from memrelay.bus.lease.workers import pauses_of, read_workers
@@ -203,9 +201,8 @@ async def check_readers(patient: DoctorContext) -> list[Finding]:
         keys = [input_key(one.uid) for one in await deployed_in(patient.settings)]
     except (MemoryFault, sqlite3.Error):
         return []  # told by another check
-    connection = await patient.line.open()
-    asked = [connection.send(pack("XINFO", "CONSUMERS", key, GROUP)) for key in keys]
-    named = await asyncio.gather(*map(_names, asked))
+    commands = [("XINFO", "CONSUMERS", key, GROUP) for key in keys]
+    named = map(_names, await patient.line.call_all(commands, keep_refusals=True))
     found = [
         f"{', '.join(strangers)} (of {key})"
         for key, names in zip(keys, named, strict=True)
@@ -223,11 +220,10 @@ async def check_readers(patient: DoctorContext) -> list[Finding]:
     ]
 
 
-async def _names(asked: Awaitable[Any]) -> list[str]:
-    try:
-        return [
-            dict(zip(words[::2], words[1::2], strict=True))[b"name"].decode(errors="replace")
-            for words in await asked
-        ]
-    except BusRefused:  # no input yet, or none that is one, as told by another check
+def _names(reply: Any) -> list[str]:
+    if isinstance(reply, BusRefused):  # no input yet, or none that is one, as told by another check
         return []
+    return [
+        dict(zip(words[::2], words[1::2], strict=True))[b"name"].decode(errors="replace")
+        for words in reply
+    ]

@@ -1,12 +1,10 @@
 """What runs: workers, pipelines with their lag and dead letters, and how durable the bus is."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
@@ -148,41 +146,36 @@ async def _pipelines(
 async def _lags(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float, str]]:
     """(messages that are not yet done, age of the oldest of them in s, why it cannot be told) of
     each pipeline's input."""
-    connection, now_ms = await line.open(), time.time_ns() // 1_000_000
-    asked = [
-        (
-            connection.send(pack("XLEN", input_key(uid))),
-            connection.send(pack("XRANGE", input_key(uid), "-", "+", "COUNT", 1)),
-        )
-        for uid in uids
+    now_ms = time.time_ns() // 1_000_000
+    commands: list[tuple[str | int, ...]] = []
+    for uid in uids:
+        commands.append(("XLEN", input_key(uid)))
+        commands.append(("XRANGE", input_key(uid), "-", "+", "COUNT", 1))
+    replies = await line.call_all(commands, keep_refusals=True)
+    return [
+        _lag(length, first, now_ms)
+        for length, first in zip(replies[::2], replies[1::2], strict=True)
     ]
-    return [await _lag(length, first, now_ms) for length, first in asked]
 
 
-async def _lag(
-    length: Awaitable[Any], first: Awaitable[Any], now_ms: int
-) -> tuple[int, float, str]:
-    try:
-        count = int(await length)
-    except BusRefused as error:  # a key of another type
-        with suppress(BusRefused):
-            await first
-        return 0, 0.0, str(error)
-    entries = await first
-    since_ms = now_ms - cursor_of(entries[0][0].decode())[0] if entries else 0
-    return count, max(0.0, since_ms / 1000), ""
+def _lag(length: Any, first: Any, now_ms: int) -> tuple[int, float, str]:
+    refusal = next((one for one in (length, first) if isinstance(one, BusRefused)), None)
+    if refusal is not None:  # such as a key of another type
+        return 0, 0.0, str(refusal)
+    since_ms = now_ms - cursor_of(first[0][0].decode())[0] if first else 0
+    return int(length), max(0.0, since_ms / 1000), ""
 
 
 async def _gaps(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float]]:
     """(how often nobody listened to the channels, for how long in s) of each pipeline."""
-    connection = await line.open()
-    asked = [connection.send(pack("HMGET", owner_key(uid), "gaps", "deaf_ms")) for uid in uids]
-    return [await _gap(future) for future in asked]
+    commands = [("HMGET", owner_key(uid), "gaps", "deaf_ms") for uid in uids]
+    return [_gap(reply) for reply in await line.call_all(commands, keep_refusals=True)]
 
 
-async def _gap(told: Awaitable[Any]) -> tuple[int, float]:
+def _gap(reply: Any) -> tuple[int, float]:
+    if isinstance(reply, BusRefused):  # a key of another type
+        return 0, 0.0
     try:
-        gaps, deaf_ms = await told
-        return int(gaps or 0), int(deaf_ms or 0) / 1000
-    except (BusRefused, ValueError):  # a key of another type, or no numbers in it
+        return int(reply[0] or 0), int(reply[1] or 0) / 1000
+    except ValueError:  # not a number
         return 0, 0.0

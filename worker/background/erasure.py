@@ -17,7 +17,7 @@ import msgspec
 import orjson
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
@@ -161,7 +161,7 @@ class ErasureTask:
         """Something was erased, and its call is answered and gone from the input."""
         self._wanted.set()
 
-    async def run(self, control: Connection) -> None:
+    async def run(self, control: ReconnectingConnection) -> None:
         """Until it is cancelled, or fenced. It raises nothing: what fails is tried again."""
         try:
             while True:
@@ -170,7 +170,7 @@ class ErasureTask:
         except StoreFenced:
             log.warning("erasing_left", stores=self._stores)
 
-    async def _round(self, control: Connection) -> float | None:
+    async def _round(self, control: ReconnectingConnection) -> float | None:
         """All that is to be done. After how many seconds it is to be tried again."""
         again = None
         for name in self._stores:
@@ -182,7 +182,7 @@ class ErasureTask:
                 again = AGAIN_S
         return again
 
-    async def _finish(self, control: Connection, name: str, task: _Task) -> None:
+    async def _finish(self, control: ReconnectingConnection, name: str, task: _Task) -> None:
         """First whatever quotes it, then the files, which forget what was looked for too."""
         if task.wanted:
             await self._sweep(control, name, task)
@@ -195,7 +195,7 @@ class ErasureTask:
         self._shared.checkpoint("erased")
         log.info("erased", memory_id=name, left_over=left_over)
 
-    async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
+    async def _sweep(self, control: ReconnectingConnection, name: str, task: _Task) -> None:
         """Until nothing is found any more: what is under way meanwhile may be put off, or said,
         once more."""
         erased, total = ErasedContent(one[1:] for one in task.wanted), (0, 0, 0)
@@ -207,7 +207,7 @@ class ErasureTask:
         await self._in_thread(partial(_forget, task=task, counts=total), name)
 
     async def _pass(
-        self, control: Connection, erased: ErasedContent, asked_at: int
+        self, control: ReconnectingConnection, erased: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """How many replies, messages and letters went."""
         self._drop(lambda work: erased.in_json(encode(work.message)))

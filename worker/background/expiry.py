@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.lease.workers import server_time
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
@@ -36,7 +36,7 @@ class ExpiryTask:
         """Something was written."""
         self._written.set()
 
-    async def run(self, control: Connection) -> None:
+    async def run(self, control: ReconnectingConnection) -> None:
         """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found
         by the group's own work.
 
@@ -51,7 +51,7 @@ class ExpiryTask:
         except StoreFenced:
             log.warning("reaping_left", stores=self._stores)
 
-    async def _round(self, control: Connection) -> float | None:
+    async def _round(self, control: ReconnectingConnection) -> float | None:
         """A step for each store, and further ones where there is more. How many seconds to wait at
         most."""
         try:

@@ -9,7 +9,7 @@ leave by itself, and the order would be enough.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import mid_of
 from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
 from memrelay.bus.public_listeners import listeners_of
@@ -45,7 +45,7 @@ class PublicFanout:
     """From a worker's pipelines to all."""
 
     def __init__(
-        self, control: Connection, writer: FencedWriter, spread: PublicMessageLimit
+        self, control: ReconnectingConnection, writer: FencedWriter, spread: PublicMessageLimit
     ) -> None:
         """Who listens is asked over `control`; `spread` is told how much was said."""
         self._control, self._writer, self._spread = control, writer, spread

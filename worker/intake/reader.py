@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from memrelay.bus.client.connection import BlockingReads, Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
@@ -75,20 +76,17 @@ class Reader:
     def __init__(
         self,
         connections: tuple[Connection, Connection],
+        control: ReconnectingConnection,
         consumer: str,
         limits: WorkerLimits,
         tally: Metrics,
     ) -> None:
-        """Of the connections one serves the reads alone, and everything rare goes over the other.
+        """The first of the `connections` serves only the reads, and the second ends them early.
 
         `consumer` is the lease's name; `tally` counts the groups that were gone.
         """
-        blocking, self._control = connections
-        self._reads, self._limits, self._consumer = (
-            BlockingReads(blocking, self._control),
-            limits,
-            consumer,
-        )
+        self._reads, self._control = BlockingReads(*connections), control
+        self._limits, self._consumer = limits, consumer
         self._tally = tally
         self._slots: dict[bytes, Slot] = {}
         self._asked: frozenset[bytes] = frozenset()  # by the read that waits at the server
@@ -170,10 +168,10 @@ class Reader:
 
     def _interrupt(self) -> None:
         self._changed.set()
-        self._reads.call_back()
+        self._reads.unblock()
 
 
-async def create_group(control: Connection, key: bytes | str) -> bool:
+async def create_group(control: ReconnectingConnection, key: bytes | str) -> bool:
     """The owner's group on an input, from its first entry: what is done is deleted, so whatever is
     there is still to do.
 
@@ -189,7 +187,7 @@ async def create_group(control: Connection, key: bytes | str) -> bool:
 
 
 async def undone(
-    control: Connection, slot: Slot, last: bytes, consumer: str, count: int
+    control: ReconnectingConnection, slot: Slot, last: bytes, consumer: str, count: int
 ) -> list[Entry]:
     """Up to `count` of the entries that are not done, up to the `last` that was delivered to
     whomever. [] when none is left.
@@ -205,7 +203,7 @@ async def undone(
     return as_entries(slot.plan, entries)
 
 
-async def last_delivered(control: Connection, plan: Plan) -> bytes:
+async def last_delivered(control: ReconnectingConnection, plan: Plan) -> bytes:
     """As far as the group has read, whoever did."""
     for group in await _told(control, "GROUPS", input_key(plan.uid)):
         if group[b"name"] == GROUP.encode():
@@ -214,14 +212,14 @@ async def last_delivered(control: Connection, plan: Plan) -> bytes:
     return b"0-0"  # the group is gone, and is made again with the next read
 
 
-async def _forget_consumers(control: Connection, key: str, consumer: str) -> None:
+async def _forget_consumers(control: ReconnectingConnection, key: str, consumer: str) -> None:
     """Earlier owners."""
     for other in await _told(control, "CONSUMERS", key, GROUP):
         if other[b"name"] != consumer.encode():
             await control.call("XGROUP", "DELCONSUMER", key, GROUP, other[b"name"])
 
 
-async def _told(control: Connection, *what: str) -> list[dict[bytes, Any]]:
+async def _told(control: ReconnectingConnection, *what: str) -> list[dict[bytes, Any]]:
     """What XINFO says."""
     return [
         dict(zip(words[::2], words[1::2], strict=True))

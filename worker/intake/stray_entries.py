@@ -13,7 +13,7 @@ from itertools import islice
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
 from memrelay.bus.streams.stream_ids import renew
@@ -29,7 +29,9 @@ REMEDY = f"let no other program use the consumer group `{GROUP}`; `memrelay doct
 class StrayEntries:
     """Looks into the inputs of groups that have nothing to do, a hundred at a time."""
 
-    def __init__(self, control: Connection, consumer: str, groups: Collection[Group]) -> None:
+    def __init__(
+        self, control: ReconnectingConnection, consumer: str, groups: Collection[Group]
+    ) -> None:
         """`consumer` is the lease's name; `groups` are those that run, at any time."""
         self._control, self._consumer, self._groups = control, consumer, groups
         self._suspects: dict[

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.message import PLAIN, Message, Part
@@ -24,7 +24,9 @@ class Timers:
     """Whether a tick is due is the server's to say; here is only waited, by a clock that nobody can
     set."""
 
-    def __init__(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, connection: ReconnectingConnection, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`run` does the work, over a connection that it shares; `clock` gives seconds."""
         self._connection, self._clock = connection, clock
         self._due: dict[tuple[str, Timer], float] = {}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import Fenced
 from memrelay.bus.keys import input_key, stores_key
@@ -35,7 +35,9 @@ def commits_to_tell(plans: Iterable[Plan], marks: Mapping[str, str]) -> list[byt
     return commands
 
 
-async def read_commits(connection: Connection, uids: Iterable[str]) -> list[tuple[str, str]]:
+async def read_commits(
+    connection: ReconnectingConnection, uids: Iterable[str]
+) -> list[tuple[str, str]]:
     """(memory_id, mark) of every commit that these pipelines told of. Raises BusUnavailable or
     BusRefused."""
     found = []
@@ -60,7 +62,7 @@ class GroupLease:
     """Over when the worker lets the pipelines go, or is taken for dead."""
 
     def __init__(
-        self, plans: Sequence[Plan], lease: Lease, place: HostLocks, control: Connection
+        self, plans: Sequence[Plan], lease: Lease, place: HostLocks, control: ReconnectingConnection
     ) -> None:
         """Nothing is owned yet."""
         self.plans, self.uids = plans, sorted(plan.uid for plan in plans)

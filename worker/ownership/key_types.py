@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.key_types import SHARED, WrongType, needed_keys, wrong_type_keys
 from memrelay.pipelines.plan import Plan
@@ -26,14 +26,14 @@ class UsableKeys:
         """A session ended for this reason."""
         self._suspicious |= isinstance(error, BusRefused) and error.code == "WRONGTYPE"
 
-    async def look(self, control: Connection) -> None:
+    async def look(self, control: ReconnectingConnection) -> None:
         """Tells of the keys that all pipelines share, once. Raises BusUnavailable and
         BusRefused."""
         if self._suspicious:
             for odd in self._news(await wrong_type_keys(control, SHARED), SHARED):
                 log.error("nothing_can_be_served", reason=str(odd), remedy=odd.remedy)
 
-    async def among(self, control: Connection, plans: Sequence[Plan]) -> Sequence[Plan]:
+    async def among(self, control: ReconnectingConnection, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Those that can be served; why not of the others, once. Raises BusUnavailable and
         BusRefused."""
         if not self._suspicious:
