@@ -5,8 +5,8 @@ uses `connection.Connection` instead.
 """
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Self
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -52,7 +52,9 @@ class ReconnectingConnection:
                 timeout=REPLY_TIMEOUT_S,
                 protocol=2,
                 retry=Retry(NoBackoff(), 0),
-                socket_timeout=REPLY_TIMEOUT_S,
+                # redis-py would wait with asyncio.wait_for, which swallows cancellation in Python
+                # 3.11. `_translate_errors` bounds the wait instead.
+                socket_timeout=None,
                 socket_connect_timeout=CONNECT_TIMEOUT_S,
                 driver_info=None,
                 **address.make_redis_options(),
@@ -70,11 +72,8 @@ class ReconnectingConnection:
 
     async def call(self, *words: Word) -> Any:
         """Run one command and return its reply. Raises BusRefused and BusUnavailable."""
-        try:
+        async with self._translate_errors():
             return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
-        except RedisError as error:
-            await self._drop_replica([error])
-            raise self._translate(error) from error
 
     async def call_all(
         self, commands: Sequence[Sequence[Word]], *, keep_refusals: bool = False
@@ -88,18 +87,15 @@ class ReconnectingConnection:
         pipeline = self._redis.pipeline(transaction=False)
         for words in commands:
             pipeline.execute_command(*words)
-        try:
+        async with self._translate_errors():
             replies = await pipeline.execute(raise_on_error=False)
-        except RedisError as error:
-            raise self._translate(error) from error
-        await self._drop_replica(replies)
-        results = [
-            self._translate(reply) if isinstance(reply, RedisError) else reply for reply in replies
-        ]
-        refusals = [result for result in results if isinstance(result, BusError)]
-        if refusals and not keep_refusals:
-            raise refusals[0]
-        return results
+        refusals = [reply for reply in replies if isinstance(reply, RedisError)]
+        if not refusals:
+            return replies
+        await self._drop_replica(refusals)
+        if not keep_refusals:
+            raise self._translate(refusals[0])
+        return [self._translate(one) if isinstance(one, RedisError) else one for one in replies]
 
     async def run_script(self, script: str, keys: Sequence[str], *arguments: Word) -> Any:
         """Run a Lua script and return its result. Raises BusRefused and BusUnavailable."""
@@ -113,22 +109,34 @@ class ReconnectingConnection:
         subscription = self._redis.pubsub()
         async with AsyncExitStack() as undo:
             undo.push_async_callback(subscription.aclose)
-            try:
+            async with self._translate_errors():
                 await subscription.psubscribe(pattern)
-                confirmation = await subscription.get_message(timeout=REPLY_TIMEOUT_S)
-            except RedisError as error:
-                raise self._translate(error) from error
-            if confirmation is None:
-                raise BusUnavailable(f"no server answers at {self._address}: timed out")
+                await subscription.get_message(timeout=None)
             undo.pop_all()
         return subscription
 
-    async def _drop_replica(self, replies: Sequence[Any]) -> None:
+    @asynccontextmanager
+    async def _translate_errors(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(REPLY_TIMEOUT_S):
+                yield
+        except TimeoutError as error:
+            raise BusUnavailable(
+                f"the server at {self._address} has answered nothing for {REPLY_TIMEOUT_S:g} s"
+            ) from error
+        except RedisError as error:
+            await self._drop_replica([error])
+            raise self._translate(error) from error
+
+    async def _drop_replica(self, refusals: Sequence[RedisError]) -> None:
         """Reconnect if the server has become a replica: the address may name its successor now."""
-        if any(isinstance(reply, ReadOnlyError) for reply in replies):
+        if any(isinstance(refusal, ReadOnlyError) for refusal in refusals):
             await self._redis.connection_pool.disconnect(inuse_connections=False)
 
     def _translate(self, error: RedisError) -> BusError:
+        # On a Unix socket redis-py wraps errors of the handshake.
+        if isinstance(error.__cause__, RedisError):
+            error = error.__cause__
         if isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
             # redis-py removes the first word from the errors that it knows.
             return BusRefused(f"{error.status_code or ''} {error}".strip())

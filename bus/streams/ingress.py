@@ -18,6 +18,8 @@ from memrelay.bus.streams.entry import NewEntry
 FRESH_S = 0.1
 # Nodes of the stream from which the server estimates its size.
 SAMPLES = 100
+# Commands in one pipeline, which has to be answered within REPLY_TIMEOUT_S.
+MOST_TOGETHER = 1000
 Send = Callable[..., asyncio.Future[Any]]  # takes the words of a command
 
 
@@ -202,7 +204,7 @@ class Ingress:
 
     async def _send_outgoing(self) -> None:
         while self._outgoing:
-            batch, self._outgoing = self._outgoing, []
+            batch, self._outgoing = self._outgoing[:MOST_TOGETHER], self._outgoing[MOST_TOGETHER:]
             replies: list[Any] = [BusUnavailable("the client was closed")] * len(batch)
             try:
                 commands = [words for words, _ in batch]
