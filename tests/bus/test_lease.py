@@ -231,7 +231,7 @@ def test_pipelines_are_granted_without_the_permission_to_close_connections(
         first, uid, user = await register(lease_ms=50), new_name("uid"), new_name("user")
         await first.acquire([uid])
         await asyncio.sleep(0.1)
-        rules = "on >secret ~* &* +@all -client|kill -client|list".split()
+        rules = ["on", ">secret", "~*", "&*", "+@all", "-client|kill", "-client|list"]
         await client.call("ACL", "SETUSER", user, *rules)
         address = Address(path=str(server.socket_path), username=user, password="secret")
         async with ReconnectingConnection(address) as confined:

@@ -1,5 +1,6 @@
-"""The roll of workers: who lives tells what it serves, and who has been silent for long is gone."""
+"""Reports of live workers, and the server's clock between two readings."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -7,15 +8,17 @@ from typing import Any
 import pytest
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.keys import ROLL, worker_key
 from memrelay.bus.lease.lease import FORGET_MS, Lease
-from memrelay.bus.lease.workers import SILENT_MS, read_workers, wait_until_served
+from memrelay.bus.lease.workers import SILENT_MS, BusClock, read_workers, wait_until_served
 from tests.support.client import Client
 from tests.support.lines import on_a_line
 from tests.support.server import running_server
 
 LEASE_MS = 30_000
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -28,46 +31,45 @@ def report(name: str, **keys: Any) -> dict[str, Any]:
     return {"name": name, "pipelines": {}, "lease": f"{name}/1"} | keys
 
 
-def call(server: EmbeddedServer, *names: str, **keys: Any) -> None:
-    """These workers say that they live."""
+def register(server: EmbeddedServer, *names: str, **keys: Any) -> None:
+    """Register these workers, with a first heartbeat."""
 
-    async def about(line: ReconnectingConnection) -> None:
+    async def act(client: ReconnectingConnection) -> None:
         for name in names:
-            await Lease(await line.open(), f"{name}/1", LEASE_MS).sign_on((), report(name, **keys))
+            await Lease(client, f"{name}/1", LEASE_MS).sign_on((), report(name, **keys))
 
-    on_a_line(server, about)
-
-
-def roll(server: EmbeddedServer) -> list[dict[str, Any]]:
-    return [
-        {name: told for name, told in report.items() if name != "silent_s"}
-        for report in on_a_line(server, read_workers)
-    ]
+    on_a_line(server, act)
 
 
-def test_nobody_is_on_the_roll_at_first(server: EmbeddedServer) -> None:
-    assert roll(server) == []
+def list_reports(server: EmbeddedServer) -> list[dict[str, Any]]:
+    """Return the reports without their age."""
+    reports: list[dict[str, Any]] = on_a_line(server, read_workers)
+    for one in reports:
+        del one["silent_s"]
+    return reports
 
 
-def test_who_calls_in_is_there_by_name_with_what_it_said_last(server: EmbeddedServer) -> None:
-    call(server, "b", "a", done=1)
-    call(server, "b", done=2)
-
-    assert roll(server) == [report("a", done=1), report("b", done=2)]
+def test_no_worker_is_listed_at_first(server: EmbeddedServer) -> None:
+    assert list_reports(server) == []
 
 
-def test_who_signs_off_is_gone_at_once(server: EmbeddedServer) -> None:
-    call(server, "a", "b")
+def test_workers_are_listed_by_name_with_their_last_report(server: EmbeddedServer) -> None:
+    register(server, "b", "a", done=1)
+    register(server, "b", done=2)
 
-    async def about(line: ReconnectingConnection) -> None:
-        await Lease(await line.open(), "a/1", LEASE_MS).sign_off()
-
-    on_a_line(server, about)
-    assert roll(server) == [report("b")]
+    assert list_reports(server) == [report("a", done=1), report("b", done=2)]
 
 
-def test_who_was_silent_for_long_is_gone(server: EmbeddedServer) -> None:
-    call(server, "a", "b", "c")
+def test_an_unregistered_worker_is_not_listed(server: EmbeddedServer) -> None:
+    register(server, "a", "b")
+
+    on_a_line(server, lambda client: Lease(client, "a/1", LEASE_MS).sign_off())
+
+    assert list_reports(server) == [report("b")]
+
+
+def test_a_worker_without_recent_heartbeats_is_not_listed(server: EmbeddedServer) -> None:
+    register(server, "a", "b", "c")
 
     with Client(server.socket_path) as client:
         assert 0 < client.redis.pttl(worker_key("a/1")) <= LEASE_MS
@@ -75,26 +77,26 @@ def test_who_was_silent_for_long_is_gone(server: EmbeddedServer) -> None:
         client.redis.zincrby(ROLL, -SILENT_MS - 2000, "c/1")
         time.sleep(0.01)
 
-    assert roll(server) == [report("b")]
+    assert list_reports(server) == [report("b")]
 
 
-def test_who_has_not_called_in_for_a_while_is_there_as_silent(server: EmbeddedServer) -> None:
-    call(server, "a", "b")
+def test_a_report_has_the_age_of_its_heartbeat(server: EmbeddedServer) -> None:
+    register(server, "a", "b")
 
     with Client(server.socket_path) as client:
         client.redis.zincrby(ROLL, -5000, "a/1")
-    silent, heard = on_a_line(server, read_workers)
+    silent, recent = on_a_line(server, read_workers)
 
     assert 4 <= silent["silent_s"] < 8
-    assert heard["silent_s"] < 4
+    assert recent["silent_s"] < 4
 
 
-def test_names_of_the_long_dead_are_swept_out(server: EmbeddedServer) -> None:
-    call(server, "old")
+def test_names_of_long_dead_workers_are_deleted(server: EmbeddedServer) -> None:
+    register(server, "old")
     with Client(server.socket_path) as client:
         client.redis.zincrby(ROLL, -FORGET_MS - 1, "old/1")
 
-        call(server, "new")
+        register(server, "new")
 
         assert client.redis.zrange(ROLL, 0, -1) == [b"new/1"]
 
@@ -108,17 +110,69 @@ def test_names_of_the_long_dead_are_swept_out(server: EmbeddedServer) -> None:
         ({"q": {"hash": "h2"}}, False),
     ],
 )
-def test_who_waits_for_a_version_learns_whether_anybody_serves_it(
+def test_waiting_for_a_version_returns_whether_a_worker_serves_it(
     server: EmbeddedServer, pipelines: dict[str, Any], served: bool
 ) -> None:
-    call(server, "a")
-    call(server, "b", pipelines=pipelines)
+    register(server, "a")
+    register(server, "b", pipelines=pipelines)
 
-    assert on_a_line(server, lambda line: wait_until_served(line, "p", "h2", 0.2)) is served
+    assert on_a_line(server, lambda client: wait_until_served(client, "p", "h2", 0.2)) is served
 
 
-def test_where_no_worker_lives_nobody_is_waited_for(server: EmbeddedServer) -> None:
+def test_waiting_for_a_version_ends_at_once_without_workers(server: EmbeddedServer) -> None:
     began = time.monotonic()
 
-    assert on_a_line(server, lambda line: wait_until_served(line, "p", "h2", 30)) is False
+    assert on_a_line(server, lambda client: wait_until_served(client, "p", "h2", 30)) is False
     assert time.monotonic() - began < 25
+
+
+class Seconds:
+    """A monotonic clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_clock_carries_on_from_a_reading() -> None:
+    seconds = Seconds()
+    clock = BusClock(seconds)
+
+    clock.adjust(5 * HOUR_MS, seconds.now * 1000)
+    seconds.now += 2
+
+    assert clock.now_ms == 5 * HOUR_MS + 2000
+
+
+def test_a_late_reading_changes_nothing_that_fits_it() -> None:
+    seconds = Seconds()
+    clock = BusClock(seconds)
+    clock.adjust(HOUR_MS, seconds.now * 1000)
+
+    seconds.now += 5
+    clock.adjust(HOUR_MS + 1000, seconds.now * 1000 - 5000)  # read by the server 4 s ago
+
+    assert clock.now_ms == HOUR_MS + 5000
+
+
+@pytest.mark.parametrize("set_by_ms", [HOUR_MS, -HOUR_MS])
+def test_the_clock_follows_a_server_whose_clock_is_set(set_by_ms: int) -> None:
+    seconds = Seconds()
+    clock = BusClock(seconds)
+    clock.adjust(2 * HOUR_MS, seconds.now * 1000)
+
+    clock.adjust(2 * HOUR_MS + set_by_ms, seconds.now * 1000)
+
+    assert abs(clock.now_ms - 2 * HOUR_MS - set_by_ms) <= 1
+
+
+def test_the_clock_reads_the_time_of_the_server(server: EmbeddedServer) -> None:
+    async def read() -> int:
+        clock = BusClock()
+        async with ReconnectingConnection(Address(path=str(server.socket_path))) as client:
+            await clock.look(client)
+        return clock.now_ms
+
+    assert abs(asyncio.run(read()) - time.time() * 1000) < 1000
