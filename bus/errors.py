@@ -10,7 +10,7 @@ BusError
 ├── NoOwner             no worker serves the pipeline; nothing was done
 ├── CallFailed          the pipeline's owner gave up a call
 ├── BusRefused          the server answered with an error; `code` is its first word
-└── NoAnswer            nobody answered a request in time
+└── NoAnswer            a request was not answered in time
 
 EmbeddedServerError
 ├── NoServerBinary      no usable server program
@@ -70,7 +70,7 @@ class BusRefused(BusError):
 
 
 class NoAnswer(BusError, TimeoutError):
-    """Nobody answered a request in time.
+    """A request was not answered in time.
 
     `ident` is the ID of the appended entry. `paused` is the reason if the pipeline is paused.
     """
@@ -85,7 +85,7 @@ class EmbeddedServerError(Exception):
 
 
 class NoServerBinary(EmbeddedServerError):
-    """No usable server program; the message lists where it was searched."""
+    """No usable server program; the message lists the searched places."""
 
 
 class ServerBinaryTooOld(EmbeddedServerError):

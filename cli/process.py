@@ -199,10 +199,7 @@ async def _bus(settings: Settings, told_to_stop: asyncio.Event) -> Address:
 async def _let_others_leave(address: Address) -> None:
     """The bus ends last: who uses it is told to end by the same signal, and still has something to
     send."""
-    try:
-        async with asyncio.timeout(LEAVE_WITHIN_S):
-            async with ReconnectingConnection(address) as line:
-                while b"\r\nconnected_clients:1\r\n" not in await line.call("INFO", "clients"):
-                    await asyncio.sleep(LOOK_S)
-    except (TimeoutError, BusError):
-        return
+    with suppress(TimeoutError, BusError):
+        async with asyncio.timeout(LEAVE_WITHIN_S), ReconnectingConnection(address) as line:
+            while b"\r\nconnected_clients:1\r\n" not in await line.call("INFO", "clients"):
+                await asyncio.sleep(LOOK_S)

@@ -48,9 +48,11 @@ def fail(future: asyncio.Future[Any], error: BaseException) -> None:
 class SilenceTimeout:
     """Gives up after 5 to 7.5 s in which replies were due and nothing was received.
 
-    A network that is cut in two breaks no connection, so silence is the only sign.
-    `is_waiting` returns whether replies are due. `give_up` is called once with the seconds of
-    silence. Set `received` when data arrives.
+    A network that is cut in two breaks no connection, so silence is the only sign. Set `received`
+    when data arrives.
+
+    - `is_waiting` returns whether replies are due.
+    - `give_up` is called once with the seconds of silence.
     """
 
     def __init__(
@@ -102,9 +104,9 @@ class _Pending:
 class Connection(asyncio.Protocol):
     """A connection for one event loop, made by `connect`.
 
-    `on_push` receives messages of subscribed channels. `skip` is called with received bytes at the
-    beginning of a message, and returns the part that must be parsed. `closed` is done when the
-    connection ends. `demoted` is true after the server became a replica.
+    `on_push` receives messages of subscribed channels. `skip` takes received bytes at the
+    beginning of a message, and returns the part that must be parsed. The future `closed` is done
+    when the connection ends.
     """
 
     def __init__(self, on_push: Push | None, skip: Skip | None) -> None:
@@ -115,7 +117,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._silence = SilenceTimeout(lambda: self._pending, self._give_up)
         self._fault = BusUnavailable("the connection to the server is not open")
-        self.demoted = False
+        self._is_replica = False
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -164,10 +166,10 @@ class Connection(asyncio.Protocol):
             first.left -= 1
             if type(reply) is hiredis.ReplyError:
                 first.error = first.error or reply
-                self.demoted = self.demoted or str(reply).startswith(READ_ONLY)
+                self._is_replica = self._is_replica or str(reply).startswith(READ_ONLY)
             if not first.left:
                 _settle(pending.popleft(), reply)
-        if self.demoted and not pending:
+        if self._is_replica and not pending:
             self._fail(BusUnavailable("the server has become a replica and takes no writes"))
 
     def connection_lost(self, error: Exception | None) -> None:

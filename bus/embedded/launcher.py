@@ -1,7 +1,7 @@
 """The launcher of the embedded server: one server per data folder, launched or attached to.
 
 The process that takes the folder's lock launches the server. All others attach to its socket. The
-server holds the lock while it lives, so a free lock means that no server runs, whatever files
+server holds the lock while it lives. So a free lock means that no server runs, even if its files
 remain.
 """
 

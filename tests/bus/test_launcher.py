@@ -258,10 +258,14 @@ def answer_slowly(path: Path, answers: list[bytes]) -> None:
                 time.sleep(0.1)
                 connection.recv(64)
                 connection.sendall(answer)
-                if answer == PONG:
-                    connection.recv(64)
-                    info = b"process_id:%d\r\n" % os.getpid()
-                    connection.sendall(b"$%d\r\n%s\r\n" % (len(info), info))
+                answer_info(connection, is_ready=answer == PONG)
+
+
+def answer_info(connection: socket.socket, *, is_ready: bool) -> None:
+    if is_ready:
+        connection.recv(64)
+        info = b"process_id:%d\r\n" % os.getpid()
+        connection.sendall(b"$%d\r\n%s\r\n" % (len(info), info))
 
 
 def test_a_long_folder_gets_a_short_socket_that_clients_find(
