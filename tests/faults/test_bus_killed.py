@@ -28,7 +28,7 @@ def await_progress(house: House, uid: str, feeder: Feeder) -> float:
 
 
 @pytest.mark.parametrize(
-    "writes", [3_000, pytest.param(20_000, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+    "writes", [3_000, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
 def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> None:
     moments = random.Random(20_000)

@@ -16,7 +16,7 @@ from tests.support.waiting import LATE_S
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("locked_s", [5, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("locked_s", [5, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_locked_store_is_waited_for_while_the_loop_goes_on_and_nothing_is_dead_lettered(
     locked_s: float, tell: Tell
 ) -> None:

@@ -62,7 +62,7 @@ def test_the_library_loses_what_was_not_synced_and_nothing_else(tmp_path: Path) 
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("cuts", [8, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("cuts", [8, pytest.param(60, marks=pytest.mark.slow)])
 def test_every_acknowledged_effect_is_there_after_power_cuts_right_before_a_sync(
     cuts: int, tell: Tell
 ) -> None:

@@ -78,7 +78,7 @@ def flood(
 
 
 @pytest.mark.parametrize(
-    "seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+    "seconds", [6, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
 def test_what_waits_is_bounded_the_rest_is_shed_and_everything_recovers(
     served: Served, seconds: float, tell: Tell

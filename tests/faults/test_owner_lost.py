@@ -97,7 +97,7 @@ def test_an_owner_that_is_paused_beyond_its_lease_can_do_nothing_any_more(
 
 
 @pytest.mark.parametrize(
-    "seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
+    "seconds", [6, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(300)])]
 )
 def test_owners_are_paused_killed_and_told_to_end_at_random_under_load(
     seconds: int, tell: Tell

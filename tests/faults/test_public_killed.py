@@ -35,7 +35,7 @@ def enter(house: House, uid: str, number: int) -> list[str]:
     return words
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_what_is_said_in_public_without_a_store_is_heard_once_and_in_order(tell: Tell) -> None:
     speaker, keeper, words, kills = make_uid(), make_uid(), list[str](), 0

@@ -42,7 +42,7 @@ def lose(proxy: Proxy, command: str, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "times", [1, pytest.param(5, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+    "times", [1, pytest.param(5, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
 @pytest.mark.parametrize("way", ["reply", "command"])
 def test_what_is_lost_on_the_way_is_neither_lost_nor_doubled(

@@ -320,7 +320,7 @@ def test_ten_thousand_random_calls_see_nothing_of_another_pipeline(
     check(world, 10_000, tell)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_hundred_thousand_random_calls_see_nothing_of_another_pipeline(
     world: World, tell: Tell

@@ -147,7 +147,7 @@ def kills_again_and_again(house: House, uid: str, stride: int) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kill", [kills_at_each_step, kills_again_and_again])
 def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(
     kill: Callable[[House, str, int], list[str]], stride: int, tell: Tell

@@ -70,7 +70,7 @@ def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
         tell(1, f"{FAULT} at every step of a batch", steps=len(words) - 1, effects=2 * len(words))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("first_at", ["before commit", "committed"])
 def test_the_worker_is_killed_at_every_step_of_its_recovery(first_at: str, tell: Tell) -> None:
@@ -118,7 +118,7 @@ def seconds_until_done(house: House, uid: str, ident: str) -> float:
 
 @pytest.mark.parametrize(
     ("kills", "writes"),
-    [(5, 2_000), pytest.param(50, 20_000, marks=[pytest.mark.long, pytest.mark.timeout(300)])],
+    [(5, 2_000), pytest.param(50, 20_000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
 )
 def test_the_worker_is_killed_at_random_moments_under_load(
     kills: int, writes: int, tell: Tell

@@ -44,7 +44,7 @@ def test_an_open_store_is_as_its_callers_know_it(tmp_path: Path) -> None:
     play(tmp_path, "short", bursts=5, steps=100)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(1, 21))
 def test_an_open_store_is_as_its_callers_know_it_after_many_steps(

@@ -227,7 +227,7 @@ def test_a_store_is_as_its_callers_know_it() -> None:
     play("short", bursts=2, steps=20)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(1, 6))
 def test_a_store_is_as_its_callers_know_it_after_many_steps(
