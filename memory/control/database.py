@@ -1,9 +1,12 @@
-"""Makes and opens system.db, and its transactions. A rollback journal, since other processes of the
-host open it too."""
+"""The schema and the transactions of system.db.
+
+It has a rollback journal, because several processes of a host open it.
+"""
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +15,41 @@ import aiosqlite
 from memrelay.memory.disk import write_whole_file
 from memrelay.memory.errors import StoreBroken
 
-# Numbered changes of system.db's schema. Appended, never edited: files that exist have run the old
-# ones.
+# Migrations of the schema, appended and never edited, because existing files ran the earlier ones.
 
 BUNDLES_AND_DEAD_LETTERS = (
     "CREATE TABLE bundles(hash TEXT PRIMARY KEY, source BLOB NOT NULL)",
-    "CREATE TABLE pipelines("
-    "uid TEXT PRIMARY KEY, name TEXT NOT NULL, hash TEXT NOT NULL, version INTEGER NOT NULL, deployed_at INTEGER NOT NULL)",
-    "CREATE TABLE dead_letters("
-    "pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
-    "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, PRIMARY KEY(pipeline, id))",
+    "CREATE TABLE pipelines(uid TEXT PRIMARY KEY, name TEXT NOT NULL, hash TEXT NOT NULL, "
+    "version INTEGER NOT NULL, deployed_at INTEGER NOT NULL)",
+    "CREATE TABLE dead_letters(pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, "
+    "data BLOB NOT NULL, error TEXT NOT NULL, bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, "
+    "PRIMARY KEY(pipeline, id))",
 )
 VERSIONS = (
-    "CREATE TABLE versions("
-    "uid TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, hash TEXT NOT NULL, deployed_at INTEGER NOT NULL, "
-    "PRIMARY KEY(uid, version)) WITHOUT ROWID",
-    # the earlier ones were not kept
+    "CREATE TABLE versions(uid TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, "
+    "hash TEXT NOT NULL, deployed_at INTEGER NOT NULL, PRIMARY KEY(uid, version)) WITHOUT ROWID",
+    # Only the active versions are known: earlier ones were not kept before this migration.
     "INSERT INTO versions SELECT uid, version, name, hash, deployed_at FROM pipelines",
 )
-# What it takes to replay a dead letter, and `n`, which never comes twice: the place of a letter in
-# a list.
+# All fields that a replay needs, and `n`, an increasing number that is the position of a letter in
+# lists.
 LETTERS_TO_REPLAY = (
-    "CREATE TABLE letters("
-    "n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, "
-    "error TEXT NOT NULL, bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, agent TEXT NOT NULL, producer_id TEXT NOT NULL, "
-    "hop TEXT NOT NULL, heard INTEGER NOT NULL, attempts INTEGER NOT NULL, entry TEXT NOT NULL, UNIQUE(pipeline, id))",
-    "INSERT INTO letters SELECT NULL, old.*, '', '', '', 0, 1, id FROM dead_letters AS old ORDER BY buried_at, rowid",
+    "CREATE TABLE letters(n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, "
+    "id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
+    "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, agent TEXT NOT NULL, "
+    "producer_id TEXT NOT NULL, hop TEXT NOT NULL, heard INTEGER NOT NULL, "
+    "attempts INTEGER NOT NULL, entry TEXT NOT NULL, UNIQUE(pipeline, id))",
+    "INSERT INTO letters SELECT NULL, old.*, '', '', '', 0, 1, id FROM dead_letters AS old "
+    "ORDER BY buried_at, rowid",
     "DROP TABLE dead_letters",
     "ALTER TABLE letters RENAME TO dead_letters",
 )
 KEYS_AND_SESSIONS = (
-    "CREATE TABLE keys("
-    "id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, scopes TEXT NOT NULL, pipelines TEXT NOT NULL, "
-    "created_at INTEGER NOT NULL, expires_at INTEGER, revoked_at INTEGER)",
-    "CREATE TABLE sessions(digest BLOB PRIMARY KEY, key TEXT NOT NULL, expires_at INTEGER NOT NULL)",
+    "CREATE TABLE keys(id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, "
+    "scopes TEXT NOT NULL, pipelines TEXT NOT NULL, created_at INTEGER NOT NULL, "
+    "expires_at INTEGER, revoked_at INTEGER)",
+    "CREATE TABLE sessions(digest BLOB PRIMARY KEY, key TEXT NOT NULL, "
+    "expires_at INTEGER NOT NULL)",
 )
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     BUNDLES_AND_DEAD_LETTERS,
@@ -57,23 +61,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 Row = Iterable[Any]
 EMPTY = (
-    "it is empty, and what it had is gone: bundles, keys, dead letters. `memrelay restore` puts a backup in its place; "
-    "once it is removed a new one is made, and HTTP asks for no key until one is made"
+    "it is empty: bundles, keys and dead letters are lost. Restore a backup with `memrelay "
+    "restore`, or remove the file: Memrelay then creates a new one, and HTTP requires no key until "
+    "you create one"
 )
 
 
-def make(path: Path) -> None:
-    """An empty one of today's schema, whole as soon as it is at `path`: so one without a schema is
-    one that lost what it had.
+def create_system_file(path: Path) -> None:
+    """Create an empty file with the current schema, complete as soon as it exists at `path`.
 
-    Raises OSError and sqlite3.Error.
+    So a file without a schema is one that lost its data. Raises OSError and sqlite3.Error.
     """
     with write_whole_file(path) as draft, closing(sqlite3.connect(draft)) as database:
         database.executescript(
             ";".join(
                 [
                     "BEGIN",
-                    *(statement for migration in MIGRATIONS for statement in migration),
+                    *chain.from_iterable(MIGRATIONS),
                     f"PRAGMA user_version = {len(MIGRATIONS)}",
                     "COMMIT",
                 ]
@@ -81,39 +85,43 @@ def make(path: Path) -> None:
         )
 
 
-async def prepare(database: aiosqlite.Connection) -> None:
-    """The pragmas and the schema; raises DatabaseError or StoreBroken where the file is none of
-    ours."""
+async def prepare_connection(database: aiosqlite.Connection) -> None:
+    """Set the pragmas and migrate the schema.
+
+    Raises DatabaseError or StoreBroken: the file is not a usable system.db.
+    """
     await database.execute("PRAGMA busy_timeout = 10000")
     await database.execute("PRAGMA synchronous = FULL")
     async with transaction(database):
-        version = await _number(database, "PRAGMA user_version")
+        version = await _query_number(database, "PRAGMA user_version")
         if version > len(MIGRATIONS):
             raise StoreBroken(
                 f"it was written by a newer Memrelay (schema {version}); run that one"
             )
-        if version == 0 and await _number(database, "SELECT count(*) FROM sqlite_master"):
-            raise StoreBroken("it is another program's; move it away, a new one is made")
+        if version == 0 and await _query_number(database, "SELECT count(*) FROM sqlite_master"):
+            raise StoreBroken(
+                "it belongs to another program; move it away, then Memrelay creates a new one"
+            )
         if version == 0:
             raise StoreBroken(EMPTY)
         if version < len(MIGRATIONS):
-            for statement in [
-                statement for migration in MIGRATIONS[version:] for statement in migration
-            ]:
+            for statement in chain.from_iterable(MIGRATIONS[version:]):
                 await database.execute(statement)
             await database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-async def _number(database: aiosqlite.Connection, query: str) -> int:
+async def _query_number(database: aiosqlite.Connection, query: str) -> int:
     ((number,),) = await database.execute_fetchall(query)
     return int(number)
 
 
 @asynccontextmanager
 async def transaction(database: aiosqlite.Connection) -> AsyncIterator[None]:
-    """One at a time on a connection. All or nothing, even where the task is cancelled: the
-    statement that is under way then
-    still runs, BEGIN or COMMIT too, so the last word is ROLLBACK."""
+    """Run the block in a transaction; a connection has one at a time.
+
+    It is rolled back on every error, also if the task is cancelled. The statement in progress, even
+    BEGIN or COMMIT, still runs then, so ROLLBACK comes last.
+    """
     committed = False
     try:
         await database.execute("BEGIN IMMEDIATE")
@@ -124,5 +132,6 @@ async def transaction(database: aiosqlite.Connection) -> AsyncIterator[None]:
         if not committed:
             with suppress(
                 aiosqlite.OperationalError
-            ):  # there is nothing to undo: BEGIN failed, or COMMIT ran after all
+                # There is nothing to roll back: BEGIN failed, or COMMIT succeeded after all.
+            ):
                 await database.execute("ROLLBACK")

@@ -1,5 +1,4 @@
-"""The control plane's file, `system.db`: one connection, its transactions, and its faults in our
-words."""
+"""The control plane's file, `system.db`: its connection, transactions and errors."""
 
 import asyncio
 import os
@@ -12,7 +11,7 @@ from typing import Self
 import aiosqlite
 import structlog
 
-from memrelay.memory.control import database as file
+from memrelay.memory.control import database as schema
 from memrelay.memory.disk import ROOM, ROOM_OR_DISK, clear_drafts, inode_of, is_disk_full
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import stores_below
@@ -20,66 +19,70 @@ from memrelay.memory.memory_id import stores_below
 log = structlog.stdlib.get_logger(__name__)
 NAME = "system.db"
 LOST = (
-    "it knows no bundle, key or dead letter of these stores: where it was lost, stop all and `memrelay restore "
-    "FOLDER --force`; else `memrelay deploy FILE --uid UID` serves what is in instances/UID"
+    "the new file has no bundle, key or dead letter of these stores; if the old file was lost, "
+    "stop Memrelay and run `memrelay restore FOLDER --force`, else deploy the bundle of "
+    "instances/UID with `memrelay deploy FILE --uid UID`"
 )
+# SQLite also reports them for read errors of the disk.
 DAMAGED = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
-)  # for SQLite an error of reading is one too
-RIGHTS = "; this user must be able to write to it, and to its folder"
+)
+ACCESS_HINT = "; this user must be able to write to it, and to its folder"
 HINTS = {
     sqlite3.SQLITE_FULL: f"; {ROOM}",
     sqlite3.SQLITE_IOERR: f"; {ROOM_OR_DISK}",
-    sqlite3.SQLITE_READONLY: RIGHTS,
-    sqlite3.SQLITE_CANTOPEN: RIGHTS,
+    sqlite3.SQLITE_READONLY: ACCESS_HINT,
+    sqlite3.SQLITE_CANTOPEN: ACCESS_HINT,
 }
-PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+TRANSIENT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 class SystemFile:
-    """The open file. Raises StoreBusy while another program keeps it locked. Use it as an
-    asynchronous context."""
+    """The open file in the memory root `root`. Use it as an async context manager.
+
+    Opening creates the file if needed. It raises StoreBroken, and StoreBusy if the file is locked
+    or the disk is full. The methods raise StoreBusy while another program locks the file.
+    """
 
     def __init__(self, root: Path) -> None:
-        """`root` is the memory root."""
         self.path = root / NAME
         self._database: aiosqlite.Connection
         self._inode = 0
-        self._changing = (
-            asyncio.Lock()
-        )  # a connection has one transaction, and several tasks use it
+        # A connection has one transaction, and several tasks use it.
+        self._transaction_lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        """Opens the file, or makes it. Raises StoreBroken, and StoreBusy where it is locked or
-        there is no room."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not self.path.exists():
-                self._make()
-            sqlite3.connect(
-                self.path
-            ).close()  # fails here, since aiosqlite's thread outlives what it cannot open
+                self._create()
+            # Fail here if the file cannot be opened: aiosqlite's thread would outlive that error.
+            sqlite3.connect(self.path).close()
         except (OSError, sqlite3.Error) as error:
-            raise _kind_of(error)(f"{self.path} cannot be opened: {error}{_hint(error)}") from error
+            raise _error_type(error)(
+                f"{self.path} cannot be opened: {error}{_hint(error)}"
+            ) from error
         opening = asyncio.create_task(self._open())
         try:
             await asyncio.shield(opening)
-        except asyncio.CancelledError:  # its thread may not outlive the loop
+        # Its thread must not outlive the loop.
+        except asyncio.CancelledError:
             with suppress(StoreBroken, StoreBusy):
                 await opening
                 await self._database.close()
             raise
         return self
 
-    def _make(self) -> None:
-        """A new one is no fault, but where there are stores already it may be that the old one was
-        lost."""
+    def _create(self) -> None:
+        """Create the file. Log a warning if there are stores already, because the old file may be
+        lost.
+        """
         stores = stores_below(self.path.parent)
-        file.make(self.path.resolve())
+        schema.create_system_file(self.path.resolve())
         if stores:
             log.warning(
-                "system_db_made_anew",
+                "system_db_recreated",
                 file=str(self.path),
                 stores=len(stores),
                 remedy=LOST,
@@ -88,82 +91,85 @@ class SystemFile:
     async def _open(self) -> None:
         self._database = await aiosqlite.connect(self.path, isolation_level=None)
         try:
-            await file.prepare(self._database)
+            await schema.prepare_connection(self._database)
         except (aiosqlite.DatabaseError, StoreBroken) as error:
             await self._database.close()
-            raise _kind_of(error)(f"{self.path} cannot be used: {error}{_hint(error)}") from error
+            raise _error_type(error)(
+                f"{self.path} cannot be used: {error}{_hint(error)}"
+            ) from error
         self._inode = inode_of(self.path)
 
     async def __aexit__(self, *_: object) -> None:
-        """Closes the file."""
         await self._database.close()
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[aiosqlite.Connection]:
-        """The connection inside a transaction, which is committed at the end, or undone."""
+        """Yield the connection inside a transaction, which is committed at the end or rolled back
+        on an error.
+        """
         with self.reading() as database:
-            async with self._changing, file.transaction(database):
+            async with self._transaction_lock, schema.transaction(database):
                 yield database
 
     async def rewrite(self) -> None:
-        """Makes the file anew, without what was deleted, and removes what a killed program has left
-        of another. For a worker,
-        beside whom nothing is restored. Raises StoreBusy.
+        """Rewrite the file without deleted data and remove drafts of killed programs.
+
+        Only the worker calls it, so no restore runs at the same time. Raises StoreBusy.
         """
         with self.reading() as database:
-            async with self._changing:
+            async with self._transaction_lock:
                 await database.execute("VACUUM")
         clear_drafts(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[aiosqlite.Connection]:
-        """The connection, for one statement. Raises StoreBusy where another file, or none, is at
-        the path by now."""
-        if self._inode_now() != self._inode:  # what is kept in this one nobody else reads
+        """Yield the connection for one statement.
+
+        Raises StoreBusy: another file, or none, is now at the path.
+        """
+        # Nobody else would read changes to this file.
+        if self._inode_at_path() != self._inode:
             raise StoreBusy(
-                f"{self.path} was taken away or replaced while it is open; put it back, or start this program "
-                "again"
+                f"{self.path} was moved or replaced while open; put it back, or restart this program"
             )
         try:
             yield self._database
         except sqlite3.OperationalError as error:
-            raise StoreBusy(f"{self.path}: {self._reason(error)}; it is tried again") from error
+            raise StoreBusy(f"{self.path}: {self._reason(error)}; it is retried") from error
         except sqlite3.DatabaseError as error:
             if _code(error) not in DAMAGED:
                 raise
             raise StoreBroken(
-                f"{self.path} is damaged, or its disk does not give it: {error}; look at the disk (the system's "
-                "log says more), or stop all and put a backup in its place with `memrelay restore FOLDER "
-                "--force`"
+                f"{self.path} is damaged or unreadable: {error}; check the disk (see the system log), "
+                "or stop Memrelay and restore a backup with `memrelay restore FOLDER --force`"
             ) from error
 
-    def _inode_now(self) -> int:
+    def _inode_at_path(self) -> int:
         try:
             return inode_of(self.path)
         except OSError as error:
             raise StoreBusy(
-                f"{self.path} cannot be reached: {error.strerror}; it is tried again"
+                f"{self.path} cannot be accessed: {error.strerror}; it is retried"
             ) from error
 
     def _reason(self, error: sqlite3.Error) -> str:
         with suppress(OSError):
             if not os.path.getsize(self.path):
-                return file.EMPTY
+                return schema.EMPTY
         return f"{error}{_hint(error)}"
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary code: what its upper bits say beside it does not count here. 0 for what is
-    not SQLite's."""
+    """Return SQLite's primary error code, without the extended bits. 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _hint(error: Exception) -> str:
-    """What to do, where that is known."""
+    """Return the remedy for the error message, "" if none is known."""
     return f"; {ROOM}" if is_disk_full(error) else HINTS.get(_code(error), "")
 
 
-def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:
-    """StoreBusy for what may pass by itself."""
-    passes = _code(error) in PASSING or is_disk_full(error)
+def _error_type(error: Exception) -> type[StoreBusy | StoreBroken]:
+    """Return StoreBusy for transient errors, else StoreBroken."""
+    passes = _code(error) in TRANSIENT or is_disk_full(error)
     return StoreBusy if passes else StoreBroken
