@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HISTORY_DAYS = 90
 DAY_MS = 86_400_000
 # Maximum number of deletions per step and kind.
-MAX_PER_STEP = 200
+TOGETHER = 200
 
 
 class RetentionStep(NamedTuple):
@@ -32,9 +32,9 @@ def delete_expired(store: "Store", now_ms: int, history_days: float) -> Retentio
     next_ms, gone = _next_ms(store, history_days), 0
     if next_ms is not None and next_ms <= now_ms:
         with store.transaction() as tx:
-            gone = tx.records.reap_expired(now_ms, MAX_PER_STEP)
-            gone += tx.records.versions.reap_expired(now_ms, MAX_PER_STEP)
-            gone += tx.records.versions.reap(before_ms, MAX_PER_STEP)
+            gone = tx.records.delete_expired(now_ms, TOGETHER)
+            gone += tx.records.versions.delete_expired(now_ms, TOGETHER)
+            gone += tx.records.versions.delete_before(before_ms, TOGETHER)
         next_ms = _next_ms(store, history_days)
     return RetentionStep(gone, next_ms)
 
@@ -44,7 +44,7 @@ def _next_ms(store: "Store", history_days: float) -> int | None:
     oldest_ms = versions.oldest_ms()
     ends = [
         store.records.expiry.next_ms(),
-        versions.next_to_expire(),
+        versions.next_expiry_ms(),
         None if oldest_ms is None else oldest_ms + int(history_days * DAY_MS),
     ]
     return min((end for end in ends if end is not None), default=None)

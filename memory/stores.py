@@ -91,12 +91,12 @@ class OpenStores:
         if store := self._open.pop(memory_id, None):
             store.close()
 
-    def check_commits(self, acknowledged: Iterable[tuple[str, str]]) -> None:
+    def check_commits(self, told: Iterable[tuple[str, str]]) -> None:
         """Compare stores with the last commit marks that the bus knows, as (memory_id, mark).
 
         Raises StoreDamaged: acknowledged commits are lost.
         """
-        for memory_id, mark in acknowledged:
+        for memory_id, mark in told:
             path = path_of(self._root, memory_id)
             # The epoch is outdated: the current owner takes the store over later.
             self._epochs.pop(memory_id, None)

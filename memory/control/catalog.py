@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, Self
 
 import aiosqlite
 
-from memrelay.memory.control.database import Row
 from memrelay.memory.control.dead_letters import DeadLetters
 from memrelay.memory.control.keys import Keys
 from memrelay.memory.control.precondition import ANYTHING, Precondition
 from memrelay.memory.control.sessions import Sessions
-from memrelay.memory.control.system_file import NAME, SystemFile
+from memrelay.memory.control.system_file import NAME, Row, SystemFile
 from memrelay.memory.errors import NotAsExpected
 
 

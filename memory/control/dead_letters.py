@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import aiosqlite
 
-from memrelay.memory.control.database import Row
-from memrelay.memory.control.system_file import SystemFile
+from memrelay.memory.control.system_file import Row, SystemFile
 
 # Letters that an erasure reads at once.
 BATCH = 20

@@ -1,22 +1,33 @@
-"""The control plane's file, `system.db`: its connection, transactions and errors."""
+"""The control plane's file, `system.db`: its schema, connection, transactions and errors.
+
+It has a rollback journal, because several processes of a host open it.
+"""
 
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import aiosqlite
 import structlog
 
-from memrelay.memory.control import database as schema
-from memrelay.memory.disk import ROOM, ROOM_OR_DISK, clear_drafts, inode_of, is_disk_full
+from memrelay.memory.disk import (
+    ROOM,
+    ROOM_OR_DISK,
+    clear_drafts,
+    inode_of,
+    is_disk_full,
+    write_whole_file,
+)
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import stores_below
 
 log = structlog.stdlib.get_logger(__name__)
+Row = Iterable[Any]
 NAME = "system.db"
 LOST = (
     "the new file has no bundle, key or dead letter of these stores; if the old file was lost, "
@@ -36,6 +47,54 @@ HINTS = {
     sqlite3.SQLITE_CANTOPEN: ACCESS_HINT,
 }
 TRANSIENT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+EMPTY = (
+    "it is empty: bundles, keys and dead letters are lost. Restore a backup with `memrelay "
+    "restore`, or remove the file: Memrelay then creates a new one, and HTTP requires no key until "
+    "you create one"
+)
+
+# Migrations of the schema, appended and never edited, because existing files ran the earlier ones.
+
+BUNDLES_AND_DEAD_LETTERS = (
+    "CREATE TABLE bundles(hash TEXT PRIMARY KEY, source BLOB NOT NULL)",
+    "CREATE TABLE pipelines(uid TEXT PRIMARY KEY, name TEXT NOT NULL, hash TEXT NOT NULL, "
+    "version INTEGER NOT NULL, deployed_at INTEGER NOT NULL)",
+    "CREATE TABLE dead_letters(pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, "
+    "data BLOB NOT NULL, error TEXT NOT NULL, bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, "
+    "PRIMARY KEY(pipeline, id))",
+)
+VERSIONS = (
+    "CREATE TABLE versions(uid TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, "
+    "hash TEXT NOT NULL, deployed_at INTEGER NOT NULL, PRIMARY KEY(uid, version)) WITHOUT ROWID",
+    # Only the active versions are known: earlier ones were not kept before this migration.
+    "INSERT INTO versions SELECT uid, version, name, hash, deployed_at FROM pipelines",
+)
+# All fields that a replay needs, and `n`, an increasing number that is the position of a letter in
+# lists.
+LETTERS_TO_REPLAY = (
+    "CREATE TABLE letters(n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, "
+    "id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
+    "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, agent TEXT NOT NULL, "
+    "producer_id TEXT NOT NULL, hop TEXT NOT NULL, heard INTEGER NOT NULL, "
+    "attempts INTEGER NOT NULL, entry TEXT NOT NULL, UNIQUE(pipeline, id))",
+    "INSERT INTO letters SELECT NULL, old.*, '', '', '', 0, 1, id FROM dead_letters AS old "
+    "ORDER BY buried_at, rowid",
+    "DROP TABLE dead_letters",
+    "ALTER TABLE letters RENAME TO dead_letters",
+)
+KEYS_AND_SESSIONS = (
+    "CREATE TABLE keys(id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, "
+    "scopes TEXT NOT NULL, pipelines TEXT NOT NULL, created_at INTEGER NOT NULL, "
+    "expires_at INTEGER, revoked_at INTEGER)",
+    "CREATE TABLE sessions(digest BLOB PRIMARY KEY, key TEXT NOT NULL, "
+    "expires_at INTEGER NOT NULL)",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    BUNDLES_AND_DEAD_LETTERS,
+    VERSIONS,
+    LETTERS_TO_REPLAY,
+    KEYS_AND_SESSIONS,
+)
 
 
 class SystemFile:
@@ -79,7 +138,7 @@ class SystemFile:
         lost.
         """
         stores = stores_below(self.path.parent)
-        schema.create_system_file(self.path.resolve())
+        _create_file(self.path.resolve())
         if stores:
             log.warning(
                 "system_db_recreated",
@@ -91,7 +150,7 @@ class SystemFile:
     async def _open(self) -> None:
         self._database = await aiosqlite.connect(self.path, isolation_level=None)
         try:
-            await schema.prepare_connection(self._database)
+            await _prepare(self._database)
         except (aiosqlite.DatabaseError, StoreBroken) as error:
             await self._database.close()
             raise _error_type(error)(
@@ -108,7 +167,7 @@ class SystemFile:
         on an error.
         """
         with self.reading() as database:
-            async with self._transaction_lock, schema.transaction(database):
+            async with self._transaction_lock, _transaction(database):
                 yield database
 
     async def rewrite(self) -> None:
@@ -130,7 +189,8 @@ class SystemFile:
         # Nobody else would read changes to this file.
         if self._inode_at_path() != self._inode:
             raise StoreBusy(
-                f"{self.path} was moved or replaced while open; put it back, or restart this program"
+                f"{self.path} was moved or replaced while open; put it back, or restart this "
+                "program"
             )
         try:
             yield self._database
@@ -140,8 +200,8 @@ class SystemFile:
             if _code(error) not in DAMAGED:
                 raise
             raise StoreBroken(
-                f"{self.path} is damaged or unreadable: {error}; check the disk (see the system log), "
-                "or stop Memrelay and restore a backup with `memrelay restore FOLDER --force`"
+                f"{self.path} is damaged or unreadable: {error}; check the disk (see the system "
+                "log), or stop Memrelay and restore a backup with `memrelay restore FOLDER --force`"
             ) from error
 
     def _inode_at_path(self) -> int:
@@ -155,7 +215,7 @@ class SystemFile:
     def _reason(self, error: sqlite3.Error) -> str:
         with suppress(OSError):
             if not os.path.getsize(self.path):
-                return schema.EMPTY
+                return EMPTY
         return f"{error}{_hint(error)}"
 
 
@@ -173,3 +233,73 @@ def _error_type(error: Exception) -> type[StoreBusy | StoreBroken]:
     """Return StoreBusy for transient errors, else StoreBroken."""
     passes = _code(error) in TRANSIENT or is_disk_full(error)
     return StoreBusy if passes else StoreBroken
+
+
+def _create_file(path: Path) -> None:
+    """Create an empty file with the current schema, complete as soon as it exists at `path`.
+
+    So a file without a schema is one that lost its data. Raises OSError and sqlite3.Error.
+    """
+    with write_whole_file(path) as draft, closing(sqlite3.connect(draft)) as database:
+        database.executescript(
+            ";".join(
+                [
+                    "BEGIN",
+                    *chain.from_iterable(MIGRATIONS),
+                    f"PRAGMA user_version = {len(MIGRATIONS)}",
+                    "COMMIT",
+                ]
+            )
+        )
+
+
+async def _prepare(database: aiosqlite.Connection) -> None:
+    """Set the pragmas and migrate the schema.
+
+    Raises DatabaseError or StoreBroken: the file is not a usable system.db.
+    """
+    await database.execute("PRAGMA busy_timeout = 10000")
+    await database.execute("PRAGMA synchronous = FULL")
+    async with _transaction(database):
+        version = await _query_number(database, "PRAGMA user_version")
+        if version > len(MIGRATIONS):
+            raise StoreBroken(
+                f"it was written by a newer Memrelay (schema {version}); run that one"
+            )
+        if version == 0 and await _query_number(database, "SELECT count(*) FROM sqlite_master"):
+            raise StoreBroken(
+                "it belongs to another program; move it away, then Memrelay creates a new one"
+            )
+        if version == 0:
+            raise StoreBroken(EMPTY)
+        if version < len(MIGRATIONS):
+            for statement in chain.from_iterable(MIGRATIONS[version:]):
+                await database.execute(statement)
+            await database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+async def _query_number(database: aiosqlite.Connection, query: str) -> int:
+    ((number,),) = await database.execute_fetchall(query)
+    return int(number)
+
+
+@asynccontextmanager
+async def _transaction(database: aiosqlite.Connection) -> AsyncIterator[None]:
+    """Run the block in a transaction; a connection has one at a time.
+
+    It is rolled back on every error, also if the task is cancelled. The statement in progress, even
+    BEGIN or COMMIT, still runs then, so ROLLBACK comes last.
+    """
+    committed = False
+    try:
+        await database.execute("BEGIN IMMEDIATE")
+        yield
+        await database.execute("COMMIT")
+        committed = True
+    finally:
+        if not committed:
+            with suppress(
+                aiosqlite.OperationalError
+                # There is nothing to roll back: BEGIN failed, or COMMIT succeeded after all.
+            ):
+                await database.execute("ROLLBACK")

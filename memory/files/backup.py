@@ -29,8 +29,8 @@ def may_replace(path: Path, force: bool) -> None:
     """Raise NotReplaced if an intact store is at `path` and `force` is not set."""
     if path.exists() and not note_of(path).exists() and not force:
         raise NotReplaced(
-            f"{path} exists and is not known to be damaged; use --force to replace it (the old file "
-            "is kept under another name)"
+            f"{path} exists and is not known to be damaged; use --force to replace it (the old "
+            "file is kept under another name)"
         )
 
 
@@ -120,7 +120,8 @@ def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) ->
         raise BadBackup(f"{folder} exists; choose a new folder")
     if root.resolve() in folder.resolve().parents:
         raise BadBackup(
-            f"{folder} is in the memory root, where a copy counts as a store; choose a folder outside"
+            f"{folder} is in the memory root, where a copy counts as a store; choose a folder "
+            "outside"
         )
     make_folder(folder.absolute().parent)
     draft = Path(
@@ -224,7 +225,8 @@ def verify(folder: Path, file: BackedUpFile) -> None:
         raise BadBackup(f"{folder / file.path} cannot be read: {error.strerror}") from error
     if not same:
         raise BadBackup(
-            f"{folder / file.path} changed after the backup: its SHA-256 differs; use another backup"
+            f"{folder / file.path} changed after the backup: its SHA-256 differs; use another "
+            "backup"
         )
 
 
@@ -277,8 +279,8 @@ def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
         return None
     if not force:
         raise NotReplaced(
-            f"{path} exists; use --force to replace it (the old file is kept under another name), or "
-            "list the pipelines whose stores to restore"
+            f"{path} exists; use --force to replace it (the old file is kept under another name), "
+            "or list the pipelines whose stores to restore"
         )
     try:
         _copy(path, kept_path)

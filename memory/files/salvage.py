@@ -10,7 +10,7 @@ import orjson
 
 from memrelay.memory.disk import drafted
 from memrelay.memory.files.backup import replace
-from memrelay.memory.sqlite.connection import know_parts, open_store_file, translated
+from memrelay.memory.sqlite.connection import register_parts_of, open_store_file, translated
 from memrelay.memory.sqlite.copy import accept_texts, inspect
 from memrelay.memory.timestamps import LAST_MS
 
@@ -99,7 +99,7 @@ def _copy_table(connection: apsw.Connection, table: str, key: str, columns: str)
 def _rebuild_derived(connection: apsw.Connection) -> None:
     """Derive entries, parts of words and the full-text indexes from the copied records."""
     connection.execute(RESET_ENTRIES)
-    know_parts(connection)
+    register_parts_of(connection)
     connection.execute(
         "UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL"
     )

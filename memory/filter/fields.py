@@ -30,11 +30,11 @@ NULLABLE = ("key", "owner", "expires_at", "thread", "seq", "data")
 
 # A field, an operator, a group and each filter in a group counts as one piece. SQL has limits,
 # and each piece costs time.
-MAX_PIECES = 128
+MOST_PIECES = 128
 # Groups inside groups.
-MAX_DEPTH = 8
+MOST_DEPTH = 8
 # Values in all lists together.
-MAX_LISTED = 1000
+MOST_LISTED = 1000
 # Characters. Finding one text in another takes time proportional to the product of their lengths.
 MAX_CONTAINED = 256
 

@@ -10,14 +10,14 @@ from pydantic import AfterValidator, WithJsonSchema
 from memrelay.memory.filter.fields import (
     FIELDS,
     MAX_CONTAINED,
-    MAX_DEPTH,
-    MAX_LISTED,
-    MAX_PIECES,
+    MOST_DEPTH,
+    MOST_LISTED,
+    MOST_PIECES,
     NULLABLE,
     OPERATORS_BY_TYPE,
     FieldType,
 )
-from memrelay.memory.filter.parser import parse_filter
+from memrelay.memory.filter.parser import read_filter
 
 Json = dict[str, Any]
 _NESTED: Json = {"type": "object", "description": "A nested filter."}
@@ -32,7 +32,7 @@ _TYPES: dict[FieldType, list[str]] = {
 
 
 def _checked(given: Json) -> Json:
-    parse_filter(given)
+    read_filter(given)
     return given
 
 
@@ -40,7 +40,7 @@ def _operators(type_: FieldType, *, nullable: bool) -> Json:
     """Return the schema of the object below fields of this type. `nullable` fields accept null."""
     one = {"type": list(dict.fromkeys([*_TYPES[type_], *(["null"] if nullable else [])]))}
     ordered = {"type": [name for name in _TYPES[type_] if name in ("string", "number")]}
-    several = {"type": "array", "items": one, "maxItems": MAX_LISTED}
+    several = {"type": "array", "items": one, "maxItems": MOST_LISTED}
     contained = {"type": _TYPES[type_], "maxLength": MAX_CONTAINED}
     known = {
         "eq": one,
@@ -79,7 +79,7 @@ def _schema() -> Json:
     return {
         "type": "object",
         "additionalProperties": False,
-        "maxProperties": MAX_PIECES,
+        "maxProperties": MOST_PIECES,
         "properties": groups,
         "patternProperties": {
             f"^({'|'.join(alike)})$": _operators(type_, nullable=nullable)
@@ -89,7 +89,7 @@ def _schema() -> Json:
             {"kind": {"in": ["note", "fact"]}, "data.price": {"gte": 3, "lt": 10}},
             {"or": [{"tags": {"contains": "urgent"}}, {"not": {"owner": {"exists": True}}}]},
         ],
-        "$comment": f"at most {MAX_PIECES} pieces, groups {MAX_DEPTH} deep",
+        "$comment": f"at most {MOST_PIECES} pieces, groups {MOST_DEPTH} deep",
     }
 
 

@@ -11,9 +11,9 @@ from memrelay.memory.filter.fields import (
     GROUPS,
     LISTS,
     MAX_CONTAINED,
-    MAX_DEPTH,
-    MAX_LISTED,
-    MAX_PIECES,
+    MOST_DEPTH,
+    MOST_LISTED,
+    MOST_PIECES,
     NULLABLE,
     OPERATORS,
     OPERATORS_BY_TYPE,
@@ -161,7 +161,7 @@ PATH_RULE = (
 )
 
 
-def parse_filter(given: Any) -> Node:
+def read_filter(given: Any) -> Node:
     """Return the tree of a filter. Raises ValidationError with every error by place."""
     parser = _Parser()
     node = parser.parse(given, (), 0)
@@ -180,8 +180,8 @@ class _Parser:
         """Parse an object: all of its members must hold."""
         if not isinstance(given, dict):
             return self._add_fault(place, 'a filter is an object, like {"kind": {"eq": "note"}}')
-        if depth > MAX_DEPTH:
-            return self._add_fault(place, f"and, or and not nest at most {MAX_DEPTH} deep")
+        if depth > MOST_DEPTH:
+            return self._add_fault(place, f"and, or and not nest at most {MOST_DEPTH} deep")
         parts = []
         for name, value in given.items():
             if not self._count_piece((*place, name)):
@@ -249,9 +249,9 @@ class _Parser:
             self.faults.add(place, f"{operator} takes a list of values", None)
             return ()
         self._listed += len(given)
-        if self._listed > MAX_LISTED:
+        if self._listed > MOST_LISTED:
             self.faults.add(
-                place, f"the lists of a filter have at most {MAX_LISTED} values together", None
+                place, f"the lists of a filter have at most {MOST_LISTED} values together", None
             )
             return ()
         return tuple(
@@ -270,14 +270,14 @@ class _Parser:
 
     def _count_piece(self, place: Place) -> bool:
         self._pieces += 1
-        if self._pieces == MAX_PIECES + 1:
+        if self._pieces == MOST_PIECES + 1:
             self.faults.add(
                 place,
-                f"a filter has at most {MAX_PIECES} pieces: fields, operators, groups and their "
+                f"a filter has at most {MOST_PIECES} pieces: fields, operators, groups and their "
                 "filters",
                 None,
             )
-        return self._pieces <= MAX_PIECES
+        return self._pieces <= MOST_PIECES
 
     def _add_fault(self, place: Place, rule: str) -> Node:
         self.faults.add(place, rule, None)

@@ -88,21 +88,21 @@ ID = re.compile(
 )
 HEX = re.compile("[0-9a-f]{32}")
 LOCAL_UID = "local"
-IdPrefix = Literal["mem", "me"]
+Sort = Literal["mem", "me"]
 
 
-def make_id(prefix: IdPrefix, memory_id: str, guid: str) -> str:
+def make_id(prefix: Sort, memory_id: str, guid: str) -> str:
     """Return the id of the object with that guid in the store at `memory_id`."""
     return f"{prefix}_{uid_of_store(memory_id)}_{guid.replace('-', '')}"
 
 
-def uid_of(prefix: IdPrefix, given: str) -> str:
+def uid_of(prefix: Sort, given: str) -> str:
     """Return the pipeline uid in an id, "" if the id is malformed or has another prefix."""
     found = ID.fullmatch(given)
     return found[2] if found is not None and found[1] == prefix else ""
 
 
-def guid_of(prefix: IdPrefix, memory_id: str, given: str) -> str:
+def guid_of(prefix: Sort, memory_id: str, given: str) -> str:
     """Return the guid in an id of that store, "" if the id is malformed or belongs to another
     store.
     """

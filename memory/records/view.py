@@ -16,10 +16,10 @@ MOST_TAGS = 64
 Content = Annotated[str, Field(min_length=1)]
 Guid = Annotated[str, Field(min_length=1, max_length=128)]
 # characters
-MAX_NAME_CHARACTERS = 256
+LONGEST_NAME = 256
 # A kind, scope or source, "" for none.
-Name = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
-GivenName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]
+GivenName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Tags = Annotated[tuple[GivenName, ...], Field(max_length=MOST_TAGS)]
 # A date, or a date and time, in UTC unless it names a zone. "" for never.
 End = Annotated[str, Field(max_length=40)]

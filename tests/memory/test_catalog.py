@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from memrelay.memory.control.catalog import Catalog, Deployed, Swapped
-from memrelay.memory.control.database import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from memrelay.memory.control.dead_letters import DeadLetter
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition, over
+from memrelay.memory.control.system_file import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from memrelay.memory.errors import NotAsExpected, StoreBroken, StoreBusy
 from memrelay.memory.memory_id import path_of
 from memrelay.memory.sqlite.store import Store
