@@ -105,7 +105,7 @@ class OpenStores:
                 raise condemn(path, "the file and its acknowledged data are gone")
             if lost := self.get(memory_id).lacks(mark):
                 raise self._open.pop(memory_id).give_up(
-                    f"the last {lost} acknowledged commits are lost"
+                    f"the last {lost} commits are lost, although they were acknowledged"
                 )
 
     def give_up_damaged(self, names: Iterable[str], reason: str) -> MemoryFault | None:

@@ -91,7 +91,7 @@ def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_al
 
         worker = house.start_worker()
         house.client.enter(uid, "/write after")
-        reason = await_paused(house, uid, "other tables than its schema's number says")
+        reason = await_paused(house, uid, "tables that do not match its schema version")
         house.client.answer(other, "/write not disturbed")
         worker.stop()
         salvaged = type_command(house, "salvage", uid, "--force")
@@ -273,7 +273,7 @@ def test_a_store_that_was_emptied_is_told_as_that_wherever_one_looks_and_salvage
         assert_paused_until_salvaged(house, uid, "it is empty")
 
         assert all(
-            "it is empty, and what it had is gone" in one.stdout + one.stderr
+            "it is empty: its data is lost" in one.stdout + one.stderr
             and one.returncode == 1
             for one in told
         )
@@ -298,7 +298,7 @@ def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() 
 
         assert scrubbed.returncode == saved.returncode == 1
         assert f"{guid} is not what was written" in scrubbed.stdout
-        assert "index is not that of the records" in scrubbed.stdout
+        assert "index does not match the records" in scrubbed.stdout
         assert f"instances/{other}/memories: sound" in scrubbed.stdout
         assert (
             "is damaged" in saved.stderr
@@ -324,7 +324,7 @@ def test_a_text_that_was_changed_is_not_exported_and_what_a_scrub_advises_leads_
 
         assert exported.returncode == 1 and not (house.folder / "out.jsonl").exists()
         assert (
-            f"instances/{uid}/memories is damaged: 1 record is not what was written"
+            f"instances/{uid}/memories is damaged: 1 record differs from what was written"
             in exported.stderr
         )
         assert "`memrelay salvage`" in scrubbed.stdout and "--force" in scrubbed.stdout
