@@ -103,7 +103,7 @@ class OpenStores:
             if not self.exists(memory_id):
                 make_folder(path.parent)
                 raise condemn(path, "the file and its acknowledged data are gone")
-            if lost := self.get(memory_id).lacks(mark):
+            if lost := self.get(memory_id).count_lost_commits(mark):
                 raise self._open.pop(memory_id).give_up(
                     f"the last {lost} commits are lost, although they were acknowledged"
                 )

@@ -130,7 +130,11 @@ class DeadLetters:
             return {uid: int(count) for uid, count in await _select_counts(database)}
 
 
-_COLUMNS = ", ".join(DeadLetter._fields)
+# In the order of DeadLetter.
+_COLUMNS = (
+    "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, "
+    "attempts, entry"
+)
 _LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
 _IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(?))"
 

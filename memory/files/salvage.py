@@ -10,7 +10,7 @@ import orjson
 
 from memrelay.memory.disk import drafted
 from memrelay.memory.files.backup import replace
-from memrelay.memory.sqlite.connection import register_parts_of, open_store_file, translated
+from memrelay.memory.sqlite.connection import open_store_file, register_parts_of, translated
 from memrelay.memory.sqlite.copy import accept_texts, inspect
 from memrelay.memory.timestamps import LAST_MS
 

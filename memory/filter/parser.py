@@ -214,8 +214,8 @@ class _Parser:
         if not isinstance(value, dict) or not value:
             return self._add_fault(place, 'takes an object of operators, like {"eq": "note"}')
         parts = [
-            self._parse_operator(name, path, operator, value, (*place, operator))
-            for operator, value in value.items()
+            self._parse_operator(name, path, operator, operand, (*place, operator))
+            for operator, operand in value.items()
             if self._count_piece((*place, operator))
         ]
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))

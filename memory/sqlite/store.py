@@ -142,7 +142,7 @@ class Store:
             if self._open:
                 self.rollback()
 
-    def lacks(self, acknowledged: str) -> int:
+    def count_lost_commits(self, acknowledged: str) -> int:
         """Return how many acknowledged commits are missing, by the last mark that the bus knows."""
         return lost_commits(acknowledged, self.commits.mark)
 
