@@ -1,7 +1,7 @@
 """Detect damaged stores after a crash, leave them unchanged and reject them until the operator
 decides.
 
-A note next to the file, `<file>.error`, records the finding, the state of the file and the
+A note next to the file, `<file>.damaged`, records the finding, the state of the file and the
 remedy. While the file is in that state, the store is not opened. A file in another state is checked
 completely, and the note is removed if nothing is found.
 """

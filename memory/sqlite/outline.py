@@ -178,8 +178,8 @@ def boost_values(connection: apsw.Connection, name: str, rows: Rows) -> NDArray[
 BOUNDED_CONTENT = "CASE WHEN octet_length(content) <= ?2 THEN content ELSE '' END"
 
 
-def contents(connection: apsw.Connection, rows: Rows, part_lengths: int) -> list[str]:
+def contents(connection: apsw.Connection, rows: Rows, max_bytes: int) -> list[str]:
     """Return the content of each row, "" for missing records and for contents of more than
-    `part_lengths` bytes.
+    `max_bytes` bytes.
     """
-    return list(values_by_row(connection, BOUNDED_CONTENT, rows, part_lengths))
+    return list(values_by_row(connection, BOUNDED_CONTENT, rows, max_bytes))

@@ -64,9 +64,7 @@ _PLAIN = {
     "\u0451": "\u0435",
 }
 _PLAIN |= {"ẞ": "SS"} | {
-    letter.upper(): folded_text.upper()
-    for letter, folded_text in _PLAIN.items()
-    if letter not in "ß\u0131"
+    letter.upper(): plain.upper() for letter, plain in _PLAIN.items() if letter not in "ß\u0131"
 }
 _PLAIN |= dict(
     zip(
