@@ -29,8 +29,7 @@ from memrelay.memory.records.entry_text import MOST_CHARACTERS, digest_of, lines
 from memrelay.memory.records.entry_vector import keep_vector
 from memrelay.memory.records.memory_view import KIND, Action
 from memrelay.memory.records.record import PLAIN, Record
-from memrelay.memory.sqlite.expiry import has_expired
-from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.filters import Conditions, has_expired
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.text.words import plain_tokens
 from memrelay.memory.timestamps import change_ms

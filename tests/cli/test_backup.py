@@ -138,7 +138,7 @@ def test_a_folder_that_is_there_is_not_written_into(tmp_path: Path) -> None:
         done = type_command(house, "backup", "--to", str(tmp_path))
 
         assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
-        assert "is there already" in done.stderr
+        assert "exists; choose a new folder" in done.stderr
 
 
 def test_where_nothing_is_stored_there_is_nothing_to_back_up_and_none_is_made() -> None:
@@ -185,11 +185,11 @@ def test_a_file_of_another_program_is_named_and_stops_nothing() -> None:
         assert (scrubbed.returncode, saved.returncode, inside.returncode) == (1, 1, 1)
         assert (
             f"instances/{uid}/memories: sound" in scrubbed.stdout
-            and "no store of Memrelay" in scrubbed.stdout
+            and "not a Memrelay store" in scrubbed.stdout
         )
         assert (
             f"instances/{uid}/memories.db: " in saved.stdout
-            and "no store of Memrelay" in saved.stderr
+            and "not a Memrelay store" in saved.stderr
         )
         assert "name a folder outside" in inside.stderr and not (house.root / "saved").exists()
 
@@ -244,7 +244,7 @@ def test_a_backup_whose_control_plane_is_none_is_refused(tmp_path: Path) -> None
 
         done = type_command(house, "restore", str(saved), "--force")
 
-        assert done.returncode == 1 and "no pipelines of Memrelay" in done.stderr, done.stderr
+        assert done.returncode == 1 and "it has no pipelines" in done.stderr, done.stderr
         assert system.read_bytes() == was
 
 
@@ -323,7 +323,7 @@ def test_a_scrub_names_a_sound_store_that_is_held_back_and_one_that_is_gone() ->
         for one in (uid, gone):
             condemn(
                 house.store_file(one),
-                "a restore or a salvage of it was interrupted; begin it again",
+                "a restore or salvage was interrupted; run it again",
                 ANY,
             )
         house.store_file(gone).unlink()
@@ -333,7 +333,7 @@ def test_a_scrub_names_a_sound_store_that_is_held_back_and_one_that_is_gone() ->
 
         assert scrubbed.returncode == 1 and scrubbed.stdout.count("DAMAGED") == 2, scrubbed.stdout
         assert (
-            scrubbed.stdout.count("interrupted; begin it again") == 2
+            scrubbed.stdout.count("interrupted; run it again") == 2
             and "sound" not in scrubbed.stdout
         )
         assert saved.returncode == 1 and saved.stderr.count("is not in the backup") == 2, (

@@ -168,7 +168,7 @@ def test_what_is_no_store_is_refused_and_nothing_is_left_beside_it(tmp_path: Pat
     before = sorted(tmp_path.iterdir())
 
     for path in before:
-        with pytest.raises(StoreBroken, match="is not a store of Memrelay"), open_store(path):
+        with pytest.raises(StoreBroken, match="is not a Memrelay store"), open_store(path):
             pass
 
     assert sorted(tmp_path.iterdir()) == before

@@ -207,7 +207,7 @@ def test_a_conflict_is_named_and_gives_way_on_demand(up: Program) -> None:
 
     assert (
         refused.code == 1
-        and f"record {changed['guid']}: it is there, and is not the same" in refused.err
+        and f"record {changed['guid']}: the store has different data" in refused.err
     )
     assert replaced.lines[0]["replaced"] >= 1
     assert sorted(export(up, TARGET, "again.jsonl")[1:-1]) == sorted(exported[1:-1])
@@ -238,7 +238,7 @@ HEADER = (
 )
 
 
-@pytest.mark.parametrize(("begins", "said"), [(b"", "is no export"), (HEADER, "it was cut")])
+@pytest.mark.parametrize(("begins", "said"), [(b"", "is not an export"), (HEADER, "is truncated")])
 def test_a_line_without_an_end_is_refused_and_not_kept_in_memory(
     tmp_path: Path, begins: bytes, said: str
 ) -> None:
@@ -296,7 +296,7 @@ def test_a_file_that_somebody_made_up_is_refused_in_a_sentence(up: Program, line
     ended = take_in(up, file="bad.jsonl")
 
     assert ended.code == 1 and ended.err.startswith(
-        "memrelay: bad.jsonl has a line that is none of an export"
+        "memrelay: bad.jsonl has an invalid line"
     ), ended.err
 
 

@@ -77,7 +77,7 @@ def test_further_fields_and_filters_by_command(program: Program) -> None:
     assert (listed["items"], found["items"]) == ([changed], [])
     assert (
         wrong.code == 1
-        and "filter.kynd: there is no field 'kynd'; did you mean 'kind'?" in wrong.err
+        and "filter.kynd: unknown field 'kynd' (did you mean 'kind'?)" in wrong.err
     )
     assert broken.code == 1 and "filter: not JSON" in broken.err
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from memrelay.memory.control.catalog import Catalog, Deployed, Swapped
-from memrelay.memory.control.database import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from memrelay.memory.control.dead_letters import DeadLetter
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition, over
+from memrelay.memory.control.system_file import BUNDLES_AND_DEAD_LETTERS, MIGRATIONS
 from memrelay.memory.errors import NotAsExpected, StoreBroken, StoreBusy
 from memrelay.memory.memory_id import path_of
 from memrelay.memory.sqlite.store import Store
@@ -491,9 +491,9 @@ def test_a_file_that_is_taken_away_is_told_and_used_again_when_it_is_back(tmp_pa
             await catalog.deploy("uid", "tea", "hash", b"{}", NOW)
             away = (tmp_path / "system.db").rename(tmp_path / "away")
 
-            with pytest.raises(StoreBusy, match="taken away"):
+            with pytest.raises(StoreBusy, match="moved or replaced"):
                 await catalog.active()
-            with pytest.raises(StoreBusy, match="taken away"):
+            with pytest.raises(StoreBusy, match="moved or replaced"):
                 await catalog.letters.bury([make_letter("lost")])
 
             away.rename(tmp_path / "system.db")
@@ -511,7 +511,7 @@ def test_a_file_that_cannot_be_reached_is_told_and_used_again_when_it_can(tmp_pa
             root.rename(away)
             root.write_text("no folder")
 
-            with pytest.raises(StoreBusy, match="cannot be reached: Not a directory"):
+            with pytest.raises(StoreBusy, match="cannot be accessed: Not a directory"):
                 await catalog.active()
 
             root.unlink()
@@ -530,7 +530,7 @@ def test_a_file_that_is_damaged_while_it_is_open_names_the_disk_and_the_backup(
                 file.write(b"x" * 4096)
 
             with pytest.raises(
-                StoreBroken, match=r"look at the disk.*`memrelay restore FOLDER --force`"
+                StoreBroken, match=r"check the disk.*`memrelay restore FOLDER --force`"
             ):
                 await catalog.active()
 
@@ -572,7 +572,7 @@ def test_a_new_file_beside_stores_is_told_once(
         with_catalog(tmp_path, lambda catalog: catalog.active())
 
     (told,) = [vars(record) for record in caplog.records]
-    assert (told["message"], told["stores"]) == ("system_db_made_anew", 1)
+    assert (told["message"], told["stores"]) == ("system_db_recreated", 1)
     assert "memrelay restore" in told["remedy"]
 
 

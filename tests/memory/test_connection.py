@@ -144,7 +144,7 @@ def test_a_foreign_sqlite_file_is_refused_and_left_alone(tmp_path: Path) -> None
     foreign.close()
     before = path.read_bytes()
 
-    with pytest.raises(StoreBroken, match="is not a store of Memrelay"):
+    with pytest.raises(StoreBroken, match="is not a Memrelay store"):
         make_store(tmp_path)
 
     assert path.read_bytes() == before
@@ -272,7 +272,7 @@ def test_a_store_that_no_handle_is_left_for_is_told_as_that(tmp_path: Path) -> N
 
     assert (
         told.stdout.startswith(b"StoreBusy: ")
-        and b"Too many open files; allow more (ulimit -n)" in told.stdout
+        and b"Too many open files; raise the limit (ulimit -n)" in told.stdout
     )
 
 
@@ -295,9 +295,9 @@ except MemoryFault as fault:
 @pytest.mark.parametrize(
     ("folder", "file", "why"),
     [
-        (0o777, 0o600, "Permission denied; this user must be able to write to it"),
-        (0o777, 0o444, "Permission denied; this user must be able to write to it"),
-        (0o755, 0o666, "this user must be able to write to its folder"),
+        (0o777, 0o600, "Permission denied; allow this user to write to it"),
+        (0o777, 0o444, "Permission denied; allow this user to write to it"),
+        (0o755, 0o666, "allow this user to write to its folder"),
     ],
 )
 def test_a_store_that_this_user_may_not_write_to_is_told_as_that(

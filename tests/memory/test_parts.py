@@ -84,7 +84,7 @@ def test_parts_that_are_not_those_of_the_index_are_found(tmp_path: Path, sql: st
     store.close()
     changed(Path(store.path), sql)
 
-    assert inspect(Path(store.path)).faults == ["the full-text index is not that of the records"]
+    assert inspect(Path(store.path)).faults == ["the full-text index does not match the records"]
 
 
 def test_a_salvage_makes_parts_anew(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_disk_that_refuses_a_replacement_is_told_and_leaves_what_was_there(
     store.close()
     path = Path(store.path)
 
-    with pytest.raises(StoreBusy, match="look at the disk"), drafted(path, "restored") as draft:
+    with pytest.raises(StoreBusy, match="check the disk"), drafted(path, "restored") as draft:
         shutil.copyfile(path, draft)
         with files_of_at_most(1000):
             replace(path, draft)
@@ -84,7 +84,7 @@ def test_a_replacement_whose_log_finds_no_room_in_its_file_takes_no_place(tmp_pa
     write_all(other, "x" * 100_000)
     path = Path(store.path)
 
-    with pytest.raises(StoreBusy, match="look at the disk"), drafted(path, "salvaged") as draft:
+    with pytest.raises(StoreBusy, match="check the disk"), drafted(path, "salvaged") as draft:
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{other.path}{suffix}", f"{draft}{suffix}")
         other.close()

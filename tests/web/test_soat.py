@@ -233,7 +233,7 @@ def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_of
             "POST",
             MEMORIES,
             {"project_id": "UID", "name": "x", "colour": 1},
-            "there is no field 'colour'",
+            "unknown field 'colour'",
         ),
         ("POST", MEMORIES, b"{", "the body is no JSON"),
         ("PUT", f"{MEMORIES}/MEM", {"name": None}, "name is required"),

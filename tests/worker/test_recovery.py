@@ -280,7 +280,7 @@ def test_a_store_whose_file_is_taken_away_under_the_worker_takes_nothing_until_i
     for file in files:
         file.rename(file.with_name(f"away-{file.name}"))
     ident = house.client.enter(uid, "/write after")
-    await_paused(house, uid, "taken away")
+    await_paused(house, uid, "removed")
     waiting = house.client.redis.xrange(input_of(uid), ident, ident)
     for file in files:
         file.with_name(f"away-{file.name}").rename(file)
