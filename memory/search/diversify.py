@@ -1,8 +1,6 @@
-"""Spreads a ranked search over threads: from the tenth place on, threads that are not there yet
-come first.
+"""Spreads a ranked result over threads: from the tenth record on, missing threads come first.
 
-Neighbours raise each other, so that ten records are of three threads or four; what else the store
-knows lies in others.
+Neighbors raise each other's scores, so ten records often come from three or four threads.
 """
 
 from collections.abc import Callable
@@ -15,11 +13,12 @@ from memrelay.memory.search.layout import Places
 from memrelay.memory.search.rerank import Reader
 from memrelay.memory.search.results import Floats, Ranked, Weights, best, candidates, ranking
 
-FIRST = 9  # records that stand where their scores put them
-THREADS = 10  # that are there before any comes again
-LOOKED = 32  # turns that are weighed, beside the best of each thread
-NEAR = 0.75  # the share that near words have in the order of threads; 0.67 to 0.8 is one plateau
-BESIDE = 1  # turns on each side that are read with one
+FIRST = 9  # records that keep their position
+THREADS = 10  # threads that appear before one repeats
+LOOKED = 32  # turns that are scored, in addition to the best of each thread
+# The share of near words in the order of threads. Values from 0.67 to 0.8 score the same.
+NEAR = 0.75
+BESIDE = 1  # turns on each side that the reader reads with a turn
 
 
 def diversify(
@@ -28,14 +27,14 @@ def diversify(
     by_themselves: Callable[[], Floats] | None,
     reader: Reader | None,
 ) -> Ranked:
-    """The same records, but that threads which the first nine lack follow these, each with its best
-    by itself, until ten are
-    there. A record without a thread counts as one, and keeps its place among its like, the tenth
-    too.
+    """Return the same records, with missing threads placed after the first nine.
 
-    `by_themselves` are scores by place, made where they are needed alone; None where there are but
-    words: then the scores of
-    all hold, with their `weights`. With both, a `reader` says in which order the best threads come.
+    Each missing thread is represented by its best turn, until ten threads are present. A record
+    without a thread counts as a thread. If the tenth record is one, it keeps its position.
+
+    `by_themselves` computes scores by place, without neighbors. It is None if the search used
+    only words: then the ranked scores and `weights` apply. With both `by_themselves` and a
+    `reader`, the reader orders the best threads.
     """
     layout = ranked.scene.layout
     if len(ranked.places) <= FIRST or not layout.threaded:
@@ -58,17 +57,15 @@ def diversify(
 
 
 def _turns(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
-    """Of threads that are not `there`, turns among which the best of the best threads are; best
-    first by these scores.
+    """Return candidate turns of the best threads that are not `there`, best first.
 
-    Twice as many threads have one as are wanted, since what they are weighed by can change their
-    order.
+    Twice the wanted number of threads is kept, because factors can change their order.
     """
     scene, most = ranked.scene, 2 * (THREADS - len(there))
     thread = scene.layout.thread
     turns = candidates(ranked.scores, scene)
     turns = turns[scene.layout.source[turns] >= 0]
-    start = np.flatnonzero(np.diff(thread[turns], prepend=-1))  # places are in the order of threads
+    start = np.flatnonzero(np.diff(thread[turns], prepend=-1))  # places are sorted by thread
     lacking = ~np.isin(thread[turns[start]], there)
     if not lacking.any():
         return turns[:0]
@@ -84,7 +81,7 @@ def _turns(ranked: Ranked, scores: Floats, there: NDArray[np.int32]) -> Places:
 def _first_of_threads(
     ranked: Ranked, turns: Places, worth: Floats, most: int
 ) -> tuple[Places, Floats]:
-    """(the best turn of each of the best threads, what each is worth), best first."""
+    """Return (the best turn of each of the best threads, its score), best first."""
     order = ranking(worth, turns, ranked.scene)
     _, its_best = np.unique(ranked.scene.layout.thread[turns[order]], return_index=True)
     kept = order[np.sort(its_best)][:most]
@@ -92,7 +89,7 @@ def _first_of_threads(
 
 
 def _read(ranked: Ranked, turns: Places, worth: Floats, reader: Reader) -> tuple[Places, Floats]:
-    """The same turns by what they are worth once they are read."""
+    """Reorder the turns by their scores after reading."""
     worth = np.float32(1 - NEAR) * worth + np.float32(NEAR) * reader.near(turns, BESIDE)
     order = ranking(worth, turns, ranked.scene)
     return turns[order], worth[order]

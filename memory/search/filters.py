@@ -1,5 +1,4 @@
-"""Which records pass a search's filters: sets of rows, kept from search to search and brought up to
-date with the layout."""
+"""Cached sets of rows that pass the filters of searches, updated together with the layout."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,21 +16,26 @@ from memrelay.memory.sqlite.outline import Since, rows_with
 from memrelay.memory.sqlite.rows import Rows, numbers
 
 ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
-PARTS = "%Y", "%m", "%d"  # of a day, as strftime has them
-KEPT_SETS = 16  # sets of a store; 8 bytes a record that passes
-APART = 4  # tags of a search that each have a set: of more, most records are out after the first
+PARTS = "%Y", "%m", "%d"  # of a day, in the syntax of strftime
+KEPT_SETS = 16  # sets of a store; 8 bytes for each row
+# With more tags than this, one query for all is faster: the first tag excludes most records.
+APART = 4
+
+KEPT_LISTS = 64  # lists of a store; 8 bytes for each row
+MOST_CHANGED = 10_000  # rows; beyond that, all lists are read again
+ROWS = "SELECT group_concat(row) FROM (SELECT r.row FROM records AS r{which} ORDER BY r.row)"
+AMONG = "r.row IN (SELECT value FROM json_each(?))"
 
 
 class Filters:
-    """Sets of rows by condition; for one store."""
+    """The cached row sets of one store, by condition."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """None yet."""
         self._connection = connection
         self._rows: OrderedDict[Clause, Rows] = OrderedDict()
 
     def mask(self, conditions: Conditions, layout: Layout) -> NDArray[np.bool_] | None:
-        """Whether each place meets the conditions; None where there are none."""
+        """Return by place whether a record meets the conditions; None without conditions."""
         together = None
         for clause in _clauses(conditions):
             mask = np.zeros(len(layout), bool)
@@ -40,30 +44,28 @@ class Filters:
         return together
 
     def on_days(self, patterns: Iterable[str], layout: Layout) -> NDArray[np.bool_]:
-        """Whether each place's record was made on a day, in UTC, that one of these patterns has:
-        `2023-05-07`, `____-05-__`.
+        """Return by place whether a record was created on a day that matches a pattern, in UTC.
 
-        Those of one form are looked for together, since a look at every record takes a microsecond
-        for each.
+        Patterns look like `2023-05-07` or `____-05-__`. Patterns of one form share a query,
+        because a scan takes one microsecond per record.
         """
         mask, together = np.zeros(len(layout), bool), dict[str, list[str]]()
         for pattern in patterns:
             named = [
-                (part, said)
-                for part, said in zip(PARTS, pattern.split("-"), strict=True)
-                if "_" not in said
+                (part, value)
+                for part, value in zip(PARTS, pattern.split("-"), strict=True)
+                if "_" not in value
             ]
             together.setdefault("-".join(part for part, _ in named), []).append(
-                "-".join(said for _, said in named)
+                "-".join(value for _, value in named)
             )
-        for form, said in together.items():
-            mask[
-                layout.places(self._of((ON_DAYS.format(form=form), (orjson.dumps(said).decode(),))))
-            ] = True
+        for form, days in together.items():
+            clause = ON_DAYS.format(form=form), (orjson.dumps(days).decode(),)
+            mask[layout.places(self._of(clause))] = True
         return mask
 
     def change(self, since: Since) -> None:
-        """Rows came after `since.row`, and its others were changed or deleted."""
+        """Update the sets: rows above `since.row` are new, `since.changed` were edited or deleted."""
         changed = np.asarray(since.changed, np.int64)
         for clause, rows in self._rows.items():
             kept = rows[(rows <= since.row) & ~np.isin(rows, changed)]
@@ -71,7 +73,7 @@ class Filters:
             self._rows[clause] = np.sort(np.concatenate([kept, added]))
 
     def nbytes(self) -> int:
-        """What they take in memory."""
+        """Return the size in memory."""
         return sum(rows.nbytes for rows in self._rows.values())
 
     def _of(self, clause: Clause) -> Rows:
@@ -84,8 +86,10 @@ class Filters:
 
 
 def _clauses(conditions: Conditions) -> Iterator[Clause]:
-    """Each condition by itself, since searches seldom have the same ones together; but many tags,
-    which are a look each."""
+    """Yield each condition by itself, because searches rarely repeat a combination.
+
+    Many tags stay together: each would be a scan of its own.
+    """
     parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
     few = len(conditions.tags) <= APART
     parts += (
@@ -102,21 +106,12 @@ def _clauses(conditions: Conditions) -> Iterator[Clause]:
             yield " AND ".join(clauses), tuple(values)
 
 
-# The rows of records that meet some conditions, kept from question to question; what is new or
-# changed is read, no more.
-
-KEPT_LISTS = 64  # lists of a store; 8 bytes a row
-MOST_CHANGED = 10_000  # rows, beyond which all lists are read anew
-ROWS = "SELECT group_concat(row) FROM (SELECT r.row FROM records AS r{which} ORDER BY r.row)"
-AMONG = "r.row IN (SELECT value FROM json_each(?))"
-
-
 class _List:
-    """Rows, ascending, with room for more at the end."""
+    """Ascending rows, with spare capacity at the end."""
 
     def __init__(self) -> None:
         self.rows, self.count, self.known = np.empty(0, np.int64), 0, 0
-        self.seen = 0  # of the changed rows
+        self.seen = 0  # changed rows that were applied
 
     def add(self, new: Rows) -> None:
         count = self.count + len(new)
@@ -128,7 +123,7 @@ class _List:
         self.count = count
 
     def change(self, changed: Rows, there: Rows) -> None:
-        """Of the changed ones, those that are there; all ascending."""
+        """Apply changes: of the `changed` rows, only those `there` still belong; all ascending."""
         rows = self.rows[: self.count]
         places = np.searchsorted(rows, changed)
         inside = places < len(rows)
@@ -145,23 +140,22 @@ class _List:
 
 
 class RowLists:
-    """For one store, told of what is edited and deleted."""
+    """Cached ascending row lists of one store, by conditions. Only new and changed rows are read."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """None yet."""
         self._connection = connection
         self._lists: OrderedDict[str, _List] = OrderedDict()
         self._changed: list[int] = []
 
     def change(self, rows: Iterable[int]) -> None:
-        """These may meet other conditions now, or are gone."""
+        """Note that these rows were edited or deleted."""
         if self._lists:
             self._changed += rows
         if len(self._changed) > MOST_CHANGED:
             self.drop()
 
     def of(self, conditions: Conditions, last_row: int) -> Rows:
-        """The rows up to `last_row`, ascending."""
+        """Return the rows up to `last_row` that meet the conditions, ascending."""
         clauses, values = conditions.clauses()
         key = repr((clauses, values))
         found = self._lists.setdefault(key, _List())
@@ -181,15 +175,15 @@ class RowLists:
         return numbers(self._connection.execute(ROWS.format(which=where(*clauses)), values).get)
 
     def cut(self, last_row: int) -> None:
-        """After a rollback: the rows above may be given to other records."""
+        """Remove the rows above `last_row` after a rollback: other records may receive them."""
         for one in self._lists.values():
             one.cut(last_row)
 
     def drop(self) -> None:
-        """Gives back what is kept."""
+        """Free the lists."""
         self._lists.clear()
         self._changed.clear()
 
     def nbytes(self) -> int:
-        """What they take in memory."""
+        """Return the size in memory."""
         return sum(one.rows.nbytes for one in self._lists.values())

@@ -1,4 +1,4 @@
-"""Fusion: one score of what the arms say, absolute and from 0 to 1 as theirs are."""
+"""Fusion: combines the calibrated scores of the arms into one absolute score from 0 to 1."""
 
 from dataclasses import replace
 
@@ -9,18 +9,18 @@ from memrelay.memory.search.results import Floats, Found
 from memrelay.memory.search.text_arm import SPEAKER
 from memrelay.memory.search.vector_arm import VectorFound
 
-TEXT, VECTOR = (
-    0.65,
-    0.35,
-)  # shares; 0.25 to 0.4 for the vectors is one plateau (docs/search-quality.md)
-# of a vector's least score, where a record is found for its meaning and words were looked for too
+# Shares of the arms. Vector shares from 0.25 to 0.4 score the same (docs/search-quality.md).
+TEXT, VECTOR = 0.65, 0.35
+# In a hybrid search, the minimum vector score is higher by this factor.
 BESIDE_WORDS = 1.05
-TIMELY = 1.2  # how much more a record counts of a day or a month that the question names
+TIMELY = 1.2  # the factor for records of a date or month that the question names
 
 
 def fused(text: Found, vector: VectorFound) -> Floats:
-    """Of what either arm finds by itself. A record that has no vector yet counts as its text
-    says."""
+    """Return the fused scores of records that at least one arm finds.
+
+    A record without a vector keeps its text score.
+    """
     together = np.float32(TEXT) * text.score + np.float32(VECTOR) * vector.score
     found = (text.score > 0) | (vector.score >= vector.least)
     scores: Floats = np.where(vector.known, together * found, text.score)
@@ -28,19 +28,16 @@ def fused(text: Found, vector: VectorFound) -> Floats:
 
 
 def beside_words(vector: VectorFound) -> VectorFound:
-    """The vectors' arm where words are looked for too: what these do not find must mean a little
-    more to be found."""
+    """Raise the vector arm's minimum score, because words are searched too."""
     return replace(vector, least=BESIDE_WORDS * vector.least)
 
 
 def by_themselves(text: Found, vector: VectorFound, spoken: NDArray[np.bool_] | None) -> Floats:
-    """What each record is worth without its neighbours: the meaning of it alone, and the shares the
-    other way round.
+    """Return scores of records without their neighbors; the vector arm has the larger share.
 
-    `spoken` are the turns of the one speaker whom the query names: their meaning counts more too,
-    as their words do.
-    Measured (docs/search-quality.md): where words have found ten records, the threads that are left share
-    few with the question.
+    `spoken` marks the turns of the one speaker that the query names: their vector score is
+    raised too. Ten records found by words leave threads that share few words with the question
+    (docs/search-quality.md).
     """
     alone = (
         vector.alone
@@ -53,11 +50,11 @@ def by_themselves(text: Found, vector: VectorFound, spoken: NDArray[np.bool_] | 
 
 
 def by_meaning(vector: VectorFound) -> Floats:
-    """Of the vectors alone."""
+    """Return the scores of the vector arm alone; 0 below its minimum."""
     scores: Floats = vector.score * (vector.score >= vector.least)
     return scores
 
 
 def timely(scores: Floats, on_time: NDArray[np.bool_]) -> Floats:
-    """More of those that are of a time that the question names; still from 0 to 1."""
+    """Raise the scores of records whose date the question names; at most 1."""
     return np.minimum(np.where(on_time, np.float32(TIMELY) * scores, scores), np.float32(1))

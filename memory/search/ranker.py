@@ -1,5 +1,4 @@
-"""The ranker of one store: its layout, kept in step with what is written, and the arms that search
-it."""
+"""The ranker of one store: keeps the layout up to date and runs the arms of a search."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -45,12 +44,15 @@ from memrelay.memory.text.dates import LANGUAGES, Times, read_times
 from memrelay.memory.text.stems import Stems
 
 Mask = NDArray[np.bool_]
-MOST_TIMED = 200_000  # records of which the days are looked at, which takes a microsecond each
+# Days are looked up in stores of at most this many records: one microsecond for each.
+MOST_TIMED = 200_000
 
 
 class Ranker:
-    """Works inside the store's open transaction, and sees what it has written. What a rollback
-    undid is read anew."""
+    """Ranked search inside the store's open transaction, which sees the transaction's own writes.
+
+    Nothing is read before the first search. After a rollback, the affected state is read again.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,6 @@ class Ranker:
         vectors: VectorTable,
         meaning: Meaning | None,
     ) -> None:
-        """Nothing is read before the first search."""
         self._connection, self._records = connection, records
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
         self._relevance = Relevance(self._vocabulary)
@@ -68,16 +69,14 @@ class Ranker:
         self._rows = RowLists(connection)
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
-        self._edits = Changes(self._vectors.changes)  # since it was asked what is nearest
-        self._told = (
-            False  # whether the lists of rows heard of edits in the transaction that is open
-        )
+        self._edits = Changes(self._vectors.changes)  # not yet passed to the row lists
+        self._told = False  # whether the row lists received edits in the open transaction
         self._changes = records.changes = Changes(self._edits)
-        self._expired: set[int] = set()  # rows that the layout lacks for that
-        self._known = 0  # the highest row that the layout has heard of
-        self._looked_to = 0  # the highest row that was looked at for what is nearest
-        self._committed = -1  # the highest row that is committed, as far as is known
-        self._uncommitted = False  # whether the layout has what is not
+        self._expired: set[int] = set()  # expired rows that the layout leaves out
+        self._known = 0  # the highest row in the layout
+        self._looked_to = 0  # the highest row in the row lists
+        self._committed = -1  # the highest row known to be committed
+        self._uncommitted = False  # whether the layout contains uncommitted rows
 
     def search(
         self,
@@ -91,13 +90,13 @@ class Ranker:
         boosts: Boosts = NO_BOOSTS,
         floor: bool = True,
     ) -> Ranked:
-        """The best `limit` records of those that meet all conditions; `asked` is what vectors are
-        compared with.
+        """Return the best `limit` records that meet all conditions.
 
-        Without the `floor` they are the best however little they have to do with it: whoever asks
-        says what is enough.
-        Raises VectorAwaited; and EmbeddingFault where it is to be `semantic`, by the vectors alone,
-        and cannot.
+        `asked` is the text that is compared with vectors. With `semantic`, only vectors count.
+        Without `floor`, the best records are returned however low their scores are.
+
+        Raises VectorAwaited: when the vector of the question is not computed yet.
+        Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
         scene = self._scene(query, conditions)
         POOL.used(self)
@@ -121,7 +120,7 @@ class Ranker:
     def _read_again(
         self, ranked: Ranked, weights: Weights, language: str, alone: Callable[[], Floats] | None
     ) -> Ranked:
-        """In the order that the best have once they are read, and diversify over threads."""
+        """Rerank the best records, then spread the result over threads."""
         layout, text, reader = ranked.scene.layout, ranked.arms[0], None
         if not layout.threaded or not len(ranked.places):
             return ranked
@@ -131,8 +130,7 @@ class Ranker:
         return diversify(ranked, weights, alone, reader)
 
     def _weights(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> Weights:
-        """What scores are multiplied by: the boosts, and where words are looked for, whether turns
-        ask."""
+        """Return the boosts; a search for words also gets the factor for closing questions."""
         factors = boosting(self._connection, layout, boosts)
         if layout.threaded and not semantic:
             factors[ASKS] = partial(question_penalty, self._connection, layout)
@@ -148,8 +146,10 @@ class Ranker:
         asked: str,
         floor: bool,
     ) -> tuple[Ranked, Callable[[], Floats] | None]:
-        """By the words, and by the vectors where there are any; and there, what makes the scores of
-        records by themselves."""
+        """Rank by words and, if the store has vectors, by meaning.
+
+        The second value computes scores without neighbors; None without vectors.
+        """
         layout = scene.layout
         times = (
             read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
@@ -162,7 +162,7 @@ class Ranker:
         on_time = self._filters.on_days(times.patterns, layout)
         try:
             vector = beside_words(self._vectors.search(scene, asked, floor=floor))
-        except EmbeddingFault as fault:  # what has no vectors is still found by its words
+        except EmbeddingFault as fault:  # records without vectors are still found by words
             base, without = text.score, str(fault)
         else:
             base, arms, without = fused(text, vector), (text, vector), ""
@@ -179,11 +179,10 @@ class Ranker:
     def by_relevance(
         self, query: Query, conditions: Conditions, limit: int
     ) -> dict[int, float] | None:
-        """Row -> score of the best `limit` records that have all words in their content, as FTS5
-        ranks them, the best first.
+        """Return row -> score of the best `limit` records whose content has all words.
 
-        None where that is FTS5's to do: where the query has more than plain words, or few records
-        hold them.
+        Scores and order are those of FTS5, best first. Returns None if FTS5 should do the search:
+        the query has more than plain words, or few records contain them.
         """
         words = plain_words(query)
         if not words:
@@ -199,7 +198,7 @@ class Ranker:
     def explain(
         self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
     ) -> Explanation:
-        """How a search of this transaction came to what it `found`."""
+        """Explain how a ranked search in this transaction found the records in `found`."""
         passing = self._filters.mask(conditions, ranked.scene.layout)
         if not found:
             ranked = unfiltered(ranked, partial(self._vectors.search, asked=run.compared))
@@ -214,7 +213,7 @@ class Ranker:
     def explain_match(
         self, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
     ) -> Explanation:
-        """The same where FTS5 did the search."""
+        """Explain a search that FTS5 did."""
         scene = self._scene(query, conditions)
         scene = replace(scene, passing=self._filters.mask(conditions, scene.layout))
         return explained_match(scene, run, query, conditions, found=found)
@@ -222,24 +221,22 @@ class Ranker:
     def nearest(
         self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()
     ) -> dict[int, float]:
-        """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and
-        of those `beside`.
+        """Return row -> cosine with the vector, for the `most` nearest rows and those `beside`.
 
-        Whether those `beside` meet them, and have not expired, is for the caller to see.
+        The nearest rows meet the conditions and are not expired. The caller checks this for
+        rows `beside`.
         """
         self._records.complete()
         self._tell_rows()
         self._looked_to = self._records.last_row
         rows = self._rows.of(within, self._looked_to)
-        if (
-            expired := self._records.expired_rows()
-        ):  # else some that are not told could be all that is near
+        if expired := self._records.expired_rows():  # else they could fill the whole result
             rows = rows[~np.isin(rows, expired)]
         POOL.used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
     def _tell_rows(self) -> None:
-        """The lists of rows hear of what was edited or deleted."""
+        """Pass edits and deletions to the row lists."""
         if not self._edits:
             return
         if self._edits.everything:
@@ -249,7 +246,7 @@ class Ranker:
         self._told = True
 
     def committed(self) -> None:
-        """The transaction was committed."""
+        """Note that the transaction was committed."""
         self._committed, self._uncommitted, self._changes.uncommitted = (
             self._records.last_row,
             False,
@@ -259,7 +256,7 @@ class Ranker:
         self._told = False
 
     def undone(self) -> None:
-        """The transaction was rolled back."""
+        """Restore the state of the last commit after a rollback."""
         if self._uncommitted:
             self.drop()
         if self._told:
@@ -274,28 +271,27 @@ class Ranker:
         self._known = min(self._known, self._committed)  # rows above may be given to other records
 
     def drop(self) -> None:
-        """Gives back what is kept; the next search reads it again."""
+        """Free the cached state. The next search reads it again."""
         self._layout, self._uncommitted = None, False
         self._rows.drop()
         self._filters = Filters(self._connection)
         self._vocabulary.drop()
 
     def close(self) -> None:
-        """The store is closed."""
+        """Detach from a store that is closing."""
         self._records.changes = None
         self._vectors.close()
         POOL.forget(self)
 
     def nbytes(self) -> int:
-        """What is kept."""
+        """Return the size of the cached state."""
         layout = self._layout.nbytes if self._layout is not None else 0
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
     def _without(self, expired: Rows) -> Layout:
-        """The layout as of now, without those whose time has come: their neighbours are neighbours
-        now."""
+        """Return the current layout without expired rows. Their neighbors become adjacent."""
         rows = set(expired.tolist())
-        for row in self._expired - rows:  # deleted, or there again by a clock that is behind
+        for row in self._expired - rows:  # deleted, or valid again because the clock went back
             self._changes.add(row)
         layout, self._expired = self._current(), rows
         if len(expired) and len(layout.places(expired)):
@@ -304,7 +300,7 @@ class Ranker:
         return layout
 
     def _scene(self, query: Query, conditions: Conditions) -> SearchContext:
-        """The store as it is now."""
+        """Return the current state of the store, with the records that the query allows."""
         self._records.complete()
         self._vocabulary.open()
         expired = np.asarray(self._records.expired_rows(), np.int64)
@@ -318,7 +314,7 @@ class Ranker:
         )
 
     def _current(self) -> Layout:
-        """The layout as of now."""
+        """Return the layout, updated to the current rows."""
         last = self._records.last_row
         if self._layout is not None and not self._changes and last == self._known:
             return self._layout
@@ -340,12 +336,13 @@ class Ranker:
         return self._layout
 
     def _allowed(self, query: Query, conditions: Conditions, layout: Layout) -> Mask | None:
-        """What passes the filters, has nothing of what is excluded, and all phrases where no words
-        stand beside them."""
+        """Return the places that pass the filters and hold no excluded expression.
+
+        If the query has no words, its phrases are required too.
+        """
         allowed = self._filters.mask(conditions, layout)
-        if (
-            query.phrases and not query.words
-        ):  # beside words they rank: a question may quote a title
+        # next to words, phrases only rank: a question may quote a title
+        if query.phrases and not query.words:
             allowed = _and(allowed, self._holding(match_all(Query(phrases=query.phrases)), layout))
         if query.excluded:
             allowed = _and(allowed, ~self._holding(match_any(query), layout))

@@ -1,8 +1,7 @@
-"""The word of a store that is nearest_words to one that it does not have: one edit away anywhere, or two
-in the second half.
+"""Spelling suggestions: the nearest word of a store, one edit away or two in the second half.
 
-Bounded whatever the store holds: some hundred words are asked for by name, and at most 4,096 that
-begin alike are compared.
+The cost is bounded: some hundred words are looked up, and at most 4,096 with the same beginning
+are compared.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,17 +13,18 @@ from memrelay.memory.sqlite.rows import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.words import in_letters
 
-SHORTEST, LONGEST = 3, 32  # characters of a word that is worth a suggestion
-FOR_TWO = 5  # from so many characters on, two edits are a slip as well
-MOST_ALIKE = 4096  # words that begin like it and are compared
+SHORTEST, LONGEST = 3, 32  # characters of a word that gets a suggestion
+FOR_TWO = 5  # characters from which on two edits are allowed
+MOST_ALIKE = 4096  # words with the same beginning that are compared
 NEIGHBOURHOOD = 64  # code points of a script around a letter
-MOST_LOOKED = 16  # words that may be in expired records alone, of which the records are looked at
+MOST_LOOKED = 16  # words whose postings are checked for records that are not expired
 
 
 def nearest_words(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
-    """The one with the fewest edits (a letter more, less, another, or two swapped), of these the
-    one most records hold. What
-    only records hold that have expired, nothing tells of.
+    """Return the word with the fewest edits, then the one that most records hold.
+
+    An edit inserts, deletes or replaces a letter, or swaps two. Words that only expired records
+    hold are never returned. Returns None if no word is near.
     """
     if not SHORTEST <= len(word) <= LONGEST or in_letters(word):
         return None
@@ -38,7 +38,7 @@ def nearest_words(word: str, vocabulary: Vocabulary, expired: Rows) -> str | Non
 
 
 def _told(near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows) -> Iterator[str]:
-    """The best first."""
+    """Yield the words that a record holds which is not expired, the most frequent first."""
     looked = 0
     for one in sorted(near, key=lambda one: (-near[one], one)):
         if near[one] > MOST_COUNTED * len(expired):
@@ -50,8 +50,7 @@ def _told(near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows) -> Ite
 
 
 def _one_edit(word: str) -> Iterator[str]:
-    """Every word that is one edit away, in the letters that stand near those of this one in their
-    script."""
+    """Yield every word that is one edit away, using letters near those of the word."""
     blocks = {ord(char) // NEIGHBOURHOOD for char in word}
     letters = [
         char
@@ -69,8 +68,8 @@ def _one_edit(word: str) -> Iterator[str]:
 
 
 def _within_two(one: str, other: str) -> bool:
-    """Whether two edits make one of the other; letters that both have are ruled out first, which is
-    quick."""
+    """Return whether at most two edits turn one word into the other."""
+    # fast rejection by length and by the letters that only one of them has
     if abs(len(one) - len(other)) > 2 or len(set(one) ^ set(other)) > 4:
         return False
     before: list[int] = []

@@ -1,10 +1,8 @@
-"""The vector arm: the cosine of the question with a record, and with a turn's window; an exact
-scan, the filters first.
+"""The vector arm: the exact cosine of the question with each record and each turn's window.
 
-The matrix is kept in memory while there is room for it, and changes with the store. A larger
-store's vectors are read from its
-file for each search, in blocks, the newest alone where there are very many, and turns then count
-without their windows.
+Filters apply first. The matrix stays in memory while it fits, and follows the store's changes.
+The vectors of a larger store are read from its file in blocks for each search: only the newest
+if there are very many, and without windows.
 """
 
 from collections.abc import Iterable
@@ -23,50 +21,47 @@ from memrelay.memory.search.results import Found, SearchContext
 from memrelay.memory.sqlite.rows import Changes, Rows
 from memrelay.memory.sqlite.vectors import VectorSet, VectorTable
 
-NUMBER = 4  # bytes, in memory
-MOST_SCANNED = (
-    200_000  # vectors that are read from a file for a search, the newest: a second's work
-)
-MOST_READ = 5_000  # that are read to compare a new text with, the newest: 25 ms
+BYTES_PER_NUMBER = 4
+# Newest vectors read from a file for one search: about one second.
+MOST_SCANNED = 200_000
+# Newest vectors read from a file to find entries near a new text: about 25 ms.
+MOST_READ = 5_000
 NO_VECTORS = (
-    "this store has no vectors yet: they are made in the background once an agent of the bundle searches with `mode` "
-    "hybrid or semantic, or an entry is written to a named memory; see `memrelay status`"
+    "this store has no vectors yet: a background task computes them once an agent of the bundle "
+    "searches with `mode` hybrid or semantic, or writes an entry to a named memory; "
+    "check `memrelay status`"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class VectorFound(Found):
-    """With what could be compared."""
+    """Scores of the vector arm, with what could be compared."""
 
-    known: NDArray[np.bool_]  # by place: which records have a vector
-    least: float  # the score from which on a record is found for its meaning alone
+    known: NDArray[np.bool_]  # by place: whether the record has a vector
+    least: float  # the minimum score to be found by meaning alone
     alone: Floats  # by place: the score without the window
 
 
 NONE = np.zeros(0, np.float32)
-NOTHING_THERE = VectorFound(
-    "vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE
-)  # of a store without records
+NOTHING_THERE = VectorFound("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)
 
 
 class VectorArm:
-    """Of one store; told of what changes by its ranker and its table of vectors."""
+    """The vectors of one store. The ranker and the vector table report changes to it."""
 
     def __init__(self, table: VectorTable, meaning: Meaning | None) -> None:
-        """Nothing is read before the first search."""
         self._table, self._meaning = table, meaning
         self._matrix: Matrix | None = None
-        self._of: tuple[int, str] | None = (
-            None  # the set that the matrix has: its place and its embedder
-        )
-        self.changes = table.changes = Changes()  # told of every edit too
-        self._seen: set[int] = set()  # what the matrix was told of in the transaction that is open
-        self._anew = False  # whether it was read anew there
+        self._of: tuple[int, str] | None = None  # the set in the matrix: its place and embedder
+        self.changes = table.changes = Changes()  # also receives every edit
+        self._seen: set[int] = set()  # rows the matrix updated in the open transaction
+        self._anew = False  # whether the open transaction rebuilt the matrix
 
     def search(self, scene: SearchContext, asked: str, *, floor: bool = True) -> VectorFound:
-        """Scores of all records that have a vector; without the `floor` any is enough to be found.
-        Raises EmbeddingFault, and
-        VectorAwaited.
+        """Score all records that have a vector. Without `floor`, any score is enough.
+
+        Raises EmbeddingFault: when no embedder is configured, or the store has no vectors.
+        Raises VectorAwaited: when the vector of the question is not computed yet.
         """
         meaning = self._meaning
         if meaning is None or not meaning.questions.embedder.configured:
@@ -78,7 +73,7 @@ class VectorArm:
             raise EmbeddingFault(NO_VECTORS)
         question, embedder = meaning.questions.ask(asked, one.fingerprint)
         budget = meaning.matrices.budget
-        if len(scene.layout) * one.dimension * NUMBER > budget:
+        if len(scene.layout) * one.dimension * BYTES_PER_NUMBER > budget:
             self.drop()
             newest = int(scene.layout.row.max(initial=0)) - MOST_SCANNED
             raw, known = _scanned(
@@ -99,18 +94,18 @@ class VectorArm:
         )
 
     def nearest(self, rows: Rows, question: Floats, most: int, beside: Rows) -> dict[int, float]:
-        """Row -> cosine of those of `rows` that are nearest to a question of the set that is
-        searched, and of those `beside`;
-        both ascending. Where the matrix has no room, the newest `MOST_READ` of the rows are
-        compared.
+        """Return row -> cosine of the `most` rows nearest to a vector, and of rows `beside`.
+
+        Both row lists are ascending. If the matrix does not fit into memory, only the newest
+        `MOST_READ` rows are compared.
         """
         one, meaning = self._table.serving(), self._meaning
         if one is None or meaning is None:
             return {}
         last = max([*rows[-1:].tolist(), *beside[-1:].tolist()], default=0)
-        if (last + 1) * one.dimension * NUMBER > meaning.matrices.budget:
+        if (last + 1) * one.dimension * BYTES_PER_NUMBER > meaning.matrices.budget:
             self.drop()
-            rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)  # of these alone, and not kept
+            rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)  # temporary, not kept
             matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
         else:
             matrix = self._current(one)
@@ -119,12 +114,12 @@ class VectorArm:
         return near | matrix.nearest(beside, question, len(beside))
 
     def committed(self) -> None:
-        """What the matrix has seen stays."""
+        """Keep the matrix as the transaction left it."""
         self._seen.clear()
         self._anew = False
 
     def undone(self) -> None:
-        """What the matrix has seen since the last commit is looked at again."""
+        """Mark rows for update that the rolled-back transaction changed in the matrix."""
         if self._anew:
             self.drop()
         for row in self._seen:
@@ -132,21 +127,21 @@ class VectorArm:
         self.committed()
 
     def drop(self) -> None:
-        """Gives back what is kept."""
+        """Free the matrix."""
         self._matrix = self._of = None
 
     def close(self) -> None:
-        """The store is closed."""
+        """Detach from a store that is closing."""
         self._table.changes = None
         if self._meaning is not None:
             self._meaning.matrices.forget(self)
 
     def nbytes(self) -> int:
-        """What is kept."""
+        """Return the size of the matrix."""
         return self._matrix.nbytes if self._matrix is not None else 0
 
     def _current(self, one: VectorSet) -> Matrix:
-        """The matrix as of now."""
+        """Return the matrix, updated to the current rows."""
         matrix, of = self._matrix, (one.place, one.fingerprint)
         if matrix is None or of != self._of or self.changes.everything or matrix.wasteful:
             matrix, self._of = Matrix(one.dimension), of
@@ -162,10 +157,8 @@ class VectorArm:
 
 
 def _score(raw: Floats, known: NDArray[np.bool_], calibration: Calibration) -> Floats:
-    if (calibration.cosines, calibration.scores) == (
-        (0.0, 1.0),
-        (0.0, 1.0),
-    ):  # most: a tenth of the general way
+    # the common case, at a tenth of the cost of interpolation
+    if (calibration.cosines, calibration.scores) == ((0.0, 1.0), (0.0, 1.0)):
         return np.clip(raw, 0, 1)
     score: Floats = (
         np.interp(raw, calibration.cosines, calibration.scores).astype(np.float32) * known
@@ -176,7 +169,7 @@ def _score(raw: Floats, known: NDArray[np.bool_], calibration: Calibration) -> F
 def _scanned(
     blocks: Iterable[list[tuple[int, bytes]]], layout: Layout, question: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(cosine, whether there is one) of each place."""
+    """Return (cosine, whether there is a vector) by place."""
     size = int(layout.row.max(initial=0)) + 1
     cosines, known = np.zeros(size, np.float32), np.zeros(size, bool)  # by row
     for some in blocks:
