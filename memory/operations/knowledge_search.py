@@ -131,21 +131,21 @@ def find_knowledge(
         within,
         wanted.limit,
         wanted.language or context.language,
-        asked=wanted.query,
+        question=wanted.query,
         floor=floor,
     )
     rows = {
         row: score
-        for row, score in ranked.rows().items()
+        for row, score in ranked.scores_by_row().items()
         if score_of(score) >= (wanted.min_score or 0)
     }
-    shares = ranked.shares()
+    shares = ranked.arm_scores_by_row()
     results = [
         _told(tx, memories, record, score_of(record.score), _why(shares[row]))
         for row, score in rows.items()
         for record in tx.records.at_rows({row: score})
     ]
-    return Knowledge(_fitting(results, context), bool(ranked.without), ranked.without)
+    return Knowledge(_fitting(results, context), bool(ranked.missing_arm), ranked.missing_arm)
 
 
 def score_of(fused: float) -> float:

@@ -74,7 +74,8 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     conditions = conditions_of(query, wanted)
     if _is_ranked(query, wanted):
         return within(
-            wanted.max_bytes, tx.records.at_rows(_ranked(tx, wanted, query, conditions).rows())
+            wanted.max_bytes,
+            tx.records.at_rows(_ranked(tx, wanted, query, conditions).scores_by_row()),
         )
     return _matching(tx, wanted, query, conditions)
 
@@ -86,7 +87,7 @@ def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record]
     conditions = conditions_of(query, wanted)
     if _is_ranked(query, wanted):
         ranked = _ranked(tx, wanted, query, conditions)
-        found = within(wanted.max_bytes, tx.records.at_rows(ranked.rows()))
+        found = within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
         compared = _asked(wanted, query) if any(arm.arm == "vector" for arm in ranked.arms) else ""
         run = as_run(
             wanted.query, query, mode=wanted.mode, language=wanted.language, compared=compared
@@ -112,7 +113,7 @@ def _matching(
     if match:
         limit = most_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
         best = (
-            tx.ranker.by_relevance(query, conditions, limit)
+            tx.ranker.search_by_relevance(query, conditions, limit)
             if tx.records.last_row >= MANY
             else None
         )
@@ -135,7 +136,7 @@ def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Cond
             conditions,
             limit,
             wanted.language,
-            asked=_asked(wanted, query),
+            question=_asked(wanted, query),
             semantic=wanted.mode == "semantic",
             boosts=wanted.boosts,
         )

@@ -16,11 +16,11 @@ Words = NDArray[np.uint64]
 WORD, WORDS = 64, 6  # bits of a word, words of a code
 BYTES = WORD * WORDS // 8  # of a code
 SAMPLE = 4096  # vectors from which the mean is computed
-TOGETHER = 4096  # vectors encoded at a time
+BLOCK = 4096  # vectors encoded at a time
 # Vectors picked for comparison, or more if several are equally near (docs/embedding.md).
 PICKED = 1024
 # The mean is computed again once the number of vectors has grown by this factor.
-OUTGROWN = 4
+GROWTH = 4
 
 
 class BinaryCodes:
@@ -29,7 +29,7 @@ class BinaryCodes:
     def __init__(self, vectors: Floats) -> None:
         self._made_for = len(vectors)
         self._middle: Floats = vectors[:: max(1, len(vectors) // SAMPLE)].mean(axis=0)
-        self._planes = _planes(vectors.shape[1])
+        self._planes = _random_planes(vectors.shape[1])
         # one row per word, holding that word of all vectors: fast to scan
         self._bits = np.empty((WORDS, 0), np.uint64)
         self.count = 0
@@ -39,9 +39,9 @@ class BinaryCodes:
         """The size in memory."""
         return self._bits.nbytes + self._planes.nbytes + self._middle.nbytes
 
-    def outgrown(self, count: int) -> bool:
+    def is_outgrown(self, count: int) -> bool:
         """Return whether the codes should be rebuilt for this many vectors."""
-        return count > OUTGROWN * self._made_for
+        return count > GROWTH * self._made_for
 
     def catch_up(self, vectors: Floats) -> None:
         """Encode the vectors that have no code yet; `vectors` are all vectors, by slot."""
@@ -49,31 +49,31 @@ class BinaryCodes:
             longer = np.empty((WORDS, max(len(vectors), self._bits.shape[1] * 3 // 2)), np.uint64)
             longer[:, : self.count] = self._bits[:, : self.count]
             self._bits = longer
-        for first in range(self.count, len(vectors), TOGETHER):
-            some = vectors[first : first + TOGETHER]
-            self._bits[:, first : first + len(some)] = self._sketched(some)
+        for first in range(self.count, len(vectors), BLOCK):
+            some = vectors[first : first + BLOCK]
+            self._bits[:, first : first + len(some)] = self._encode(some)
         self.count = len(vectors)
 
-    def near(self, slots: Slots, question: Floats, most: int) -> Places:
+    def pick_nearest(self, slots: Slots, question: Floats, most: int) -> Places:
         """Return the indexes of the slots that are likely among the `most` nearest.
 
         These are `PICKED` or more: all that are as near as the last.
         """
-        wanted, asked = max(PICKED, most), self._sketched(question[None])[:, 0]
+        wanted, code = max(PICKED, most), self._encode(question[None])[:, 0]
         if len(slots) <= wanted:
             return np.arange(len(slots))
-        differing = np.bitwise_count(self._bits[0, : self.count] ^ asked[0]).astype(np.uint16)
-        for word, its in zip(self._bits[1:, : self.count], asked[1:], strict=True):
+        differing = np.bitwise_count(self._bits[0, : self.count] ^ code[0]).astype(np.uint16)
+        for word, its in zip(self._bits[1:, : self.count], code[1:], strict=True):
             differing += np.bitwise_count(word ^ its)
         differing = differing.take(slots)
-        return np.flatnonzero(differing <= _least_with(differing, wanted))
+        return np.flatnonzero(differing <= _radius(differing, wanted))
 
-    def _sketched(self, vectors: Floats) -> Words:
+    def _encode(self, vectors: Floats) -> Words:
         sides = np.packbits((vectors - self._middle) @ self._planes > 0, axis=1)
         return np.ascontiguousarray(sides).view(np.uint64).T
 
 
-def _planes(dimension: int) -> Floats:
+def _random_planes(dimension: int) -> Floats:
     """Return one random plane per column: the same on every call, orthogonal where possible.
 
     Orthogonal planes distinguish vectors better.
@@ -86,7 +86,7 @@ def _planes(dimension: int) -> Floats:
     return np.ascontiguousarray(np.concatenate(turns, axis=1)[:, :count], np.float32)
 
 
-def _least_with(differing: NDArray[np.uint16], wanted: int) -> int:
+def _radius(differing: NDArray[np.uint16], wanted: int) -> int:
     """Return the smallest number of differing bits that at least `wanted` codes stay within.
 
     Bisection takes a sixth of the time of a partition.

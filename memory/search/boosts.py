@@ -13,28 +13,28 @@ from memrelay.memory.search.results import Factor, Floats
 from memrelay.memory.sqlite.outline import boost_values, contents
 
 DAY_MS = 86_400_000
-MOST_HALVINGS = 60.0  # older records lose no more
-LEAST = 2.0**-MOST_HALVINGS  # no factor is lower, so no score becomes 0
-UNRATED = 0.5  # the importance of a record that has none
+MAX_HALVINGS = 60.0  # older records lose no more
+LEAST = 2.0**-MAX_HALVINGS  # no factor is lower, so no score becomes 0
+DEFAULT_IMPORTANCE = 0.5  # the importance of a record that has none
 
-NAME = "asks"
+QUESTION_FACTOR = "asks"
 # The penalty of a turn that is only a question. Values from 0.2 to 0.3 score the same.
-CLOSING = 0.25
+QUESTION_PENALTY = 0.25
 LONGEST = 4096  # bytes; the last question of a longer turn is a small share of it
 MARKS = "?\uff1f\u061f"  # Latin, full-width (Chinese, Japanese), Arabic
 # ends of the sentence before the question
 ENDS = ". ", "! ", "? ", "\n", "\u3002", "\uff01", *MARKS[1:]
 
 
-def boosting(connection: apsw.Connection, layout: Layout, boosts: Boosts) -> dict[str, Factor]:
+def boost_factors(connection: apsw.Connection, layout: Layout, boosts: Boosts) -> dict[str, Factor]:
     """Return the factors of the boosts that are set, by name."""
 
     def factor(name: str, places: Places) -> Floats:
-        return FACTOR[name](boost_values(connection, name, layout.row[places]), boosts).astype(
+        return BOOSTS[name](boost_values(connection, name, layout.row[places]), boosts).astype(
             np.float32
         )
 
-    return {name: partial(factor, name) for name in FACTOR if getattr(boosts, name)}
+    return {name: partial(factor, name) for name in BOOSTS if getattr(boosts, name)}
 
 
 def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
@@ -42,7 +42,7 @@ def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.floa
     halvings = np.clip(
         np.nan_to_num((boosts.now_ms - created_at) / (boosts.recency_days * DAY_MS)),
         0,
-        MOST_HALVINGS,
+        MAX_HALVINGS,
     )
     factor: NDArray[np.float64] = 1 - boosts.recency * (1 - np.exp2(-halvings))
     return factor.clip(LEAST)
@@ -51,18 +51,18 @@ def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.floa
 def _importance(importance: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
     """Return factors from 1 (most important) down to 1 - weight."""
     factor: NDArray[np.float64] = 1 - boosts.importance * (
-        1 - np.nan_to_num(importance, nan=UNRATED)
+        1 - np.nan_to_num(importance, nan=DEFAULT_IMPORTANCE)
     )
     return factor.clip(LEAST)
 
 
-FACTOR: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] = {
+BOOSTS: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] = {
     "recency": _recency,
     "importance": _importance,
 }
 
 
-def question_penalty(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
+def question_factors(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
     """Return factors from 1 - CLOSING (a turn that is only a question) up to 1.
 
     A record that is no turn, or does not end with a question, has 1. Answers matter more than
@@ -72,13 +72,13 @@ def question_penalty(connection: apsw.Connection, layout: Layout, places: Places
     factors = np.ones(len(places), np.float32)
     turns = np.flatnonzero(layout.source[places] >= 0)
     texts = contents(connection, layout.row[places[turns]], LONGEST)
-    factors[turns] -= np.float32(CLOSING) * np.array(
-        [closing_question(text) for text in texts], np.float32
+    factors[turns] -= np.float32(QUESTION_PENALTY) * np.array(
+        [closing_question_share(text) for text in texts], np.float32
     )
     return factors
 
 
-def closing_question(text: str) -> float:
+def closing_question_share(text: str) -> float:
     """Return the share of the text taken by its closing question.
 
     Returns 0 if the text does not end with a question, and 1 if it is only a question.

@@ -12,7 +12,7 @@ from memrelay.memory.search.query import Query
 from memrelay.memory.sqlite.filters import Conditions, Given
 from memrelay.memory.text.folding import shown
 
-MOST_EXPLAINED = 100  # hits
+MAX_EXPLAINED = 100  # hits
 Where = Literal["record", "window", "segment"]
 State = Literal["wanted", "unknown", "too common", "speaker", "stop word", "not looked for"]
 Reason = Literal[
@@ -27,7 +27,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class AsRun:
+class QueryAsRun:
     """The query as the search understood it."""
 
     text: str
@@ -68,7 +68,7 @@ class ExplainedArm:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MatchedTerm:
     """A term of a hit, and the smallest unit around the hit that contains it."""
 
     term: str
@@ -84,14 +84,14 @@ class ExplainedHit:
     score: float
     arms: tuple[ExplainedArm, ...]
     factors: dict[str, float]  # time, asks, recency, importance: multiply the sum of shares
-    terms: tuple[Held, ...]
+    terms: tuple[MatchedTerm, ...]
     speaker: bool  # whether the query names the speaker; included in the raw text score
     read: float | None = None  # the score after reranking, which sets the order of the best
     raised: float | None = None  # the own score of a record moved up as the first of its thread
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class EmptyReason:
     """The reason why a search found nothing."""
 
     reason: Reason
@@ -102,7 +102,7 @@ class Nothing:
 class Explanation:
     """The explanation of one search."""
 
-    query: AsRun
+    query: QueryAsRun
     filters: dict[str, Any]  # of the query and of the input, combined
     records: int  # in the store
     terms: tuple[ExplainedTerm, ...]
@@ -110,15 +110,15 @@ class Explanation:
     least_coverage: float | None  # below it, words find nothing
     least_cosine: float | None  # the calibrated score at which meaning alone finds a record
     notes: tuple[str, ...]  # what was left out, and why
-    nothing: Nothing | None
+    nothing: EmptyReason | None
     hits: tuple[ExplainedHit, ...]  # the first hundred
 
 
 def as_run(
     text: str, query: Query, *, mode: str, language: str = "", match: str = "", compared: str = ""
-) -> AsRun:
+) -> QueryAsRun:
     """Return the parsed query in the form of an explanation."""
-    return AsRun(
+    return QueryAsRun(
         text,
         mode,
         language,
@@ -131,7 +131,7 @@ def as_run(
     )
 
 
-def filters_told(conditions: Conditions) -> dict[str, Any]:
+def filters_by_name(conditions: Conditions) -> dict[str, Any]:
     """Return the conditions that are set, by name."""
     named: dict[str, Any] = dict(conditions.equal)
     for name, value in asdict(conditions).items():

@@ -19,10 +19,10 @@ ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value
 PARTS = "%Y", "%m", "%d"  # of a day, in the syntax of strftime
 KEPT_SETS = 16  # sets of a store; 8 bytes for each row
 # With more tags than this, one query for all is faster: the first tag excludes most records.
-APART = 4
+MAX_SEPARATE_TAGS = 4
 
 KEPT_LISTS = 64  # lists of a store; 8 bytes for each row
-MOST_CHANGED = 10_000  # rows; beyond that, all lists are read again
+MAX_CHANGED = 10_000  # rows; beyond that, all lists are read again
 ROWS = "SELECT group_concat(row) FROM (SELECT r.row FROM records AS r{which} ORDER BY r.row)"
 AMONG = "r.row IN (SELECT value FROM json_each(?))"
 
@@ -39,7 +39,7 @@ class Filters:
         together = None
         for clause in _clauses(conditions):
             mask = np.zeros(len(layout), bool)
-            mask[layout.places(self._of(clause))] = True
+            mask[layout.places(self._rows_of(clause))] = True
             together = mask if together is None else together & mask
         return together
 
@@ -61,11 +61,11 @@ class Filters:
             )
         for form, days in together.items():
             clause = ON_DAYS.format(form=form), (orjson.dumps(days).decode(),)
-            mask[layout.places(self._of(clause))] = True
+            mask[layout.places(self._rows_of(clause))] = True
         return mask
 
     def change(self, since: Since) -> None:
-        """Update the sets: rows above `since.row` are new, `since.changed` were edited or deleted."""
+        """Update the sets: rows above `since.row` are new, `since.changed` rows were modified."""
         changed = np.asarray(since.changed, np.int64)
         for clause, rows in self._rows.items():
             kept = rows[(rows <= since.row) & ~np.isin(rows, changed)]
@@ -76,7 +76,7 @@ class Filters:
         """Return the size in memory."""
         return sum(rows.nbytes for rows in self._rows.values())
 
-    def _of(self, clause: Clause) -> Rows:
+    def _rows_of(self, clause: Clause) -> Rows:
         if clause not in self._rows:
             self._rows[clause] = rows_with(self._connection, *clause, Since())
             if len(self._rows) > KEPT_SETS:
@@ -91,7 +91,7 @@ def _clauses(conditions: Conditions) -> Iterator[Clause]:
     Many tags stay together: each would be a scan of its own.
     """
     parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
-    few = len(conditions.tags) <= APART
+    few = len(conditions.tags) <= MAX_SEPARATE_TAGS
     parts += (
         [Conditions(tags=(tag,)) for tag in conditions.tags]
         if few
@@ -106,7 +106,7 @@ def _clauses(conditions: Conditions) -> Iterator[Clause]:
             yield " AND ".join(clauses), tuple(values)
 
 
-class _List:
+class _RowList:
     """Ascending rows, with spare capacity at the end."""
 
     def __init__(self) -> None:
@@ -140,25 +140,25 @@ class _List:
 
 
 class RowLists:
-    """Cached ascending row lists of one store, by conditions. Only new and changed rows are read."""
+    """Cached ascending row lists of one store. Only new and changed rows are read."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._lists: OrderedDict[str, _List] = OrderedDict()
+        self._lists: OrderedDict[str, _RowList] = OrderedDict()
         self._changed: list[int] = []
 
     def change(self, rows: Iterable[int]) -> None:
         """Note that these rows were edited or deleted."""
         if self._lists:
             self._changed += rows
-        if len(self._changed) > MOST_CHANGED:
+        if len(self._changed) > MAX_CHANGED:
             self.drop()
 
     def of(self, conditions: Conditions, last_row: int) -> Rows:
         """Return the rows up to `last_row` that meet the conditions, ascending."""
         clauses, values = conditions.clauses()
         key = repr((clauses, values))
-        found = self._lists.setdefault(key, _List())
+        found = self._lists.setdefault(key, _RowList())
         self._lists.move_to_end(key)
         if changed := sorted({row for row in self._changed[found.seen :] if row <= found.known}):
             there = self._read([*clauses, AMONG], [*values, orjson.dumps(changed).decode()])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from memrelay.memory.search.layout import Layout, Places
 
-NEIGHBOURS = 2  # turns in a window, on each side
+NEIGHBORS = 2  # turns in a window, on each side
 # A word held by more than one in this many turns is summed over all turns at once.
 DENSE = 16
 SEGMENT_TURNS = 15  # at most; the segments of a thread have nearly equal lengths
@@ -97,9 +97,9 @@ class Window:
 
     def __init__(self, layout: Layout) -> None:
         self._turns = layout.source >= 0
-        self._together = [
+        self._adjacent = [
             layout.thread[:-distance] == layout.thread[distance:]
-            for distance in range(1, NEIGHBOURS + 1)
+            for distance in range(1, NEIGHBORS + 1)
         ]
         self.lengths = self._sums(np.where(self._turns, layout.length, 0).astype(np.float32))
         self.mean = _mean(self.lengths[self._turns])
@@ -113,7 +113,7 @@ class Window:
             sums = self._sums(by_place)
         else:
             sums = by_place.copy()
-            for here, there in self._neighbours(places):
+            for here, there in self._neighbors(places):
                 sums[there] += by_place[here]
         units = np.flatnonzero(sums > 0)
         return units, sums[units]
@@ -125,14 +125,14 @@ class Window:
     def _sums(self, by_place: Counts) -> Counts:
         """Return the sum of each window."""
         sums = by_place.copy()
-        for distance, together in enumerate(self._together, 1):
+        for distance, together in enumerate(self._adjacent, 1):
             sums[distance:] += by_place[:-distance] * together
             sums[:-distance] += by_place[distance:] * together
         return sums
 
-    def _neighbours(self, places: Places) -> Iterator[tuple[Places, Places]]:
+    def _neighbors(self, places: Places) -> Iterator[tuple[Places, Places]]:
         """Yield (turns, their neighbors) for each distance, so that no pair repeats."""
-        for distance, together in enumerate(self._together, 1):
+        for distance, together in enumerate(self._adjacent, 1):
             before = places[places >= distance]
             before = before[together[before - distance]]
             yield before, before - distance

@@ -1,4 +1,4 @@
-"""The layout of a store in memory: row, thread, sequence number, length and speaker of every record.
+"""The layout of a store in memory: the row, thread, length and speaker of every record.
 
 The columns are parallel arrays, sorted by thread, then `seq`, then row. A record's index in them
 is its place. A record without a thread forms its own thread. A record takes 32 bytes, and up to
@@ -21,9 +21,9 @@ from memrelay.memory.text.words import plain_tokens
 
 Places = NDArray[np.int64]
 # Speakers whose names begin with the same word. Later ones cannot be named in a query.
-MOST_ALIKE = 1000
+MAX_ALIKE = 1000
 # A table from row to place is kept up to this many rows for each record.
-MOST_SPAN = 8
+MAX_SPAN = 8
 
 
 @dataclass(slots=True)
@@ -33,13 +33,13 @@ class Names:
     threads: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     # first word of a name -> (number, all words of the name)
-    speakers: dict[str, list[tuple[int, frozenset[str]]]] = field(default_factory=dict)
+    by_first_word: dict[str, list[tuple[int, frozenset[str]]]] = field(default_factory=dict)
     next_thread: int = 0
 
     def thread(self, name: str) -> int:
         """Return the number of a thread, assigned on first use."""
         if name not in self.threads:
-            self.threads[name] = self.alone(1).start
+            self.threads[name] = self.reserve_threads(1).start
         return self.threads[name]
 
     def source(self, name: str) -> int:
@@ -47,26 +47,26 @@ class Names:
         if name not in self.sources:
             self.sources[name] = len(self.sources)
             words = plain_tokens(name)
-            alike = self.speakers.setdefault(words[0], []) if words else []
-            if len(alike) < MOST_ALIKE:
+            alike = self.by_first_word.setdefault(words[0], []) if words else []
+            if len(alike) < MAX_ALIKE:
                 alike.append((self.sources[name], frozenset(words)))
         return self.sources[name]
 
-    def named(self, words: set[str]) -> list[int]:
+    def find_speakers(self, words: set[str]) -> list[int]:
         """Return the speakers whose whole names occur in the words, even without any turn left."""
         return [
             number
             for word in words
-            for number, name in self.speakers.get(word, ())
+            for number, name in self.by_first_word.get(word, ())
             if name <= words
         ]
 
-    def words_of(self, named: Collection[int]) -> set[str]:
+    def words_in_names(self, named: Collection[int]) -> set[str]:
         """Return the words in the names of these speakers."""
-        alike = self.speakers.values() if named else ()
+        alike = self.by_first_word.values() if named else ()
         return {word for some in alike for number, name in some if number in named for word in name}
 
-    def alone(self, count: int) -> range:
+    def reserve_threads(self, count: int) -> range:
         """Reserve numbers for records without a thread."""
         self.next_thread += count
         return range(self.next_thread - count, self.next_thread)
@@ -82,7 +82,7 @@ class Entries(NamedTuple):
     tokens: NDArray[np.int32]  # in FTS5 tokens
     source: NDArray[np.int32]  # the speaker's number; -1 for a record without a thread
 
-    def each(self, change: Callable[[Any], Any]) -> "Entries":
+    def map_columns(self, change: Callable[[Any], Any]) -> "Entries":
         """Apply the same change to every column."""
         return Entries(*map(change, self))
 
@@ -103,14 +103,14 @@ class Layout:
     def __len__(self) -> int:
         return len(self.row)
 
-    def changed(self, gone: Rows, outline: Outline) -> Self:
+    def updated(self, gone: Rows, outline: Outline) -> Self:
         """Return a layout without the `gone` rows and with the records of the outline inserted."""
         old = self._entries
         if len(gone):
             places = self.places(gone)
-            old = old.each(lambda column: np.delete(column, places))
-        new = _sorted(_numbered(outline, self.names))
-        at = _between(old, new)
+            old = old.map_columns(lambda column: np.delete(column, places))
+        new = _sorted(_number_records(outline, self.names))
+        at = _insert_positions(old, new)
         return type(self)(self.names, Entries(*map(np.insert, old, repeat(at), new)))  # type: ignore[arg-type]
 
     def places(self, rows: Rows) -> Places:
@@ -130,12 +130,12 @@ class Layout:
         """Whether any record has a thread."""
         return bool((self.source >= 0).any())
 
-    def named(self, words: set[str]) -> list[int]:
+    def find_speakers(self, words: set[str]) -> list[int]:
         """Return the speakers whose whole names occur in the words.
 
         Returns none if the store has only one speaker: that is usually a bridge's name.
         """
-        found = self.names.named(words)
+        found = self.names.find_speakers(words)
         return (
             [number for number in found if number in self._speakers]
             if found and len(self._speakers) > 1
@@ -158,7 +158,7 @@ class Layout:
         if not len(self):
             return np.zeros(0, np.int32), 0
         first, last = int(self.row.min()), int(self.row.max())
-        if last - first >= MOST_SPAN * len(self):
+        if last - first >= MAX_SPAN * len(self):
             return None, 0
         table = np.full(last - first + 1, -1, np.int32)
         table[self.row - first] = np.arange(len(self), dtype=np.int32)
@@ -175,7 +175,7 @@ def _entries(*columns: object) -> Entries:
     return Entries(*map(np.asarray, columns, kinds))
 
 
-def _numbered(outline: Outline, names: Names) -> Entries:
+def _number_records(outline: Outline, names: Names) -> Entries:
     """Return the records of the outline with thread and speaker numbers, in its order."""
     count = len(outline.rows)
     thread, seq, source = (
@@ -188,16 +188,16 @@ def _numbered(outline: Outline, names: Names) -> Entries:
         thread[at], seq[at] = names.thread(turns.thread), turns.seqs
         source[at] = [names.source(name) for name in turns.sources]
     alone = thread < 0
-    thread[alone] = names.alone(int(alone.sum()))
+    thread[alone] = names.reserve_threads(int(alone.sum()))
     return _entries(thread, seq, outline.rows, outline.lengths, outline.tokens, source)
 
 
 def _sorted(entries: Entries) -> Entries:
     order = np.lexsort((entries.row, entries.seq, entries.thread))
-    return entries.each(lambda column: column[order])
+    return entries.map_columns(lambda column: column[order])
 
 
-def _between(old: Entries, new: Entries) -> Places:
+def _insert_positions(old: Entries, new: Entries) -> Places:
     """Return the insert position of each new entry; both are sorted."""
     at = np.searchsorted(old.thread, new.thread, side="left")
     end = np.searchsorted(old.thread, new.thread, side="right")
@@ -205,11 +205,13 @@ def _between(old: Entries, new: Entries) -> Places:
     for number in np.unique(new.thread[known]):
         ours = np.arange(*np.searchsorted(new.thread, (number, number + 1)))
         within = slice(at[ours[0]], end[ours[0]])
-        at[ours] += _ranks(old.each(itemgetter(within)), new.each(itemgetter(ours)))
+        at[ours] += _turns_before(
+            old.map_columns(itemgetter(within)), new.map_columns(itemgetter(ours))
+        )
     return at
 
 
-def _ranks(old: Entries, new: Entries) -> Places:
+def _turns_before(old: Entries, new: Entries) -> Places:
     """Return how many turns of a thread precede each new one, by `seq`, then by row."""
     first = np.searchsorted(old.seq, new.seq, side="left")
     end = np.searchsorted(old.seq, new.seq, side="right")

@@ -12,17 +12,17 @@ from memrelay.memory.search.layout import Layout
 from memrelay.memory.sqlite.rows import Rows
 
 NOWHERE = -1
-TOGETHER = 4096  # vectors processed at a time, to limit memory
+BLOCK = 4096  # vectors processed at a time, to limit memory
 # Rows are gathered before multiplication if at most one vector in this many is wanted.
 FEW = 4
-SKETCHED = 8192  # vectors from which on binary codes save time
-LEAST_DIMENSION = 64  # of vectors that binary codes can represent
+MIN_CODED = 8192  # vectors from which on binary codes save time
+MIN_DIMENSION = 64  # of vectors that binary codes can represent
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
 
 
-class _Near(NamedTuple):
+class _Alignment(NamedTuple):
     """The alignment of the matrix with a layout, by place."""
 
     layout: Layout
@@ -41,7 +41,7 @@ class Matrix:
 
     def __init__(self, dimension: int) -> None:
         self._vectors = np.empty((0, dimension), np.float32)
-        self._count, self._there = 0, 0  # slots in use, and those that still belong to a record
+        self._count, self._live = 0, 0  # slots in use, and those that still belong to a record
         self._slot_of = np.full(0, NOWHERE, np.int32)  # by row of the record
         # By slot: the neighbors' slots and the length of the window when it was last summed.
         self._before, self._after, self._length = (
@@ -49,21 +49,21 @@ class Matrix:
             np.empty(0, np.int32),
             np.empty(0, np.float32),
         )
-        self._near: _Near | None = None
-        self._sketch: BinaryCodes | None = None  # built at the first search for nearest vectors
+        self._alignment: _Alignment | None = None
+        self._codes: BinaryCodes | None = None  # built at the first search for nearest vectors
 
     @property
     def nbytes(self) -> int:
         """The size in memory."""
         arrays = self._vectors, self._slot_of, self._before, self._after, self._length
         return sum(array.nbytes for array in arrays) + (
-            self._sketch.nbytes if self._sketch is not None else 0
+            self._codes.nbytes if self._codes is not None else 0
         )
 
     @property
-    def wasteful(self) -> bool:
+    def is_wasteful(self) -> bool:
         """Whether more than half of it belongs to changed or deleted records."""
-        return self._count > TOGETHER and 2 * self._there < self._count
+        return self._count > BLOCK and 2 * self._live < self._count
 
     def add(self, found: Iterable[tuple[int, bytes]]) -> None:
         """Add (row, vector) pairs: "<f2" of unit length, or b"" for no vector."""
@@ -78,9 +78,9 @@ class Matrix:
     def remove(self, rows: Rows) -> None:
         """Remove the vectors of these rows."""
         rows = rows[rows < len(self._slot_of)]
-        self._there -= int(np.count_nonzero(self._slot_of[rows] >= 0))
+        self._live -= int(np.count_nonzero(self._slot_of[rows] >= 0))
         self._slot_of[rows] = NOWHERE
-        self._near = None
+        self._alignment = None
 
     def nearest(
         self, rows: Rows, question: Floats, most: int, *, room: int = 1 << 62
@@ -95,9 +95,9 @@ class Matrix:
         if len(slots) and int(slots.min()) < 0:
             there = slots >= 0
             inside, slots = inside[there], slots[there]
-        if len(slots) > SKETCHED and most and (sketch := self._sketched(room)) is not None:
-            near = sketch.near(slots, question, most)
-            inside, slots = inside[near], slots[near]
+        if len(slots) > MIN_CODED and most and (codes := self._current_codes(room)) is not None:
+            picked = codes.pick_nearest(slots, question, most)
+            inside, slots = inside[picked], slots[picked]
         dots = self._dots(slots, question)
         least = np.partition(dots, -most)[-most] if len(dots) > most > 0 else -np.inf
         kept = np.flatnonzero(dots >= least)  # all ties, so that the oldest can be chosen
@@ -112,15 +112,15 @@ class Matrix:
         The first is the mean of a turn's cosine and that of its window: the turn and one neighbor
         on each side. Only allowed places are computed.
         """
-        near = self._align(layout)
-        wanted = near.known if allowed is None else near.known & _with_neighbours(allowed)
+        aligned = self._align(layout)
+        wanted = aligned.known if allowed is None else aligned.known & _with_neighbors(allowed)
         dots = np.zeros(len(layout), np.float32)
-        dots[wanted] = self._dots(near.slots[wanted], question)
+        dots[wanted] = self._dots(aligned.slots[wanted], question)
         around = dots.copy()
-        around[1:] += dots[:-1] * near.has_before[1:]
-        around[:-1] += dots[1:] * near.has_after[:-1]
-        around *= near.share
-        return np.where(near.share > 0, (dots + around) / 2, dots), near.known, dots
+        around[1:] += dots[:-1] * aligned.has_before[1:]
+        around[:-1] += dots[1:] * aligned.has_after[:-1]
+        around *= aligned.share
+        return np.where(aligned.share > 0, (dots + around) / 2, dots), aligned.known, dots
 
     def _dots(self, slots: Slots, question: Floats) -> Floats:
         if FEW * len(slots) >= self._count:
@@ -134,17 +134,17 @@ class Matrix:
             ]
         )
 
-    def _sketched(self, room: int) -> BinaryCodes | None:
+    def _current_codes(self, room: int) -> BinaryCodes | None:
         """Return the codes of all vectors; None without room, or if vectors are too short."""
         dimension = self._vectors.shape[1]
-        if dimension < LEAST_DIMENSION or self._count * (4 * dimension + BYTES) > room:
-            self._sketch = None
+        if dimension < MIN_DIMENSION or self._count * (4 * dimension + BYTES) > room:
+            self._codes = None
             return None
         vectors = self._vectors[: self._count]
-        if self._sketch is None or self._sketch.outgrown(self._count):
-            self._sketch = BinaryCodes(vectors)
-        self._sketch.catch_up(vectors)
-        return self._sketch
+        if self._codes is None or self._codes.is_outgrown(self._count):
+            self._codes = BinaryCodes(vectors)
+        self._codes.catch_up(vectors)
+        return self._codes
 
     def _append(self, rows: Rows, vectors: Floats) -> None:
         count, last = self._count + len(rows), int(rows.max())
@@ -155,9 +155,9 @@ class Matrix:
                 self._slot_of, max(last + 1, len(self._slot_of) * 3 // 2), NOWHERE
             )
         self._vectors[self._count : count] = vectors
-        self._there += len(rows) - int(np.count_nonzero(self._slot_of[rows] >= 0))
+        self._live += len(rows) - int(np.count_nonzero(self._slot_of[rows] >= 0))
         self._slot_of[rows] = np.arange(self._count, count)
-        self._count, self._near = count, None
+        self._count, self._alignment = count, None
 
     def _grow(self, size: int) -> None:
         longer = np.empty((size, self._vectors.shape[1]), np.float32)
@@ -169,10 +169,10 @@ class Matrix:
         )
         self._length = _longer(self._length, size, 0)
 
-    def _align(self, layout: Layout) -> _Near:
+    def _align(self, layout: Layout) -> _Alignment:
         """Return the slots of places and their neighbors. Changed windows are summed again."""
-        if self._near is not None and self._near.layout is layout:
-            return self._near
+        if self._alignment is not None and self._alignment.layout is layout:
+            return self._alignment
         slots = np.full(len(layout), NOWHERE, np.int32)
         inside = layout.row < len(self._slot_of)
         slots[inside] = self._slot_of[layout.row[inside]]
@@ -183,8 +183,8 @@ class Matrix:
         share = np.zeros(len(layout), np.float32)
         turns = (slots >= 0) & (layout.source >= 0)
         share[turns] = 1 / np.maximum(self._length[slots[turns]], 1e-6)
-        self._near = _Near(layout, slots, slots >= 0, before >= 0, after >= 0, share)
-        return self._near
+        self._alignment = _Alignment(layout, slots, slots >= 0, before >= 0, after >= 0, share)
+        return self._alignment
 
     def _measure(self, turns: NDArray[np.int64], slots: Slots, before: Slots, after: Slots) -> None:
         """Compute the lengths of the windows of these places, unless they are known."""
@@ -196,14 +196,14 @@ class Matrix:
 
     def _lengths(self, slots: Slots, before: Slots, after: Slots) -> Floats:
         sums = self._vectors[slots]
-        for neighbours in (before, after):
-            there = np.flatnonzero(neighbours >= 0)
-            sums[there] += self._vectors[neighbours[there]]
+        for neighbors in (before, after):
+            there = np.flatnonzero(neighbors >= 0)
+            sums[there] += self._vectors[neighbors[there]]
         lengths: Floats = np.sqrt(np.einsum("ij,ij->i", sums, sums))
         return lengths
 
 
-def _with_neighbours(allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_neighbors(allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     wider = allowed.copy()
     wider[1:] |= allowed[:-1]
     wider[:-1] |= allowed[1:]
@@ -219,9 +219,9 @@ def _longer(array: NDArray[Number], size: int, filling: float) -> NDArray[Number
 def in_blocks(found: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
     """Yield lists of at most `TOGETHER` items."""
     rest = iter(found)
-    while some := list(islice(rest, TOGETHER)):
+    while some := list(islice(rest, BLOCK)):
         yield some
 
 
 def _pieces(indices: NDArray[Number]) -> Iterator[NDArray[Number]]:
-    return (indices[at : at + TOGETHER] for at in range(0, len(indices), TOGETHER))
+    return (indices[at : at + BLOCK] for at in range(0, len(indices), BLOCK))

@@ -92,7 +92,7 @@ NO_BOOSTS = Boosts()
 
 
 @dataclass(slots=True)
-class _Reading:
+class _ParseState:
     """The state of a query during parsing."""
 
     found: dict[str, list[str]] = field(default_factory=dict)  # field of Query -> values
@@ -109,16 +109,16 @@ def parse(text: str) -> Query:
 
     Raises Refused: when it exceeds one of the limits above. `match_all` checks wanted words.
     """
-    text = _QUOTED.sub(_straight, text.encode(errors="replace").decode().translate(_NOTHING))
+    text = _QUOTED.sub(_straight_quotes, text.encode(errors="replace").decode().translate(_NOTHING))
     items = dict.fromkeys(_ITEM.findall(text))
     _check_size(items)
-    reading = _Reading()
+    state = _ParseState()
     for item in items:
-        _read(item, reading)
+        _parse_item(item, state)
     query = Query(
-        **{name: tuple(dict.fromkeys(values)) for name, values in reading.found.items()},
-        after_ms=max(reading.after, default=None),
-        before_ms=min(reading.before, default=None),
+        **{name: tuple(dict.fromkeys(values)) for name, values in state.found.items()},
+        after_ms=max(state.after, default=None),
+        before_ms=min(state.before, default=None),
     )
     if query.excluded and not query.wants_words and not query.filters:
         return replace(query, words=tuple(item for item in items if tokens(item)), excluded=())
@@ -133,12 +133,12 @@ def parse(text: str) -> Query:
             f"the query names more than {MAX_FILTERS} kinds, scopes and tags; "
             f"use at most {MAX_FILTERS}"
         )
-    if query.excluded and (count := _count(reading.unwanted)) > MAX_WORDS:
+    if query.excluded and (count := _count(state.unwanted)) > MAX_WORDS:
         raise Refused(f"the query excludes {count} words; exclude at most {MAX_WORDS}")
     return _with_hashes(query)
 
 
-def _straight(quoted: re.Match[str]) -> str:
+def _straight_quotes(quoted: re.Match[str]) -> str:
     return quoted[0] if quoted[1] is None else f'"{quoted[1]}"'
 
 
@@ -173,18 +173,18 @@ def _check_size(items: Collection[str]) -> None:
         )
 
 
-def _read(item: str, reading: _Reading) -> None:
+def _parse_item(item: str, state: _ParseState) -> None:
     """Parse one item. It is a word unless it is well formed as something else."""
-    if _filter(item, reading):
+    if _filter(item, state):
         return
     if not tokens(item):
         return  # cannot match anything: punctuation, an emoji
     if item[0] == "-" and item[1] != "-" and not _FILTER.fullmatch(item, 1):
-        reading.unwanted.append(item[1:])
-        reading.add("excluded", _excluded(item[1:]))
+        state.unwanted.append(item[1:])
+        state.add("excluded", _excluded(item[1:]))
     else:
         name, wanted = _form(item)
-        reading.add(name, wanted)
+        state.add(name, wanted)
 
 
 def _form(item: str) -> tuple[str, str]:
@@ -196,18 +196,18 @@ def _form(item: str) -> tuple[str, str]:
     return "words", item
 
 
-def _filter(item: str, reading: _Reading) -> bool:
+def _filter(item: str, state: _ParseState) -> bool:
     """Parse a filter. Returns False if the item is not a well-formed filter."""
     match = _FILTER.fullmatch(item)
     if match is None:
         return False
     name, value = match[1], match[2] or match[3]
     if name not in ("after", "before"):
-        reading.add(name + "s", value)
+        state.add(name + "s", value)
         return True
     moment = as_ms(value)
     if moment is not None:
-        (reading.after if name == "after" else reading.before).append(moment)
+        (state.after if name == "after" else state.before).append(moment)
     return moment is not None
 
 

@@ -10,30 +10,35 @@ from numpy.typing import NDArray
 
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import NAME as ASKS
-from memrelay.memory.search.boosts import boosting, question_penalty
+from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, question_factors
 from memrelay.memory.search.diversify import diversify
-from memrelay.memory.search.explain import explained, explained_match, unfiltered
-from memrelay.memory.search.explanation import AsRun, Explanation
+from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
+from memrelay.memory.search.explanation import Explanation, QueryAsRun
 from memrelay.memory.search.filters import Filters, RowLists
-from memrelay.memory.search.fusion import beside_words, by_meaning, by_themselves, fused, timely
+from memrelay.memory.search.fusion import (
+    boost_dated,
+    fuse,
+    raise_minimum,
+    semantic_scores,
+    standalone_scores,
+)
 from memrelay.memory.search.granularities import Granularities
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.pool import POOL, Meaning
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
 from memrelay.memory.search.rerank import READ, Reader, rerank
 from memrelay.memory.search.results import (
+    ArmScores,
     Floats,
-    Found,
     Ranked,
+    ScoreFactors,
     SearchContext,
-    Weights,
-    best,
-    candidates,
-    first_looked_up,
+    best_places,
+    candidate_places,
+    initial_pool_size,
 )
-from memrelay.memory.search.text_arm import Relevance, TextFound, plain_words, text_arm
-from memrelay.memory.search.vector_arm import VectorArm, VectorFound
+from memrelay.memory.search.text_arm import Relevance, TextScores, plain_words, score_text
+from memrelay.memory.search.vector_arm import VectorArm, VectorScores
 from memrelay.memory.sqlite.filters import Conditions
 from memrelay.memory.sqlite.outline import NOTHING, Since, read_outline
 from memrelay.memory.sqlite.records import RecordTable
@@ -45,7 +50,7 @@ from memrelay.memory.text.stems import Stems
 
 Mask = NDArray[np.bool_]
 # Days are looked up in stores of at most this many records: one microsecond for each.
-MOST_TIMED = 200_000
+MAX_DATED = 200_000
 
 
 class Ranker:
@@ -70,11 +75,13 @@ class Ranker:
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._edits = Changes(self._vectors.changes)  # not yet passed to the row lists
-        self._told = False  # whether the row lists received edits in the open transaction
+        self._row_lists_changed = (
+            False  # whether the row lists received edits in the open transaction
+        )
         self._changes = records.changes = Changes(self._edits)
         self._expired: set[int] = set()  # expired rows that the layout leaves out
         self._known = 0  # the highest row in the layout
-        self._looked_to = 0  # the highest row in the row lists
+        self._listed_to = 0  # the highest row in the row lists
         self._committed = -1  # the highest row known to be committed
         self._uncommitted = False  # whether the layout contains uncommitted rows
 
@@ -85,7 +92,7 @@ class Ranker:
         limit: int,
         language: str,
         *,
-        asked: str = "",
+        question: str = "",
         semantic: bool = False,
         boosts: Boosts = NO_BOOSTS,
         floor: bool = True,
@@ -98,85 +105,92 @@ class Ranker:
         Raises VectorAwaited: when the vector of the question is not computed yet.
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
-        scene = self._scene(query, conditions)
+        context = self._make_context(query, conditions)
         POOL.used(self)
-        weights = self._weights(scene.layout, boosts, semantic=semantic)
+        factors = self._make_factors(context.layout, boosts, semantic=semantic)
         if semantic:
-            vector = self._vectors.search(scene, asked)
-            ranked = weights.best(
-                _ranked(by_meaning(vector), scene, first_looked_up(limit), (vector,)), limit
+            vector = self._vectors.search(context, question)
+            ranked = factors.select_best(
+                _ranked(semantic_scores(vector), context, initial_pool_size(limit), (vector,)),
+                limit,
             )
         else:
-            most = limit if boosts or limit < 1 or not scene.layout.threaded else max(limit, READ)
-            ranked, alone = self._by_both(
-                scene, query, first_looked_up(most), language, asked=asked, floor=floor
+            most = limit if boosts or limit < 1 or not context.layout.threaded else max(limit, READ)
+            ranked, alone = self._search_hybrid(
+                context, query, initial_pool_size(most), language, question=question, floor=floor
             )
-            ranked = weights.best(ranked, most)
+            ranked = factors.select_best(ranked, most)
             if not boosts:
-                ranked = self._read_again(ranked, weights, language, alone)
+                ranked = self._rerank_and_diversify(ranked, factors, language, alone)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
-        return weights.applied(ranked)
+        return factors.apply_all(ranked)
 
-    def _read_again(
-        self, ranked: Ranked, weights: Weights, language: str, alone: Callable[[], Floats] | None
+    def _rerank_and_diversify(
+        self,
+        ranked: Ranked,
+        factors: ScoreFactors,
+        language: str,
+        alone: Callable[[], Floats] | None,
     ) -> Ranked:
         """Rerank the best records, then spread the result over threads."""
-        layout, text, reader = ranked.scene.layout, ranked.arms[0], None
+        layout, text, reader = ranked.context.layout, ranked.arms[0], None
         if not layout.threaded or not len(ranked.places):
             return ranked
-        if language in LANGUAGES and isinstance(text, TextFound):
+        if language in LANGUAGES and isinstance(text, TextScores):
             reader = Reader(self._connection, layout, text)
-            ranked = rerank(ranked, reader, weights)
-        return diversify(ranked, weights, alone, reader)
+            ranked = rerank(ranked, reader, factors)
+        return diversify(ranked, factors, alone, reader)
 
-    def _weights(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> Weights:
+    def _make_factors(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> ScoreFactors:
         """Return the boosts; a search for words also gets the factor for closing questions."""
-        factors = boosting(self._connection, layout, boosts)
+        factors = boost_factors(self._connection, layout, boosts)
         if layout.threaded and not semantic:
-            factors[ASKS] = partial(question_penalty, self._connection, layout)
-        return Weights(factors, len(layout))
+            factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
+        return ScoreFactors(factors, len(layout))
 
-    def _by_both(
+    def _search_hybrid(
         self,
-        scene: SearchContext,
+        context: SearchContext,
         query: Query,
         limit: int,
         language: str,
         *,
-        asked: str,
+        question: str,
         floor: bool,
     ) -> tuple[Ranked, Callable[[], Floats] | None]:
         """Rank by words and, if the store has vectors, by meaning.
 
         The second value computes scores without neighbors; None without vectors.
         """
-        layout = scene.layout
+        layout = context.layout
         times = (
-            read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
+            read_times(question) if language in LANGUAGES and len(layout) <= MAX_DATED else Times()
         )
-        text = text_arm(
-            scene, query, self._stems_of(language), language, beside=times.words, floor=floor
+        text = score_text(
+            context, query, self._stems_of(language), language, beside=times.words, floor=floor
         )
-        arms: tuple[Found, ...] = (text,)
-        vector: VectorFound | None = None
+        arms: tuple[ArmScores, ...] = (text,)
+        vector: VectorScores | None = None
         on_time = self._filters.on_days(times.patterns, layout)
         try:
-            vector = beside_words(self._vectors.search(scene, asked, floor=floor))
+            vector = raise_minimum(self._vectors.search(context, question, floor=floor))
         except EmbeddingFault as fault:  # records without vectors are still found by words
             base, without = text.score, str(fault)
         else:
-            base, arms, without = fused(text, vector), (text, vector), ""
+            base, arms, without = fuse(text, vector), (text, vector), ""
         ranked = _ranked(
-            timely(base, on_time),
-            scene,
+            boost_dated(base, on_time),
+            context,
             limit,
             arms,
             without=without,
             base=base if times.patterns else None,
         )
-        return ranked, None if vector is None else partial(_alone, text, vector, layout, on_time)
+        return ranked, None if vector is None else partial(
+            _standalone, text, vector, layout, on_time
+        )
 
-    def by_relevance(
+    def search_by_relevance(
         self, query: Query, conditions: Conditions, limit: int
     ) -> dict[int, float] | None:
         """Return row -> score of the best `limit` records whose content has all words.
@@ -191,19 +205,26 @@ class Ranker:
         self._vocabulary.open()
         if not self._relevance.is_faster(words, self._records.last_row):
             return None
-        scene = self._scene(query, conditions)
+        context = self._make_context(query, conditions)
         POOL.used(self)
-        return self._relevance.best(scene, words, limit)
+        return self._relevance.best(context, words, limit)
 
     def explain(
-        self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
+        self,
+        ranked: Ranked,
+        run: QueryAsRun,
+        query: Query,
+        conditions: Conditions,
+        found: list[Record],
     ) -> Explanation:
         """Explain how a ranked search in this transaction found the records in `found`."""
-        passing = self._filters.mask(conditions, ranked.scene.layout)
+        passing = self._filters.mask(conditions, ranked.context.layout)
         if not found:
-            ranked = unfiltered(ranked, partial(self._vectors.search, asked=run.compared))
-        return explained(
-            replace(ranked, scene=replace(ranked.scene, passing=passing)),
+            ranked = with_unfiltered_vectors(
+                ranked, partial(self._vectors.search, question=run.compared)
+            )
+        return explain_ranked(
+            replace(ranked, context=replace(ranked.context, passing=passing)),
             run,
             query,
             conditions,
@@ -211,12 +232,12 @@ class Ranker:
         )
 
     def explain_match(
-        self, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
+        self, run: QueryAsRun, query: Query, conditions: Conditions, found: list[Record]
     ) -> Explanation:
         """Explain a search that FTS5 did."""
-        scene = self._scene(query, conditions)
-        scene = replace(scene, passing=self._filters.mask(conditions, scene.layout))
-        return explained_match(scene, run, query, conditions, found=found)
+        context = self._make_context(query, conditions)
+        context = replace(context, passing=self._filters.mask(conditions, context.layout))
+        return explain_match(context, run, query, conditions, found=found)
 
     def nearest(
         self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()
@@ -227,15 +248,15 @@ class Ranker:
         rows `beside`.
         """
         self._records.complete()
-        self._tell_rows()
-        self._looked_to = self._records.last_row
-        rows = self._rows.of(within, self._looked_to)
+        self._update_row_lists()
+        self._listed_to = self._records.last_row
+        rows = self._rows.of(within, self._listed_to)
         if expired := self._records.expired_rows():  # else they could fill the whole result
             rows = rows[~np.isin(rows, expired)]
         POOL.used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
-    def _tell_rows(self) -> None:
+    def _update_row_lists(self) -> None:
         """Pass edits and deletions to the row lists."""
         if not self._edits:
             return
@@ -243,7 +264,7 @@ class Ranker:
             self._rows.drop()
         self._rows.change(sorted(self._edits.rows))
         self._edits.clear()
-        self._told = True
+        self._row_lists_changed = True
 
     def committed(self) -> None:
         """Note that the transaction was committed."""
@@ -253,20 +274,20 @@ class Ranker:
             False,
         )
         self._vectors.committed()
-        self._told = False
+        self._row_lists_changed = False
 
     def undone(self) -> None:
         """Restore the state of the last commit after a rollback."""
         if self._uncommitted:
             self.drop()
-        if self._told:
+        if self._row_lists_changed:
             self._rows.drop()
-            self._told = False
+            self._row_lists_changed = False
         self._changes.uncommitted = False
         self._committed = self._records.last_row
-        if self._looked_to > self._committed:
+        if self._listed_to > self._committed:
             self._rows.cut(self._committed)
-            self._looked_to = self._committed
+            self._listed_to = self._committed
         self._vectors.undone()
         self._known = min(self._known, self._committed)  # rows above may be given to other records
 
@@ -288,23 +309,23 @@ class Ranker:
         layout = self._layout.nbytes if self._layout is not None else 0
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
-    def _without(self, expired: Rows) -> Layout:
+    def _without_expired(self, expired: Rows) -> Layout:
         """Return the current layout without expired rows. Their neighbors become adjacent."""
         rows = set(expired.tolist())
         for row in self._expired - rows:  # deleted, or valid again because the clock went back
             self._changes.add(row)
         layout, self._expired = self._current(), rows
         if len(expired) and len(layout.places(expired)):
-            layout = self._layout = layout.changed(expired, NOTHING)
+            layout = self._layout = layout.updated(expired, NOTHING)
             self._granularities = Granularities(layout)
         return layout
 
-    def _scene(self, query: Query, conditions: Conditions) -> SearchContext:
+    def _make_context(self, query: Query, conditions: Conditions) -> SearchContext:
         """Return the current state of the store, with the records that the query allows."""
         self._records.complete()
         self._vocabulary.open()
         expired = np.asarray(self._records.expired_rows(), np.int64)
-        layout = self._without(expired)
+        layout = self._without_expired(expired)
         return SearchContext(
             layout,
             self._granularities,
@@ -326,7 +347,7 @@ class Ranker:
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
-        self._layout = layout.changed(
+        self._layout = layout.updated(
             np.asarray(since.changed, np.int64), read_outline(self._connection, since)
         )
         self._granularities = Granularities(self._layout)
@@ -343,9 +364,9 @@ class Ranker:
         allowed = self._filters.mask(conditions, layout)
         # next to words, phrases only rank: a question may quote a title
         if query.phrases and not query.words:
-            allowed = _and(allowed, self._holding(match_all(Query(phrases=query.phrases)), layout))
+            allowed = _both(allowed, self._holding(match_all(Query(phrases=query.phrases)), layout))
         if query.excluded:
-            allowed = _and(allowed, ~self._holding(match_any(query), layout))
+            allowed = _both(allowed, ~self._holding(match_any(query), layout))
         return allowed
 
     def _holding(self, expression: str, layout: Layout) -> Mask:
@@ -361,21 +382,26 @@ class Ranker:
 
 def _ranked(
     scores: Floats,
-    scene: SearchContext,
+    context: SearchContext,
     limit: int,
-    arms: tuple[Found, ...],
+    arms: tuple[ArmScores, ...],
     *,
     without: str = "",
     base: Floats | None = None,
 ) -> Ranked:
     return Ranked(
-        best(scores, candidates(scores, scene), scene, limit), scores, arms, scene, without, base
+        best_places(scores, candidate_places(scores, context), context, limit),
+        scores,
+        arms,
+        context,
+        without,
+        base,
     )
 
 
-def _alone(text: TextFound, vector: VectorFound, layout: Layout, on_time: Mask) -> Floats:
-    return timely(by_themselves(text, vector, text.spoken(layout)), on_time)
+def _standalone(text: TextScores, vector: VectorScores, layout: Layout, on_time: Mask) -> Floats:
+    return boost_dated(standalone_scores(text, vector, text.speaker_turns(layout)), on_time)
 
 
-def _and(one: Mask | None, other: Mask) -> Mask:
+def _both(one: Mask | None, other: Mask) -> Mask:
     return other if one is None else one & other

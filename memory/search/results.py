@@ -34,7 +34,7 @@ class SearchContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ArmScores:
     """Scores of one arm, by place: 0 for a record that the arm does not find.
 
     Records that are not allowed may have a score.
@@ -51,22 +51,22 @@ class Ranked:
 
     places: Places
     scores: Floats  # of all places; boosts are applied only where they could change the result
-    arms: tuple[Found, ...]
-    scene: SearchContext
-    without: str = ""  # why an arm is missing
+    arms: tuple[ArmScores, ...]
+    context: SearchContext
+    missing_arm: str = ""  # why an arm is missing
     base: Floats | None = None  # scores before the date boost; None if the query names no date
     factors: Mapping[str, Floats] = field(default_factory=dict)  # by boost name and place
-    read: Mapping[int, float] = field(default_factory=dict)  # place -> score after reranking
-    raised: Mapping[int, float] = field(default_factory=dict)  # place -> score in diversify
+    reranked: Mapping[int, float] = field(default_factory=dict)  # place -> score after reranking
+    diversified: Mapping[int, float] = field(default_factory=dict)  # place -> score in diversify
 
-    def rows(self) -> dict[int, float]:
+    def scores_by_row(self) -> dict[int, float]:
         """Return row -> score, best first."""
-        rows, scores = self.scene.layout.row[self.places], self.scores[self.places]
+        rows, scores = self.context.layout.row[self.places], self.scores[self.places]
         return dict(zip(rows.tolist(), scores.tolist(), strict=True))
 
-    def shares(self) -> dict[int, dict[str, float]]:
+    def arm_scores_by_row(self) -> dict[int, dict[str, float]]:
         """Return row -> arm name -> score of that arm."""
-        rows = self.scene.layout.row[self.places]
+        rows = self.context.layout.row[self.places]
         named = [(arm.arm, arm.score[self.places]) for arm in self.arms]
         return {
             row: {name: float(scores[at]) for name, scores in named}
@@ -74,32 +74,34 @@ class Ranked:
         }
 
 
-def candidates(scores: Floats, scene: SearchContext) -> Places:
+def candidate_places(scores: Floats, context: SearchContext) -> Places:
     """Return the places that have a score and are allowed."""
     wanted = scores > 0
-    return np.flatnonzero(wanted if scene.allowed is None else wanted & scene.allowed)
+    return np.flatnonzero(wanted if context.allowed is None else wanted & context.allowed)
 
 
-def best(scores: Floats | Doubles, places: Places, scene: SearchContext, limit: int) -> Places:
+def best_places(
+    scores: Floats | Doubles, places: Places, context: SearchContext, limit: int
+) -> Places:
     """Return at most `limit` of the places, best first. The oldest of equal ones comes first."""
     if len(places) > limit > 0:
         least = np.partition(scores[places], -limit)[-limit]
         places = places[scores[places] >= least]
-    return places[ranking(scores[places], places, scene)][:limit]
+    return places[rank_order(scores[places], places, context)][:limit]
 
 
-def ranking(worth: Floats | Doubles, places: Places, scene: SearchContext) -> NDArray[np.intp]:
+def rank_order(worth: Floats | Doubles, places: Places, context: SearchContext) -> NDArray[np.intp]:
     """Return the indexes that sort places by worth, descending, then by age."""
-    return np.lexsort((scene.layout.row[places], -worth))
+    return np.lexsort((context.layout.row[places], -worth))
 
 
-def first_looked_up(limit: int) -> int:
+def initial_pool_size(limit: int) -> int:
     """Return the number of best records whose factors are looked up first."""
-    return max(2 * limit, FIRST)
+    return max(2 * limit, MIN_INITIAL_POOL)
 
 
-class Weights:
-    """The factors that multiply the scores of one search, by name.
+class ScoreFactors:
+    """Factors that multiply the scores of one search, by name.
 
     Factors are looked up only for records that can be among the best.
     """
@@ -109,7 +111,7 @@ class Weights:
         self._by_place = {name: np.ones(places, np.float32) for name in factors}
         self._known = np.zeros(places if factors else 0, bool)
 
-    def look(self, places: Places) -> None:
+    def load(self, places: Places) -> None:
         """Look up the factors of these places, unless they are known."""
         if not self._factors:
             return
@@ -118,36 +120,36 @@ class Weights:
         for name, factor in self._factors.items() if len(new) else ():
             self._by_place[name][new] = factor(new)
 
-    def times(self, scores: Floats, places: Places) -> Floats:
+    def multiply(self, scores: Floats, places: Places) -> Floats:
         """Return the scores of these places, multiplied by their factors."""
-        self.look(places)
+        self.load(places)
         found = scores[places]
         for by_place in self._by_place.values():
             found = found * by_place[places]
         return found
 
-    def best(self, ranked: Ranked, limit: int) -> Ranked:
+    def select_best(self, ranked: Ranked, limit: int) -> Ranked:
         """Return the best `limit` records by score times factors, among all candidates.
 
-        `ranked` holds the best records by score: at least `first_looked_up(limit)` of them.
+        `ranked` holds the best records by score: at least `initial_pool_size(limit)` of them.
         Factors are at most 1. So no record whose plain score is below the last of the best
         weighted scores can enter the result.
         """
         if not self._factors:
             return replace(ranked, places=ranked.places[:limit])
-        scores, scene, order = ranked.scores, ranked.scene, ranked.places
+        scores, context, order = ranked.scores, ranked.context, ranked.places
         while True:
-            weighed = self.times(scores, order)
+            weighed = self.multiply(scores, order)
             least = np.partition(weighed, -limit)[-limit] if len(order) >= limit > 0 else -np.inf
             if not len(order) or limit < 1 or least > scores[order[-1]]:
                 break
-            more = best(scores, candidates(scores, scene), scene, 2 * len(order))
+            more = best_places(scores, candidate_places(scores, context), context, 2 * len(order))
             if len(more) == len(order):
                 break
             order = more
-        return replace(ranked, places=order[ranking(weighed, order, scene)[: max(limit, 0)]])
+        return replace(ranked, places=order[rank_order(weighed, order, context)[: max(limit, 0)]])
 
-    def applied(self, ranked: Ranked) -> Ranked:
+    def apply_all(self, ranked: Ranked) -> Ranked:
         """Return the result with its scores multiplied by the factors."""
         if not self._factors:
             return ranked

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from memrelay.memory.search.terms import MOST_COUNTED
+from memrelay.memory.search.terms import MAX_COUNTED
 from memrelay.memory.sqlite.rows import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.words import in_letters
 
 SHORTEST, LONGEST = 3, 32  # characters of a word that gets a suggestion
 FOR_TWO = 5  # characters from which on two edits are allowed
-MOST_ALIKE = 4096  # words with the same beginning that are compared
-NEIGHBOURHOOD = 64  # code points of a script around a letter
-MOST_LOOKED = 16  # words whose postings are checked for records that are not expired
+MAX_ALIKE = 4096  # words with the same beginning that are compared
+NEIGHBORHOOD = 64  # code points of a script around a letter
+MAX_CHECKED = 16  # words whose postings are checked for records that are not expired
 
 
-def nearest_words(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
+def nearest_word(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
     """Return the word with the fewest edits, then the one that most records hold.
 
     An edit inserts, deletes or replaces a letter, or swaps two. Words that only expired records
@@ -30,20 +30,22 @@ def nearest_words(word: str, vocabulary: Vocabulary, expired: Rows) -> str | Non
         return None
     near = vocabulary.among(set(_one_edit(word)) - {word})
     if not near and len(word) >= FOR_TWO:
-        alike = vocabulary.beginning(word[: len(word) // 2], MOST_ALIKE)
+        alike = vocabulary.beginning(word[: len(word) // 2], MAX_ALIKE)
         near = {
             one: count for one, count in alike.items() if one != word and _within_two(word, one)
         }
-    return next(_told(near, vocabulary, expired), None)
+    return next(_without_expired(near, vocabulary, expired), None)
 
 
-def _told(near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows) -> Iterator[str]:
+def _without_expired(
+    near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows
+) -> Iterator[str]:
     """Yield the words that a record holds which is not expired, the most frequent first."""
     looked = 0
     for one in sorted(near, key=lambda one: (-near[one], one)):
-        if near[one] > MOST_COUNTED * len(expired):
+        if near[one] > MAX_COUNTED * len(expired):
             yield one
-        elif looked < MOST_LOOKED:
+        elif looked < MAX_CHECKED:
             looked += 1
             if np.isin(vocabulary.postings(one).rows, expired, invert=True).any():
                 yield one
@@ -51,11 +53,11 @@ def _told(near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows) -> Ite
 
 def _one_edit(word: str) -> Iterator[str]:
     """Yield every word that is one edit away, using letters near those of the word."""
-    blocks = {ord(char) // NEIGHBOURHOOD for char in word}
+    blocks = {ord(char) // NEIGHBORHOOD for char in word}
     letters = [
         char
         for block in blocks
-        for char in map(chr, range(block * NEIGHBOURHOOD, (block + 1) * NEIGHBOURHOOD))
+        for char in map(chr, range(block * NEIGHBORHOOD, (block + 1) * NEIGHBORHOOD))
         if char.isalnum() and not char.isupper()
     ]
     for at in range(len(word) + 1):

@@ -17,13 +17,13 @@ from memrelay.memory.text.stems import Stems
 from memrelay.memory.text.stopwords import without_stop_words
 from memrelay.memory.text.words import in_letters, plain_tokens, taken_apart, tokens
 
-MOST_TERMS = 256  # of a query; a phrase of n words counts as n - 1; the rest is ignored
+MAX_TERMS = 256  # of a query; a phrase of n words counts as n - 1; the rest is ignored
 # The weight of another form of an irregular word (docs/search-quality.md).
 KIN = 0.5
 # How often one record may count for a term: by content, by parts, and by several spellings.
-MOST_COUNTED = 4
+MAX_COUNTED = 4
 # Postings that are read for the words of a prefix: 10 to 30 ms.
-MOST_PLACES = 30_000
+MAX_PLACES = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Term:
     def postings(self, vocabulary: Vocabulary) -> Postings:
         """Return the records that hold the term. Matches of an expression count once each."""
         if self.found is None:
-            return _together([self._counted(one, vocabulary) for one in self.spellings])
+            return _merge([self._counted(one, vocabulary) for one in self.spellings])
         return Postings(self.found, np.ones(len(self.found), np.float32))
 
     def _counted(self, spelling: str, vocabulary: Vocabulary) -> Postings:
@@ -50,16 +50,16 @@ class Term:
         )
 
 
-def terms_of(query: Query, scene: SearchContext, stems: Stems, language: str) -> list[Term]:
+def parse_terms(query: Query, context: SearchContext, stems: Stems, language: str) -> list[Term]:
     """Return the distinct terms of a query, including terms that no record holds.
 
     Stop words are left out, unless the query has nothing else.
     """
     found: dict[str, Term] = {}
-    vocabulary = scene.vocabulary
-    expressions, words = _looked_for(query, language)
+    vocabulary = context.vocabulary
+    expressions, words = _select(query, language)
     for expression, text in expressions.items():
-        found[expression] = _found(expression, text, vocabulary)
+        found[expression] = _find_expression(expression, text, vocabulary)
     for word in words:
         root = stems.root(word)
         if root not in found:
@@ -67,31 +67,31 @@ def terms_of(query: Query, scene: SearchContext, stems: Stems, language: str) ->
             kin = stems.kin(word, same, vocabulary)
             spellings = same | kin
             found[root] = Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
-    return [_as_told(term, scene) for term in found.values()]
+    return [_hide_expired(term, context) for term in found.values()]
 
 
-def _as_told(term: Term, scene: SearchContext) -> Term:
+def _hide_expired(term: Term, context: SearchContext) -> Term:
     """Return the term without records if all of its records have expired.
 
     The index holds expired records for a while, but no result may reveal them.
     """
-    if not 0 < term.records <= MOST_COUNTED * len(scene.expired):
+    if not 0 < term.records <= MAX_COUNTED * len(context.expired):
         return term
-    rows = term.postings(scene.vocabulary).rows
+    rows = term.postings(context.vocabulary).rows
     return (
         term
-        if np.isin(rows, scene.expired, invert=True).any()
+        if np.isin(rows, context.expired, invert=True).any()
         else Term(term.text, 0, found=rows[:0])
     )
 
 
-def is_cut(query: Query, language: str) -> bool:
+def is_truncated(query: Query, language: str) -> bool:
     """Return whether the query has more terms than are searched for."""
-    return _looked_for(query, language) != _looked_for(query, language, sys.maxsize)
+    return _select(query, language) != _select(query, language, sys.maxsize)
 
 
-def _looked_for(
-    query: Query, language: str, most: int = MOST_TERMS
+def _select(
+    query: Query, language: str, most: int = MAX_TERMS
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return (expressions with their texts, words) to search for."""
     expressions: dict[str, str] = {}
@@ -104,7 +104,7 @@ def _looked_for(
     return expressions, words[: max(most, 0)]
 
 
-def _found(expression: str, text: str, vocabulary: Vocabulary) -> Term:
+def _find_expression(expression: str, text: str, vocabulary: Vocabulary) -> Term:
     """Search for an expression. The matches of a single word's prefix are limited."""
     words = tokens(text) if text.endswith("*") else []
     if (
@@ -112,7 +112,7 @@ def _found(expression: str, text: str, vocabulary: Vocabulary) -> Term:
         and expression == match_all(Query(prefixes=(text[:-1],)))
         and taken_apart(text[:-1]) is None
     ):
-        rows, whole = vocabulary.begun(words[0], MOST_PLACES)
+        rows, whole = vocabulary.begun(words[0], MAX_PLACES)
     else:
         rows, whole = vocabulary.matching(expression), True
     return Term(text, len(rows), found=rows, whole=whole)
@@ -143,12 +143,12 @@ def _expressions(query: Query) -> Iterator[tuple[str, str]]:
         yield match_all(Query(prefixes=(text,))), f"{text}*"
     for text in (*query.words, *query.phrases):
         if in_letters(text):
-            yield from _letters(text)
+            yield from _letter_pairs(text)
         elif taken_apart(folded(text)) is not None:
             yield match_all(Query(words=(text,))), text
 
 
-def _letters(text: str) -> Iterator[tuple[str, str]]:
+def _letter_pairs(text: str) -> Iterator[tuple[str, str]]:
     """Yield pairs of adjacent CJK letters. Words are not separated and rarely have one letter."""
     apart = [tokens(piece) for piece in (taken_apart(text) or text).split()]
     letters = [piece[0] for piece in apart if piece]
@@ -157,7 +157,7 @@ def _letters(text: str) -> Iterator[tuple[str, str]]:
         yield f'"{phrase}"', "".join(pair)
 
 
-def _together(parts: list[Postings]) -> Postings:
+def _merge(parts: list[Postings]) -> Postings:
     """Merge the postings of a stem's spellings, adding up the counts of each record."""
     if len(parts) == 1:
         return parts[0]

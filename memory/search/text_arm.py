@@ -14,90 +14,90 @@ from numpy.typing import NDArray
 from memrelay.memory.search.granularities import Scores, idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
-from memrelay.memory.search.results import Doubles, Floats, Found, SearchContext, best
-from memrelay.memory.search.terms import Term, terms_of
+from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
+from memrelay.memory.search.terms import Term, parse_terms
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, room_of
 from memrelay.memory.sqlite.rows import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.stems import Stems
 from memrelay.memory.text.words import plain_tokens, taken_apart, tokens
 
-HALF = 8.0  # the raw score that maps to 0.5
-SPEAKER = 1.3  # the factor for records whose speaker the query names
+HALF_SCORE = 8.0  # the raw score that maps to 0.5
+SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
 # The store must know this share of the query, by weight. With two terms, one that is not
 # common is enough.
-LEAST_COVERAGE = 0.4
-LEAST_OF_TWO = 0.3
+MIN_COVERAGE = 0.4
+MIN_COVERAGE_OF_TWO = 0.3
 # Postings read for a query: this many, plus one for each so many records of the store.
-MOST_POSTINGS = 30_000
+MAX_POSTINGS = 30_000
 RECORDS_PER_POSTING = 5
 
 # Constants of FTS5.
-FTS5_K1, FTS5_B, FTS5_LEAST_IDF = 1.2, 0.75, 1e-6
+FTS5_K1, FTS5_B, FTS5_MIN_IDF = 1.2, 0.75, 1e-6
 # `Relevance` is faster than FTS5 from this many postings on.
 MIN_POSTINGS_IN_MEMORY = 50_000
-MOST_COUNTED = 2000  # words
+MAX_COUNTED = 2000  # words
 # A word is counted again once the store has grown by this factor.
-GROWN = 1.25
+GROWTH = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class TextFound(Found):
+class TextScores(ArmScores):
     """Scores of the text arm, with the terms behind them."""
 
     terms: tuple[tuple[Term, Places], ...]  # each term that was scored, and the places that hold it
     unknown: tuple[Term, ...]  # terms that no record holds
     left_out: tuple[Term, ...]  # terms that too many records hold
     coverage: float  # the share of the query that the store knows, by weight
-    named: tuple[int, ...]  # speakers named in the query
-    least: float  # the coverage below which no term is scored
-    asked: tuple[Term, ...]  # all terms of the query
+    speakers: tuple[int, ...]  # speakers named in the query
+    min_coverage: float  # the coverage below which no term is scored
+    all_terms: tuple[Term, ...]  # all terms of the query
 
-    def spoken(self, layout: Layout) -> NDArray[np.bool_] | None:
+    def speaker_turns(self, layout: Layout) -> NDArray[np.bool_] | None:
         """Return which places are turns of the speaker that the query names.
 
         Returns None if the query names no speaker, or several.
         """
-        return layout.source == self.named[0] if len(self.named) == 1 else None
+        return layout.source == self.speakers[0] if len(self.speakers) == 1 else None
 
 
-def text_arm(
-    scene: SearchContext,
+def score_text(
+    context: SearchContext,
     query: Query,
     stems: Stems,
     language: str,
     *,
     beside: Collection[str] = (),
     floor: bool = True,
-) -> TextFound:
+) -> TextScores:
     """Score all records that hold a term, or whose window or segment does.
 
     Nothing is scored if the store knows too little of the query: matches would be accidental.
     Without `floor`, this limit does not apply. Words in `beside` do not count as unknown,
     because the search understands them in another way, for example as dates.
     """
-    layout = scene.layout
-    terms = terms_of(query, scene, stems, language)
-    asked = [term for term in terms if term.records or term.text not in beside]
-    said = set(plain_tokens(" ".join((*query.words, *query.phrases))))
-    covered, named = coverage(asked, len(layout)), layout.named(said)
-    least = 0.0 if not floor else LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
-    known = [term for term in terms if term.records] if covered >= least or named else []
-    wanted, left_out = _affordable(known, len(layout))
-    raw, held = _scores(scene, wanted)
+    layout = context.layout
+    terms = parse_terms(query, context, stems, language)
+    counted = [term for term in terms if term.records or term.text not in beside]
+    words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
+    covered, named = coverage(counted, len(layout)), layout.find_speakers(words)
+    min_coverage = 0.0 if not floor else MIN_COVERAGE_OF_TWO if len(counted) == 2 else MIN_COVERAGE
+    known = [term for term in terms if term.records] if covered >= min_coverage or named else []
+    wanted, left_out = _select_terms(known, len(layout))
+    raw, held = _score_terms(context, wanted)
     if len(named) == 1:
-        raw[layout.source == named[0]] *= np.float32(SPEAKER)
+        raw[layout.source == named[0]] *= np.float32(SPEAKER_BOOST)
     unknown = tuple(term for term in terms if not term.records)
-    return TextFound(
+    return TextScores(
         "text",
         raw,
-        raw / (raw + np.float32(HALF)),
+        raw / (raw + np.float32(HALF_SCORE)),
         held,
         unknown,
         left_out,
         covered,
         tuple(named),
-        least,
+        min_coverage,
         tuple(terms),
     )
 
@@ -115,30 +115,30 @@ def coverage(terms: list[Term], records: int) -> float:
     return known / sum(weights) if weights else 0.0
 
 
-def _affordable(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
+def _select_terms(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
     """Return (terms to score, terms to leave out), the rarest first.
 
     The rarest term is always scored. The number of postings limits the others: the commonest
-    terms distinguish records least and cost most. Prefixes with too many words come last.
+    terms distinguish records min_coverage and cost most. Prefixes with too many words come last.
     """
-    most = MOST_POSTINGS + records // RECORDS_PER_POSTING
+    most = MAX_POSTINGS + records // RECORDS_PER_POSTING
     ordered = sorted(terms, key=lambda term: (not term.whole, term.records, term.text))
     together = np.cumsum([term.records for term in ordered if term.whole])
     taken = max(1, int(np.searchsorted(together, most, side="right")))
     return ordered[:taken], tuple(ordered[taken:])
 
 
-def _scores(
-    scene: SearchContext, wanted: list[Term]
+def _score_terms(
+    context: SearchContext, wanted: list[Term]
 ) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
     """Return (raw scores by place, the places that hold each term).
 
     The score of a turn is the mean over the three granularities.
     """
-    layout, held = scene.layout, []
-    sums = [Scores(granularity) for granularity in scene.granularities.all]
+    layout, held = context.layout, []
+    sums = [Scores(granularity) for granularity in context.granularities.all]
     for term in wanted:
-        rows, counts = term.postings(scene.vocabulary).without(scene.expired)
+        rows, counts = term.postings(context.vocabulary).without(context.expired)
         places = layout.places(rows)
         held.append((term, places))
         for one in sums:
@@ -174,22 +174,22 @@ class Relevance:
     def _about(self, word: str, last_row: int) -> int:
         """Return how many records held the word when it was last counted."""
         count, rows = self._counted.get(word, (0, 0))
-        if last_row > rows * GROWN:
-            if len(self._counted) >= MOST_COUNTED:
+        if last_row > rows * GROWTH:
+            if len(self._counted) >= MAX_COUNTED:
                 self._counted.clear()
             count = self._vocabulary.among((word,)).get(word, 0)
             self._counted[word] = count, last_row
         return count
 
-    def best(self, scene: SearchContext, words: Sequence[str], limit: int) -> dict[int, float]:
+    def best(self, context: SearchContext, words: Sequence[str], limit: int) -> dict[int, float]:
         """Return row -> score of the best records whose content holds all words, best first."""
-        layout, held = scene.layout, [self._vocabulary.contents(word) for word in words]
+        layout, held = context.layout, [self._vocabulary.contents(word) for word in words]
         rows = min((one.rows for one in held), key=len)
         for one in held:
             rows = rows[one.counts_at(rows) > 0]
         places = layout.places(rows)  # leaves out expired rows
-        if scene.allowed is not None:
-            places = places[scene.allowed[places]]
+        if context.allowed is not None:
+            places = places[context.allowed[places]]
         if not len(places):
             return {}
         records, length = self._vocabulary.totals(words[0])
@@ -198,8 +198,8 @@ class Relevance:
         )
         scores = np.zeros(len(layout))
         for one in held:
-            scores[places] += _worth(one, layout.row[places], records, norm)
-        found = best(scores, places, scene, limit)
+            scores[places] += _idf_worth(one, layout.row[places], records, norm)
+        found = best_places(scores, places, context, limit)
         return dict(zip(layout.row[found].tolist(), scores[found].tolist(), strict=True))
 
 
@@ -218,9 +218,9 @@ def plain_words(query: Query) -> tuple[str, ...]:
     return tuple(found for (found,) in words) if plain else ()
 
 
-def _worth(held: Postings, rows: Rows, records: int, norm: Doubles) -> Doubles:
+def _idf_worth(held: Postings, rows: Rows, records: int, norm: Doubles) -> Doubles:
     """Return what one word adds to the score of each row, in FTS5's order of operations."""
     holding = len(held.rows)
     idf = math.log((records - holding + 0.5) / (holding + 0.5))
     counts = held.counts_at(rows).astype(np.float64)
-    return (idf if idf > 0 else FTS5_LEAST_IDF) * ((counts * (FTS5_K1 + 1)) / (counts + norm))
+    return (idf if idf > 0 else FTS5_MIN_IDF) * ((counts * (FTS5_K1 + 1)) / (counts + norm))

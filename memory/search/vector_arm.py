@@ -17,15 +17,15 @@ from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Floats, Matrix, in_blocks
 from memrelay.memory.search.pool import Meaning
-from memrelay.memory.search.results import Found, SearchContext
+from memrelay.memory.search.results import ArmScores, SearchContext
 from memrelay.memory.sqlite.rows import Changes, Rows
 from memrelay.memory.sqlite.vectors import VectorSet, VectorTable
 
 BYTES_PER_NUMBER = 4
 # Newest vectors read from a file for one search: about one second.
-MOST_SCANNED = 200_000
+MAX_SCANNED = 200_000
 # Newest vectors read from a file to find entries near a new text: about 25 ms.
-MOST_READ = 5_000
+MAX_READ = 5_000
 NO_VECTORS = (
     "this store has no vectors yet: a background task computes them once an agent of the bundle "
     "searches with `mode` hybrid or semantic, or writes an entry to a named memory; "
@@ -34,16 +34,16 @@ NO_VECTORS = (
 
 
 @dataclass(frozen=True, slots=True)
-class VectorFound(Found):
+class VectorScores(ArmScores):
     """Scores of the vector arm, with what could be compared."""
 
     known: NDArray[np.bool_]  # by place: whether the record has a vector
-    least: float  # the minimum score to be found by meaning alone
-    alone: Floats  # by place: the score without the window
+    min_score: float  # the minimum score to be found by meaning alone
+    standalone: Floats  # by place: the score without the window
 
 
 NONE = np.zeros(0, np.float32)
-NOTHING_THERE = VectorFound("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)
+EMPTY_SCORES = VectorScores("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)
 
 
 class VectorArm:
@@ -52,12 +52,14 @@ class VectorArm:
     def __init__(self, table: VectorTable, meaning: Meaning | None) -> None:
         self._table, self._meaning = table, meaning
         self._matrix: Matrix | None = None
-        self._of: tuple[int, str] | None = None  # the set in the matrix: its place and embedder
+        self._matrix_set: tuple[int, str] | None = (
+            None  # the set in the matrix: its place and embedder
+        )
         self.changes = table.changes = Changes()  # also receives every edit
-        self._seen: set[int] = set()  # rows the matrix updated in the open transaction
-        self._anew = False  # whether the open transaction rebuilt the matrix
+        self._updated_rows: set[int] = set()  # rows the matrix updated in the open transaction
+        self._rebuilt = False  # whether the open transaction rebuilt the matrix
 
-    def search(self, scene: SearchContext, asked: str, *, floor: bool = True) -> VectorFound:
+    def search(self, context: SearchContext, question: str, *, floor: bool = True) -> VectorScores:
         """Score all records that have a vector. Without `floor`, any score is enough.
 
         Raises EmbeddingFault: when no embedder is configured, or the store has no vectors.
@@ -67,24 +69,24 @@ class VectorArm:
         if meaning is None or not meaning.questions.embedder.configured:
             raise EmbeddingFault(NO_EMBEDDER)
         one = self._table.serving()
-        if one is None and not len(scene.layout):
-            return NOTHING_THERE
+        if one is None and not len(context.layout):
+            return EMPTY_SCORES
         if one is None:
             raise EmbeddingFault(NO_VECTORS)
-        question, embedder = meaning.questions.ask(asked, one.fingerprint)
+        vector, embedder = meaning.questions.ask(question, one.fingerprint)
         budget = meaning.matrices.budget
-        if len(scene.layout) * one.dimension * BYTES_PER_NUMBER > budget:
+        if len(context.layout) * one.dimension * BYTES_PER_NUMBER > budget:
             self.drop()
-            newest = int(scene.layout.row.max(initial=0)) - MOST_SCANNED
-            raw, known = _scanned(
-                in_blocks(self._table.read(one, max(newest, 0))), scene.layout, question
+            newest = int(context.layout.row.max(initial=0)) - MAX_SCANNED
+            raw, known = _scan(
+                in_blocks(self._table.read(one, max(newest, 0))), context.layout, vector
             )
             alone = raw
         else:
-            raw, known, alone = self._current(one).cosines(scene.layout, question, scene.allowed)
+            raw, known, alone = self._current(one).cosines(context.layout, vector, context.allowed)
             meaning.matrices.used(self)
         calibration = embedder.calibration
-        return VectorFound(
+        return VectorScores(
             "vector",
             raw,
             _score(raw, known, calibration),
@@ -105,7 +107,7 @@ class VectorArm:
         last = max([*rows[-1:].tolist(), *beside[-1:].tolist()], default=0)
         if (last + 1) * one.dimension * BYTES_PER_NUMBER > meaning.matrices.budget:
             self.drop()
-            rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)  # temporary, not kept
+            rows, matrix = rows[-MAX_READ:], Matrix(one.dimension)  # temporary, not kept
             matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
         else:
             matrix = self._current(one)
@@ -115,20 +117,20 @@ class VectorArm:
 
     def committed(self) -> None:
         """Keep the matrix as the transaction left it."""
-        self._seen.clear()
-        self._anew = False
+        self._updated_rows.clear()
+        self._rebuilt = False
 
     def undone(self) -> None:
         """Mark rows for update that the rolled-back transaction changed in the matrix."""
-        if self._anew:
+        if self._rebuilt:
             self.drop()
-        for row in self._seen:
+        for row in self._updated_rows:
             self.changes.add(row)
         self.committed()
 
     def drop(self) -> None:
         """Free the matrix."""
-        self._matrix = self._of = None
+        self._matrix = self._matrix_set = None
 
     def close(self) -> None:
         """Detach from a store that is closing."""
@@ -143,13 +145,18 @@ class VectorArm:
     def _current(self, one: VectorSet) -> Matrix:
         """Return the matrix, updated to the current rows."""
         matrix, of = self._matrix, (one.place, one.fingerprint)
-        if matrix is None or of != self._of or self.changes.everything or matrix.wasteful:
-            matrix, self._of = Matrix(one.dimension), of
+        if (
+            matrix is None
+            or of != self._matrix_set
+            or self.changes.everything
+            or matrix.is_wasteful
+        ):
+            matrix, self._matrix_set = Matrix(one.dimension), of
             matrix.add(self._table.read(one))
-            self._matrix, self._anew = matrix, True
+            self._matrix, self._rebuilt = matrix, True
         elif self.changes:
             rows = sorted(self.changes.rows)
-            self._seen.update(rows)
+            self._updated_rows.update(rows)
             matrix.remove(np.array(rows, np.int64))
             matrix.add(self._table.read_rows(one, rows))
         self.changes.clear()
@@ -166,7 +173,7 @@ def _score(raw: Floats, known: NDArray[np.bool_], calibration: Calibration) -> F
     return score
 
 
-def _scanned(
+def _scan(
     blocks: Iterable[list[tuple[int, bytes]]], layout: Layout, question: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return (cosine, whether there is a vector) by place."""

@@ -138,4 +138,4 @@ def test_records_that_changed_take_no_memory_for_ever() -> None:
         matrix.remove(np.arange(5000))
         matrix.add([(row, vector.tobytes()) for row, vector in enumerate(make_vectors(5000, 1))])
 
-    assert matrix.wasteful
+    assert matrix.is_wasteful

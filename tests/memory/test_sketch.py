@@ -52,7 +52,7 @@ def test_what_is_found_is_told_as_a_plain_scan_tells_it(
     question = made[seed % len(made)].astype(np.float32)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrices, "SKETCHED", 0)
+        patch.setattr(matrices, "MIN_CODED", 0)
         for picked in (sketch.PICKED, 30, 0):  # all of them, some, and no more than are wanted
             patch.setattr(sketch, "PICKED", picked)
             changed = np.sort(chance.choice(count, (0, 1, count)[picked % 3], replace=False)) + 1
