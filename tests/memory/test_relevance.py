@@ -53,7 +53,7 @@ NEVER = 1 << 60
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relevance, "MIN_POSTINGS_IN_MEMORY", 0)
-    monkeypatch.setattr(records_search, "MANY", 0)
+    monkeypatch.setattr(records_search, "MIN_ROWS_FOR_RANKER", 0)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def found(tx: Store, text: str, many: int, limit: int | None) -> list[tuple[str, float]] | str:
     """Searches in memory, or where a store has `many` rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records_search, "MANY", many)
+        patch.setattr(records_search, "MIN_ROWS_FOR_RANKER", many)
         try:
             return [
                 (one.guid, one.score) for one in search(tx, SearchInput(text, PLENTY, limit=limit))
