@@ -9,7 +9,7 @@ from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.entries_get import entry_view
 from memrelay.memory.operations.memories_get import fetch_memory
-from memrelay.memory.operations.records_list import Limit, take_records, parse_cursor
+from memrelay.memory.operations.records_list import Limit, parse_cursor, take_records
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.memory_view import KIND, EntryView, Globs, Ident, Source
 from memrelay.memory.sqlite.filters import Conditions, compiled

@@ -109,7 +109,7 @@ def find_knowledge(
         return Knowledge((), False, "")
     if len(memories) > MAX_SEARCHED:
         raise Refused(
-            f"the search covers {len(memories)} memories; name at most {MOST_SEARCHED}, "
+            f"the search covers {len(memories)} memories; name at most {MAX_SEARCHED}, "
             "by id or by tag"
         )
     within = Conditions(

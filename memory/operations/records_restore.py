@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from memrelay.memory.errors import NotThere, Refused
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_get import fetch, check_fits
+from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.operations.records_history import Number
 from memrelay.memory.operations.records_update import check_version
 from memrelay.memory.records.view import Guid, Reason, RecordView, Versions, view

@@ -7,7 +7,7 @@ import orjson
 
 from memrelay.memory.errors import VersionDiffers
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_get import fetch, check_fits
+from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.records.data import Data, as_text
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.tags import parse
