@@ -1,4 +1,4 @@
-"""Which words of two facts stand for one another, and which are left over."""
+"""Alignment: pairs the words of two facts and collects the words without a partner."""
 
 from collections.abc import Callable
 from itertools import permutations
@@ -8,23 +8,26 @@ from memrelay.memory.dedup.lexicon import complements, known
 from memrelay.memory.dedup.numbers import WEAK
 from memrelay.memory.dedup.parser import Reading, Word
 
-MOST_LEFT = 3  # words that are left over, of which it is tried what they are together
+# Unmatched words up to which compounds and negated words are tried.
+MOST_LEFT = 3
 
 _NEGATING = ("un", "in", "im", "ir", "il", "non", "dis", "mis", "a", "de")
 
 
 class Match(NamedTuple):
-    """Two facts, word by word."""
+    """Two facts, aligned word by word."""
 
-    pairs: tuple[tuple[int, int], ...]  # places in the one and the other
-    left: tuple[Word, ...]  # of the one, without a partner
-    right: tuple[Word, ...]
-    turned: int  # pairs of which one is the other's negation, as unsafe is of safe
+    pairs: tuple[tuple[int, int], ...]  # places in the first and second fact
+    left: tuple[Word, ...]  # unmatched words of the first fact
+    right: tuple[Word, ...]  # unmatched words of the second fact
+    turned: int  # pairs in which one word negates the other, like safe and unsafe
 
 
 def match(one: Reading, other: Reading) -> Match:
-    """Equal words first, then words of one meaning. Where numbers are left over, the rest is not
-    looked at."""
+    """Pair equal words, then words of the same meaning.
+
+    If numbers are unmatched, the facts differ anyway, and meaning is not compared.
+    """
     left, right = list(range(len(one.words))), list(range(len(other.words)))
     pairs = _equal(one, other, left, right)
     turned = 0
@@ -47,7 +50,7 @@ def match(one: Reading, other: Reading) -> Match:
 def _equal(
     one: Reading, other: Reading, left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """Pairs of words with one stem, in order, which are taken out of what is left."""
+    """Pair words with the same stem in order, and remove them from the unmatched places."""
     places: dict[str, list[int]] = {}
     for at in reversed(right):
         places.setdefault(other.words[at].known.stem, []).append(at)
@@ -69,7 +72,7 @@ def _pair(
     state: tuple[list[int], list[int], list[tuple[int, int]]],
     fits: Callable[[Word, Word], bool],
 ) -> None:
-    """Moves the places of words that fit from what is left into the pairs."""
+    """Pair unmatched words that fit, and remove them from the unmatched places."""
     left, right, pairs = state
     for at in tuple(left):
         word = one.words[at]
@@ -82,7 +85,7 @@ def _pair(
 
 
 def _akin(word: Word, other: Word) -> bool:
-    """Words of one meaning, or one word in two spellings."""
+    """Return whether the words share a meaning, or are spellings of one word."""
     a, b = word.known, other.known
     if a.groups.isdisjoint(b.groups) and (
         a.root != b.root or not a.root or _persons(word, other) or _two_names(word, other)
@@ -92,20 +95,19 @@ def _akin(word: Word, other: Word) -> bool:
 
 
 def _two_names(word: Word, other: Word) -> bool:
-    """Whether they are names that differ, or may be: Daniel and Danielle, Peter and Peters."""
+    """Return whether the words are different names: Daniel and Danielle, Peter and Peters."""
     names = word.name or other.name or (word.head and other.head and not word.known.groups)
     return names and word.text != other.text
 
 
 def _persons(word: Word, other: Word) -> bool:
-    """Whether one is who does it and the other whom it is done to: employer, employee."""
+    """Return whether one word is the actor and the other the recipient: employer, employee."""
     ends = word.text.rstrip("s")[-2:], other.text.rstrip("s")[-2:]
     return ends in (("er", "ee"), ("ee", "er"), ("or", "ee"), ("ee", "or"))
 
 
 def _turned(word: Word, other: Word) -> bool:
-    """Whether one is what the other is not: open and closed, or one is the other behind un-, in- or
-    dis-."""
+    """Return whether one word negates the other: open and closed, safe and unsafe."""
     if complements(word.known, other.known):
         return True
     short, long = (
@@ -123,8 +125,7 @@ def _turned(word: Word, other: Word) -> bool:
 
 
 def _join(one: Reading, left: list[int], other: Reading, right: list[int]) -> None:
-    """Two words that are written as one in the other text, in any order: time zone and timezone,
-    made by hand and handmade."""
+    """Pair two words with a compound of them: time zone and timezone, made by hand and handmade."""
     for two in permutations(left, 2):
         together = one.words[two[0]].text + one.words[two[1]].text
         found = next(
@@ -142,12 +143,12 @@ def _join(one: Reading, left: list[int], other: Reading, right: list[int]) -> No
 
 
 def _nearly(word: str, other: str) -> bool:
-    """Whether they are one but for an ending."""
+    """Return whether the words differ only in an ending."""
     return abs(len(word) - len(other)) < 3 and (word.startswith(other) or other.startswith(word))
 
 
 def _rest(reading: Reading, places: list[int], other: Reading) -> tuple[Word, ...]:
-    """Without what repeats a word that the other has: phone calls, where it says phone."""
+    """Return the unmatched words, without those that repeat a meaning: calls in phone calls."""
     words = [reading.words[at] for at in places if reading.words[at].text != WEAK]
     if len(words) > MOST_LEFT:
         return tuple(words)

@@ -1,8 +1,7 @@
-"""Numbers, times and dates in one form each: `two` is 2, `6 pm` and `18:00` are a time,
-`2026-03-01` a year, a month and a day.
+"""Normalizes numbers, times and dates: `two` is 2, `6 pm` and `18:00` are one time.
 
-What was read so begins with #: `#2`, `#t18:00`, `#mar`, `#fri`, and `#fris` for every Friday; a
-code that has a digit, too.
+The result begins with #: `#2`, `#t18:00`, `#mar`, `#fri`, and `#fris` for every Friday. So does a
+code that contains a digit. `2026-03-01` becomes a year, a month and a day.
 """
 
 import re
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from memrelay.memory.dedup.irregular import table
 from memrelay.memory.dedup.tokenizer import Piece
 
-WEAK = "#one"  # the word, which may be no more than an article
+WEAK = "#one"  # the word `one`, which may be just an article
 _ORDINAL = "."  # after a number: the third is not three
 
 _WORDS = table("numbers")
@@ -72,7 +71,7 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
 def with_numbers(pieces: list[Piece]) -> list[Piece]:
-    """The pieces, with those that say a number, a time or a date in one form."""
+    """Return the pieces with numbers, times and dates in one form."""
     texts = [piece.text for piece in pieces]
     if _SAYING.isdisjoint(texts) and _DIGIT.search(" ".join(texts)) is None:
         return pieces
@@ -83,7 +82,7 @@ def with_numbers(pieces: list[Piece]) -> list[Piece]:
 
 
 def _figures(piece: Piece) -> list[Piece]:
-    """What is written with digits; anything else as it is."""
+    """Parse a piece with digits. Other pieces stay unchanged."""
     text = piece.text
     if text in _CURRENCIES:
         return [Piece(_CURRENCIES[text])]
@@ -113,14 +112,14 @@ def _figures(piece: Piece) -> list[Piece]:
 
 
 def _value(digits: str) -> str:
-    """1,000 is a thousand, 1,5 is one and a half. 1.000 stays, for it may be either."""
+    """Parse digits: 1,000 is a thousand, 1,5 is one and a half. 1.000 is ambiguous and stays."""
     if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?", digits):
         digits = digits.replace(",", "")
     return "#" + digits.replace(",", ".").lstrip("+")
 
 
 def _word(piece: Piece, pieces: Sequence[Piece], at: int) -> Piece:
-    """A word that may say a number, a month or a weekday."""
+    """Parse a word that may be a number, a month or a weekday."""
     text = piece.text
     before = pieces[at - 1].text if at else ""
     if text in _MONTHS and (text not in _WORDS["month-too"] or _is_month(pieces, at)):
@@ -139,8 +138,7 @@ def _word(piece: Piece, pieces: Sequence[Piece], at: int) -> Piece:
 
 
 def _is_month(pieces: Sequence[Piece], at: int) -> bool:
-    """Whether a word like `may` stands as a month does: after `in`, beside a number, or as May is
-    written."""
+    """Return whether a word like `may` is a month: after `in`, next to a number, capitalized."""
     beside = [pieces[near].text for near in (at - 1, at + 1) if 0 <= near < len(pieces)]
     capital = pieces[at].name and pieces[at].text in ("may", "march")
     return (
@@ -151,7 +149,7 @@ def _is_month(pieces: Sequence[Piece], at: int) -> bool:
 
 
 def _sums(pieces: list[Piece]) -> list[Piece]:
-    """Twenty five is one number, and so is 1.5 million; a currency comes after its number."""
+    """Combine numbers (twenty five, 1.5 million), and put a currency after its number."""
     found: list[Piece] = []
     for piece in pieces:
         before = found[-1].text if found else ""
@@ -168,7 +166,7 @@ def _sums(pieces: list[Piece]) -> list[Piece]:
         ):
             found[-1] = Piece(f"#{before[1]}{piece.text[1:]}")
         elif is_number and piece.text == "times":
-            pass  # two times, twice
+            pass  # two times equals twice
         elif (
             before in _CURRENCIES.values()
             and piece.text[:1] == "#"
@@ -176,7 +174,7 @@ def _sums(pieces: list[Piece]) -> list[Piece]:
         ):
             found[-1:] = [piece, found[-1]]
         elif before in _WORDS["counted"] and piece.text[:1] == "#" and piece.text[1:].isdecimal():
-            found.append(Piece(piece.text + _ORDINAL))  # floor 3 is the third
+            found.append(Piece(piece.text + _ORDINAL))  # floor 3 is the third floor
         else:
             found.append(piece)
     return found
@@ -187,8 +185,7 @@ def _number(value: float) -> str:
 
 
 def _dates(pieces: list[Piece]) -> list[Piece]:
-    """A month before its day, and its year after both: 30 June 2026 is June 30, 2026, and so is
-    2026-06-30."""
+    """Order dates as month, day, year: 30 June 2026, June 30, 2026 and 2026-06-30 are equal."""
     found: list[Piece] = []
     months = frozenset(_MONTH_NUMBERS)
     for piece in pieces:
@@ -219,7 +216,7 @@ def _is_year(text: str) -> bool:
 
 
 def _clock(pieces: list[Piece]) -> list[Piece]:
-    """Times of day: 6 pm, 18:00, 7:30 in the morning, noon."""
+    """Parse times of day: 6 pm, 18:00, 7:30 in the morning, noon."""
     found: list[Piece] = []
     for at, piece in enumerate(pieces):
         before = found[-1].text if found else ""
@@ -248,7 +245,7 @@ def _clock(pieces: list[Piece]) -> list[Piece]:
 
 
 def _hour_before_half(found: list[Piece]) -> str:
-    """The time before `in the` at the end: 7:30, at nine; "" for none."""
+    """Return the time before a final `in the`, as in 7:30 or `at nine`; "" for none."""
     texts = ["", "", "", "", *(piece.text for piece in found)]
     before, hour = texts[-4], texts[-3]
     if texts[-2:] != ["in", "the"]:
@@ -263,13 +260,13 @@ def _is_hour(text: str) -> bool:
 
 
 def _shifted(time: str, half: int | None) -> str:
-    """A time of the first or the second half of the day."""
+    """Return the time in the first or second half of the day."""
     hour, minute = int(time[2:4]), time[5:]
     return f"#t{hour if half is None else hour % 12 + half:02}:{minute}"
 
 
 def _spans(pieces: list[Piece]) -> list[Piece]:
-    """`daily`, `every day`, `each day`, `per day` and, after a number, `a day`."""
+    """Parse periods: `daily`, `every day`, `each day`, `per day` and, after a number, `a day`."""
     found: list[Piece] = []
     for piece in pieces:
         text = piece.text

@@ -1,5 +1,8 @@
-"""What a short fact says, as far as words and forms tell: its words in order, and what the small
-words between them say."""
+"""Parses a short fact: its content words in order, and the features of its function words.
+
+Some words may be omitted without a difference: has (and drinks) coffee, is (written) in German,
+the marketing (team), is 3 m (high).
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
@@ -13,106 +16,57 @@ from memrelay.memory.dedup.phrases import HAVING
 from memrelay.memory.dedup.tokenizer import Piece, pieces_of
 from memrelay.memory.text.stopwords import STOP_WORDS
 
-# Words that may go unsaid: has (and drinks) coffee, is (written) in German, the marketing (team),
-# is 3 m (high).
-
-
-def may_go_unsaid(stem: str, pieces: Sequence[Piece], at: int, *, passive: bool) -> str:
-    """What says little more than an `is` or a `has` at that place: verb, deed, noun or class; ""
-    for anything else.
-
-    `passive`: it stands after a form of be.
-    """
-    where = _WHERE.get(stem, "")
-    if where == "deed":
-        return where
-    if where == "class":
-        return where * (_text(pieces, at + 1) in _IS)
-    if where == "naming":
-        return "noun" * _naming(pieces, at)
-    return "verb" * (
-        (where == "being" and passive) or (where in _RULES and _RULES[where](pieces, at))
-    )
-
-
-def goes_without_saying(stem: str, pieces: Sequence[Piece], at: int) -> bool:
-    """Whether it says nothing after what stands before it."""
-    where = _WHERE.get(stem, "")
-    return (
-        (where == "named" and _named(pieces, at))
-        or (where == "measured" and _measured(pieces, at))
-        or (where == "sized" and any(piece.text[:1] == "#" for piece in pieces))
-    )
-
-
-def _having(pieces: Sequence[Piece], at: int) -> bool:
-    """A verb with its object, or a time: she lives in Rome, and is there; but she who sings in Rome
-    is there for that."""
-    return (
-        _text(pieces, at + 1) not in grammar.MARKERS - grammar.ARTICLES
-        or _text(pieces, at + 2)[:1] == "#"
-    )
-
-
-def _timed(pieces: Sequence[Piece], at: int) -> bool:
-    """It starts at six, and is at six."""
-    return _text(pieces, at + 2)[:1] == "#"
-
-
-def _naming(pieces: Sequence[Piece], at: int) -> bool:
-    """Her name is Ann; not where her name is in a list."""
-    return _text(pieces, at + 2) not in grammar.MARKERS - grammar.ARTICLES
-
-
-def _named(pieces: Sequence[Piece], at: int) -> bool:
-    """Behind what it is called, and not behind whose it is."""
-    return at > 0 and not pieces[at - 1].owner and pieces[at - 1].text not in grammar.SMALL
-
-
-def _measured(pieces: Sequence[Piece], at: int) -> bool:
-    """Behind a number and its unit."""
-    return at > 1 and pieces[at - 2].text[0] == "#"
-
-
-def _before_as(pieces: Sequence[Piece], at: int) -> bool:
-    return _text(pieces, at + 1) == "as"
-
-
-def _text(pieces: Sequence[Piece], at: int) -> str:
-    return pieces[at].text if at < len(pieces) else ""
-
+LONGEST = 2000  # characters; longer facts are not parsed and match only if equal
+MOST_WORDS = 120  # content words
 
 _IS = ("is", "are", "was", "were")
-_WHERE = {stem_of(word, ENGLISH): where for word, where in grammar.UNSAID.items()}
-_RULES: dict[str, Callable[[Sequence[Piece], int], bool]] = {
-    "having": _having,
-    "as": _before_as,
-    "timed": _timed,
-}
-
-
-LONGEST = 2000  # characters of a fact; what is longer is not read, and only equal to itself
-MOST_WORDS = 120  # of them that say something
+_DROPPED = ("a", "an", "the")
+_ONE = ("a", "an", WEAK)
+_BEFORE_NUMBERS = (
+    "over",
+    "above",
+    "under",
+    "than",
+    "about",
+    "around",
+    "roughly",
+    "approximately",
+    "circa",
+)
+_EVERY = ("every", "each")
+_LIGHT = stems_of(grammar.LIGHT)
+_BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
+    ("be", "been", "get", "gets", "got", "getting")
+)
+_PASSIVE = frozenset(
+    ("is", "are", "am", "was", "were", "be", "been", "being", "get", "gets", "got")
+)
+# finite verbs, which no order contains
+_FINITE = frozenset(
+    ("is", "are", "was", "were", "has", "had", "will", "should", "must", "does", "did")
+)
+_BEFORE_ORDERS = frozenset(("please", "always", "never", "do", "not", "also", "just"))
+_BEFORE_PARTICIPLES = (
+    grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}
+)
 
 
 class Word(NamedTuple):
-    """A word that says something."""
+    """A content word."""
 
     text: str
     known: Known
-    # the preposition, or the `not`, that it stands after; `of` also where it owns what follows
-    marker: str
+    marker: str  # the preposition or `not` before it; `of` also for an owner
     name: bool
-    head: bool  # begins a sentence, so that it may be a name
-    light: bool  # says little beside the others
-    unsaid: (
-        str  # verb, deed, noun or class, where it may be left out beside an `is` or a `has`; or ""
-    )
+    head: bool  # capitalized at the start of a sentence, so possibly a name
+    light: bool  # has little meaning
+    # verb, deed, noun or class if the word may be omitted next to an `is` or a `has`; else ""
+    unsaid: str
     past: bool  # a verb in the past
     being: bool  # after a form of be
-    single: bool  # after `a` or `one`: a cat is no cats
-    counted: bool  # after a number: its unit, or what there are so many of
-    denied: bool  # the first after a negation: not with Bob
+    single: bool  # after `a` or `one`: a cat is not cats
+    counted: bool  # after a number: a unit, or the things that are counted
+    denied: bool  # the first word after a negation: not with Bob
 
     @property
     def number(self) -> bool:
@@ -126,33 +80,31 @@ class Word(NamedTuple):
 
     @property
     def going(self) -> bool:
-        """Whether it goes on now: is reading."""
+        """Whether it is in the continuous form: is reading."""
         return self.being and self.text.endswith("ing")
 
     @property
     def coming(self) -> bool:
-        """Whether it says that something is to come."""
+        """Whether it refers to the future."""
         return self.text in ("next", "tomorrow", "tonight", "soon")
 
 
 class Reading(NamedTuple):
-    """A fact, read."""
+    """A parsed fact."""
 
     words: tuple[Word, ...]
     negations: int
     said: frozenset[str]  # modes, persons and signals, each as `kind:value`
     tenses: frozenset[str]  # of its auxiliaries: past, perfect, now, doing, will
-    joins: int  # how often it says and, or, but
+    joins: int  # the number of `and`, `or` and `but`
     passive: bool  # `by` after a participle
-    order: int  # the place of the verb with which it orders something; -1 for none
-    near: tuple[
-        str, ...
-    ]  # all its words without articles: facts that agree in them differ in nothing that counts
+    order: int  # the place of the verb of an order; -1 for none
+    near: tuple[str, ...]  # all words without articles; facts with the same ones are equal
 
 
-@lru_cache(512)  # facts of some 100 characters: 2 MB of them
+@lru_cache(512)  # about 2 MB for facts of 100 characters
 def read(text: str) -> Reading | None:
-    """A text in one form, read. None where it is too long for that."""
+    """Parse a normalized text. Returns None if it is too long."""
     if len(text) > LONGEST:
         return None
     pieces = with_numbers(_without_phrases(pieces_of(text)))
@@ -164,7 +116,7 @@ def read(text: str) -> Reading | None:
 
 
 def _without_phrases(pieces: list[Piece]) -> list[Piece]:
-    """Words that mean something together are replaced by what they mean."""
+    """Replace phrases by their plain words."""
     found: list[Piece] = []
     at = 0
     texts = [piece.text for piece in pieces]
@@ -187,7 +139,7 @@ def _without_phrases(pieces: list[Piece]) -> list[Piece]:
 
 
 class _Reader:
-    """Goes through the pieces once."""
+    """Parses the pieces of a text in one pass."""
 
     def __init__(self, pieces: list[Piece]) -> None:
         self._pieces = pieces
@@ -198,10 +150,8 @@ class _Reader:
             frozenset[str]() if self._language == "english" else STOP_WORDS[self._language]
         )
         self.words: list[Word] = []
-        self._marker, self._filled = (
-            "",
-            False,
-        )  # the marker in force; whether a word stands after it already
+        self._marker = ""  # the present marker
+        self._filled = False  # whether a word follows it already
         self._negations, self._participle, self._order, self._denied = 0, False, -1, False
         self._said: set[str] = set()
         self._tenses: set[str] = set()
@@ -243,7 +193,7 @@ class _Reader:
         )
 
     def _small_word(self, text: str, at: int) -> bool:
-        """Takes a small word for what it says. False for one that is none."""
+        """Apply the effect of a function word. Returns False if it is a content word."""
         small = grammar.SMALL.get(text)
         if small is None and text not in self._small:
             return False
@@ -265,24 +215,22 @@ class _Reader:
             self._tenses.update(small.tenses if text not in HAVING else [self._having(text, at)])
             self._negations += small.denies
             self._denied |= small.denies
-        if (
-            small is not None and small.marker and (text != "a" or self._language != "english")
-        ):  # it means to elsewhere
+        # `a` is an article in English, and means `to` in other languages
+        if small is not None and small.marker and (text != "a" or self._language != "english"):
             self._marker, self._filled = self._told(small.marker, after), False
         elif self._filled and text not in grammar.AND:
             self._marker = ""
         return True
 
     def _having(self, text: str, at: int) -> str:
-        """What has, had or have tells: that something was done, or that someone has something, or
-        had it."""
+        """Return whether `has`, `had` or `have` forms a perfect, or denotes possession."""
         after = [piece.text for piece in self._pieces[at + 1 : at + 4]]
         if "been" in after or any(_is_participle(word) or word in FORMS.timeless for word in after):
             return "perfect"
         return "past" if text == "had" else "has"
 
     def _told(self, marker: str, after: str) -> str:
-        """A `by` tells who did it only after a participle: not by bus, nor by Friday."""
+        """Return the marker; `by` marks the actor only after a participle: not in by bus."""
         return (
             "via"
             if marker == "by"
@@ -298,38 +246,39 @@ class _Reader:
         what = Known(text) if text[0] == "#" else known(text, self._language)
         if text in FORMS.timeless or text == "got":
             self._tenses.add("perfect")
-        elif text == "born":  # who was born there is from there
+        elif text == "born":  # `was born in` means `is from`
             self._tenses.discard("past")
-        marker = "of" if piece.owner and not self._marker else self._marker
-        ordered = text == "give" and self._order == len(self.words)
-        light = ordered or what.stem in _LIGHT or goes_without_saying(what.stem, self._pieces, at)
         self._participle |= _is_participle(text)
-        unsaid = (
-            "noun"
-            if light and what.stem not in _LIGHT
-            else may_go_unsaid(what.stem, self._pieces, at, passive=self._beside_be(at))
-        )
-        counted = self._before(at)[:1] == "#" and text[0] != "#"
+        light, unsaid = self._weight(text, what, at)
         self.words.append(
             Word(
                 text,
                 what,
-                marker,
-                piece.name,
-                piece.head,
-                light,
-                unsaid,
-                self._past(text, at),
-                self._beside_be(at, _PASSIVE),
-                self._single(at),
-                counted,
-                self._denied,
+                marker="of" if piece.owner and not self._marker else self._marker,
+                name=piece.name,
+                head=piece.head,
+                light=light,
+                unsaid=unsaid,
+                past=self._past(text, at),
+                being=self._beside_be(at, _PASSIVE),
+                single=self._single(at),
+                counted=self._before(at)[:1] == "#" and text[0] != "#",
+                denied=self._denied,
             )
         )
         self._filled, self._denied = True, False
 
+    def _weight(self, text: str, what: Known, at: int) -> tuple[bool, str]:
+        """Return (whether the word has little meaning, how it may be omitted)."""
+        ordered = text == "give" and self._order == len(self.words)
+        light = ordered or what.stem in _LIGHT or goes_without_saying(what.stem, self._pieces, at)
+        if light and what.stem not in _LIGHT:
+            return light, "noun"
+        passive = self._beside_be(at)
+        return light, may_go_unsaid(what.stem, self._pieces, at, passive=passive)
+
     def _past(self, text: str, at: int) -> bool:
-        """Whether it is a verb in the past, and no participle."""
+        """Return whether the word is a verb in the past, and not a participle."""
         if text in FORMS.finite:
             return True
         if text not in FORMS.past and not (
@@ -347,8 +296,7 @@ class _Reader:
         )
 
     def _single(self, at: int) -> bool:
-        """Whether there is one of it: a cat, a black cat; a cat called Rex; and not the first word
-        of a cat food."""
+        """Return whether the word is singular: a cat, a black cat, a cat called Rex."""
         article = (
             self._before(at) if self._before(at) in _ONE or at < 2 else self._pieces[at - 2].text
         )
@@ -365,11 +313,76 @@ class _Reader:
         return self._pieces[at + 1].text if at + 1 < len(self._pieces) else ""
 
     def _beside_be(self, at: int, forms: Collection[str] | None = None) -> bool:
-        """Whether one of the two words before is one of the forms, or one of be, have or get."""
+        """Return whether one of the words before is one of the forms, by default of be or get."""
         return any(
             piece.text in (forms or _BE)
             for piece in self._pieces[max(at - (3 if forms else 2), 0) : at]
         )
+
+
+def may_go_unsaid(stem: str, pieces: Sequence[Piece], at: int, *, passive: bool) -> str:
+    """Return how a word may be omitted at that position: verb, deed, noun or class; "" for never.
+
+    `passive`: the word follows a form of be.
+    """
+    where = _WHERE.get(stem, "")
+    if where == "deed":
+        return where
+    if where == "class":
+        return where if _text(pieces, at + 1) in _IS else ""
+    if where == "naming":
+        return "noun" if _naming(pieces, at) else ""
+    omitted = (where == "being" and passive) or (where in _RULES and _RULES[where](pieces, at))
+    return "verb" if omitted else ""
+
+
+def goes_without_saying(stem: str, pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether the word adds nothing to the words before it."""
+    where = _WHERE.get(stem, "")
+    return (
+        (where == "named" and _named(pieces, at))
+        or (where == "measured" and _measured(pieces, at))
+        or (where == "sized" and any(piece.text[:1] == "#" for piece in pieces))
+    )
+
+
+def _having(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether an object or a time follows the verb: she lives in Rome, so she is there.
+
+    She who sings in Rome is not simply in Rome.
+    """
+    return (
+        _text(pieces, at + 1) not in grammar.MARKERS - grammar.ARTICLES
+        or _text(pieces, at + 2)[:1] == "#"
+    )
+
+
+def _timed(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether a time follows: it starts at six, or is at six."""
+    return _text(pieces, at + 2)[:1] == "#"
+
+
+def _naming(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether a name follows: her name is Ann, but not: her name is in a list."""
+    return _text(pieces, at + 2) not in grammar.MARKERS - grammar.ARTICLES
+
+
+def _named(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether the name of the thing precedes it, and not its owner."""
+    return at > 0 and not pieces[at - 1].owner and pieces[at - 1].text not in grammar.SMALL
+
+
+def _measured(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether a number and its unit precede the word."""
+    return at > 1 and pieces[at - 2].text[0] == "#"
+
+
+def _before_as(pieces: Sequence[Piece], at: int) -> bool:
+    return _text(pieces, at + 1) == "as"
+
+
+def _text(pieces: Sequence[Piece], at: int) -> str:
+    return pieces[at].text if at < len(pieces) else ""
 
 
 def _is_participle(text: str) -> bool:
@@ -379,37 +392,15 @@ def _is_participle(text: str) -> bool:
 
 
 def _singular(text: str, before: str) -> str:
-    """256 bits are 256 bit."""
+    """Return a unit in the singular: 256 bits equals 256 bit."""
     return (
         text.removesuffix("s") if before[:1] == "#" and len(text) > 2 and text[0] != "#" else text
     )
 
 
-_DROPPED = ("a", "an", "the")
-_ONE = ("a", "an", WEAK)
-_BEFORE_NUMBERS = (
-    "over",
-    "above",
-    "under",
-    "than",
-    "about",
-    "around",
-    "roughly",
-    "approximately",
-    "circa",
-)
-_EVERY = ("every", "each")
-_LIGHT = stems_of(grammar.LIGHT)
-_BE = frozenset(word for word, small in grammar.SMALL.items() if small.tenses) | frozenset(
-    ("be", "been", "get", "gets", "got", "getting")
-)
-_PASSIVE = frozenset(
-    ("is", "are", "am", "was", "were", "be", "been", "being", "get", "gets", "got")
-)
-_FINITE = frozenset(
-    ("is", "are", "was", "were", "has", "had", "will", "should", "must", "does", "did")
-)  # not in an order
-_BEFORE_ORDERS = frozenset(("please", "always", "never", "do", "not", "also", "just"))
-_BEFORE_PARTICIPLES = (
-    grammar.MARKERS | grammar.ARTICLES | grammar.AND | {"his", "her", "their", "our", "my", "your"}
-)
+_WHERE = {stem_of(word, ENGLISH): where for word, where in grammar.UNSAID.items()}
+_RULES: dict[str, Callable[[Sequence[Piece], int], bool]] = {
+    "having": _having,
+    "as": _before_as,
+    "timed": _timed,
+}

@@ -1,4 +1,4 @@
-"""Who does what to whom: the same words in another order may say the reverse."""
+"""Roles in a fact: who does what to whom. The same words in another order may state the reverse."""
 
 from collections.abc import Sequence
 from itertools import combinations, pairwise
@@ -8,117 +8,15 @@ from memrelay.memory.dedup.alignment import Match
 from memrelay.memory.dedup.lexicon import stems_of
 from memrelay.memory.dedup.parser import Reading, Word
 
-# What is on and what is off: two things that have changed their answers.
-
 _ANSWERS = (("on", "off"), ("yes", "no"))
 
+Pairs = Sequence[tuple[int, int]]  # the places of a word in the two facts
 
-def answers_swapped(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether what has the one answer in the first text has the other in the second: debug on,
-    trace off.
-
-    `one`, `other`: the words of the texts, in order.
-    """
-    return any(
-        _swapped(_answered(one, *answers), _answered(other, *answers)) for answers in _ANSWERS
-    )
-
-
-def _swapped(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    return one == other[::-1] and one[0] != one[1] and "" not in one
-
-
-def _answered(words: tuple[str, ...], yes: str, no: str) -> tuple[str, str]:
-    """The words that say something before the one and the other; "" where it stands nowhere, or
-    more than once."""
-    if words.count(yes) != 1 or words.count(no) != 1:
-        return "", ""
-    telling = [word for word in words if word in (yes, no) or word not in grammar.SMALL]
-    return _before(telling, yes), _before(telling, no)
-
-
-def _before(words: list[str], answer: str) -> str:
-    return words[words.index(answer) - 1] if words[0] != answer else ""
-
-
-# Who does it and to whom it is done, where one text says it in the passive: what Eva wrote was
-# written by Eva.
-
-Pairs = Sequence[tuple[int, int]]  # the places of a word in the two texts
-
-_DOER = ("er", "or", "boss", "lead", "head", "chief", "coach")  # how nouns end that say who does it
+_DOER = ("er", "or", "boss", "lead", "head", "chief", "coach")  # endings of nouns for actors
 _NAMED = ("named", "called")
 _DONE_TO = stems_of(grammar.DONE_TO)
 
-
-def doer_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
-    """Whether another does it than behind the `by` of the first text. What it is done to stands
-    first there."""
-    partner = dict(pairs)
-    subject = next((at for at, word in enumerate(passive.words) if word.marker in ("", "of")), None)
-    doers = [at for at, word in enumerate(passive.words) if word.marker == "by" and at in partner]
-    markers = {active.words[partner[at]].marker for at in doers}
-    if subject is None or subject not in partner or not doers:
-        return "" in markers and all(b < d for (_, b), (_, d) in pairwise(sorted(pairs)))
-    if markers == {"of"}:  # Tom is managed by Eva, and he is not her manager
-        return any(passive.words[a].done and active.words[b].text.endswith(_DOER) for a, b in pairs)
-    if active.words[partner[subject]].marker == "of":  # Eva is the author of the report
-        return False
-    return "" in markers and (subject < doers[0]) != (partner[subject] > partner[doers[0]])
-
-
-def done_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
-    """Whether what is done to someone in the first text is done by him in the second: was given
-    access, gave access."""
-    return any(_turned(passive, active, two, pairs) for two in pairs if passive.words[two[0]].done)
-
-
-def doer_named_differs(named: Reading, told: Reading, pairs: Pairs) -> bool:
-    """Whether the first text names who does it, and whose doer he is does it in the second: Eva's
-    teacher, and Eva teaches."""
-    partner = dict(pairs)
-    return any(
-        named.words[at].text.endswith(_DOER)
-        and not told.words[near].text.endswith(_DOER)
-        and at - 1 in partner
-        and named.words[at - 1].marker == "of"
-        and partner[at - 1] == near - 1
-        and not told.words[near - 1].marker
-        and len(told.words) > near + 1
-        for at, near in pairs
-    )
-
-
-def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pairs) -> bool:
-    """Whether it is so with that verb."""
-    done, does = passive.words[verb[0]], active.words[verb[1]]
-    named = does.text == done.text or (
-        does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].single
-    )
-    if does.being or verb[1] == 0 or (active.tenses and named):  # has a dog named Rex
-        return False
-    back = {there: here for here, there in pairs}
-    subject = back.get(verb[1] - 1)
-    if subject is None or active.words[verb[1] - 1].marker:
-        return False
-    marker, someone = (
-        passive.words[subject].marker,
-        done.known.stem == does.known.stem and done.known.stem in _DONE_TO,
-    )
-    if marker:
-        return marker == "to" and someone
-    has_object = back.get(verb[1] + 1, -1) > verb[0] and _is_object(active.words[verb[1] + 1])
-    return subject == verb[0] - 1 and (someone or has_object)
-
-
-def _is_object(word: Word) -> bool:
-    """Whether a word behind a verb is what something is done to, and not how or when."""
-    return not (
-        word.marker or word.number or word.text.startswith("p:") or word.text.endswith("ly")
-    )
-
-
-MOST = 32  # pairs of words of which the order is looked at; of more, any other order counts
+MOST = 32  # pairs whose order is examined; with more, any change of order counts
 
 _OPPOSED = [
     set(two)
@@ -155,14 +53,15 @@ _OPPOSED = [
     )
 ]
 
-_SYMMETRIC = stems_of(grammar.SYMMETRIC)  # who is it to someone, to whom that one is it, too
+_SYMMETRIC = stems_of(grammar.SYMMETRIC)  # relations that hold in both directions
 WISHES = stems_of(grammar.WISHES)
 _ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
-_SECOND = ("over", "than", "to")  # tea over coffee, rather tea than coffee, prefers tea to coffee
+_SECOND = ("over", "than", "to")  # mark the lesser of two: tea over coffee
 
-_YEAR = 5  # characters of one; in 2020 and 2020 are one, in 10 minutes and 10 minutes are not
+_YEAR = 5  # characters of a year: `in 2020` equals `2020`, `in 10 minutes` is not `10 minutes`
 _DUE = {"via", "from"}  # by Friday
-_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]  # but not of numbers
+_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]  # except for numbers
+# Verbs with which `by 200` may omit the `by`, and differs from `to 200`.
 _CHANGES = stems_of(
     (
         "rise",
@@ -181,12 +80,13 @@ _CHANGES = stems_of(
         "up",
         "down",
     )
-)  # by 200, which may go unsaid, or to 200
+)
 _SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]  # in 5 minutes
 _IN_OR_ON = stems_of(grammar.IN_OR_ON)
 _UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
 _BESIDE = frozenset(("for", "about", "from", "against"))
-_SEVERAL = 4  # pairs of words: who is it to whom, and more
+_SEVERAL = 4  # pairs from which on a symmetric relation has further details
+# Prepositions with a strong meaning.
 _STRONG = {
     "behind": "behind",
     "near": "near",
@@ -197,17 +97,15 @@ _STRONG = {
     "below": "under",
     "without": "without",
     "between": "between",
-}  # say more than others
+}
 
-Pair = tuple[int, int]  # the places of a word in the two texts
+Pair = tuple[int, int]  # the places of a word in the two facts
 
 
 def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether two words have changed places around a third, or what marks them: from and to, than
-    and nothing.
+    """Return whether words have swapped places or prepositions, so that their roles differ.
 
-    A passive (`by`) changes places without changing roles, and changes roles without changing
-    places.
+    A passive with `by` changes places without changing roles, or roles without changing places.
     """
     pairs = sorted(match.pairs)
     if any(
@@ -240,24 +138,8 @@ def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
     )
 
 
-def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
-    """Whether one text orders what someone does in the other: send the user emails, the user sends
-    emails."""
-    if order.order < 0 or other.order >= 0 or not other.said.isdisjoint(_ASKED):
-        return False
-    at = dict(pairs).get(order.order)
-    if at is not None and other.words[at].done:
-        return not other.tenses.isdisjoint(("past", "perfect"))
-    if at is None or other.words[at].marker not in ("", "not"):
-        return False
-    before = other.words[:at]
-    return any(not word.marker for word in before) and not any(
-        word.known.stem in WISHES for word in before
-    )
-
-
 def _marked_otherwise(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether the two words stand after prepositions that tell them apart."""
+    """Return whether the prepositions of two paired words give them different roles."""
     return (
         _opposed(one.words[a], other.words[b])
         or _changed_to(one, other, a, b)
@@ -267,8 +149,7 @@ def _marked_otherwise(one: Reading, other: Reading, a: int, b: int) -> bool:
 
 
 def _opposed(word: Word, other: Word) -> bool:
-    """Whether it is marked for one thing here and for the reverse there; from 6 pm and at 6 pm are
-    no reverse."""
+    """Return whether the prepositions are opposed. `from 6 pm` and `at 6 pm` are not."""
     markers = {word.marker, other.marker}
     if word.known.stem in _UNITS:
         return markers == {"in", ""}
@@ -288,7 +169,7 @@ def _opposed(word: Word, other: Word) -> bool:
 
 
 def _changed_to(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether something changes by a number in one text, and to that number in the other."""
+    """Return whether something changes by a number in one fact, and to it in the other."""
     if not (
         a
         and b
@@ -300,8 +181,10 @@ def _changed_to(one: Reading, other: Reading, a: int, b: int) -> bool:
 
 
 def _inside(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether it is in a thing in one text, and on it in the other. In the team and on the team are
-    one."""
+    """Return whether the word is inside a thing in one fact, and on it in the other.
+
+    `in the team` equals `on the team`.
+    """
     word, near = one.words[a], other.words[b]
     return (
         not word.number
@@ -314,8 +197,142 @@ def _inside(one: Reading, other: Reading, a: int, b: int) -> bool:
     )
 
 
+def _for_someone(one: Reading, other: Reading, a: int, b: int) -> bool:
+    """Return whether a name is a recipient in one fact, and marked by for or about in the other.
+
+    Example: pay Ann, pay for Ann.
+    """
+    word, near = one.words[a], other.words[b]
+    if not (
+        a
+        and b
+        and word.name
+        and near.name
+        and one.words[a - 1].known.stem == other.words[b - 1].known.stem
+    ):
+        return False
+    return "" in (word.marker, near.marker) and not _BESIDE.isdisjoint((word.marker, near.marker))
+
+
+def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
+    """Return whether one fact orders what someone does in the other.
+
+    Example: send the user emails, the user sends emails.
+    """
+    if order.order < 0 or other.order >= 0 or not other.said.isdisjoint(_ASKED):
+        return False
+    at = dict(pairs).get(order.order)
+    if at is not None and other.words[at].done:
+        return not other.tenses.isdisjoint(("past", "perfect"))
+    if at is None or other.words[at].marker not in ("", "not"):
+        return False
+    before = other.words[:at]
+    return any(not word.marker for word in before) and not any(
+        word.known.stem in WISHES for word in before
+    )
+
+
+def doer_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
+    """Return whether the actor after `by` in the passive fact is not that of the active fact.
+
+    The recipient comes first in the passive fact.
+    """
+    partner = dict(pairs)
+    subject = next((at for at, word in enumerate(passive.words) if word.marker in ("", "of")), None)
+    doers = [at for at, word in enumerate(passive.words) if word.marker == "by" and at in partner]
+    markers = {active.words[partner[at]].marker for at in doers}
+    if subject is None or subject not in partner or not doers:
+        return "" in markers and all(b < d for (_, b), (_, d) in pairwise(sorted(pairs)))
+    if markers == {"of"}:  # Tom is managed by Eva, so he is not her manager
+        return any(passive.words[a].done and active.words[b].text.endswith(_DOER) for a, b in pairs)
+    if active.words[partner[subject]].marker == "of":  # Eva is the author of the report
+        return False
+    return "" in markers and (subject < doers[0]) != (partner[subject] > partner[doers[0]])
+
+
+def doer_named_differs(named: Reading, told: Reading, pairs: Pairs) -> bool:
+    """Return whether the first fact names an actor's owner, who acts in the second.
+
+    Example: Eva's teacher, Eva teaches.
+    """
+    partner = dict(pairs)
+    return any(
+        named.words[at].text.endswith(_DOER)
+        and not told.words[near].text.endswith(_DOER)
+        and at - 1 in partner
+        and named.words[at - 1].marker == "of"
+        and partner[at - 1] == near - 1
+        and not told.words[near - 1].marker
+        and len(told.words) > near + 1
+        for at, near in pairs
+    )
+
+
+def done_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
+    """Return whether a recipient in the first fact is the actor in the second.
+
+    Example: was given access, gave access.
+    """
+    return any(_turned(passive, active, two, pairs) for two in pairs if passive.words[two[0]].done)
+
+
+def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pairs) -> bool:
+    """Return whether the recipient of this verb in the passive fact is its actor in the other."""
+    done, does = passive.words[verb[0]], active.words[verb[1]]
+    named = does.text == done.text or (
+        does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].single
+    )
+    if does.being or verb[1] == 0 or (active.tenses and named):  # has a dog named Rex
+        return False
+    back = {there: here for here, there in pairs}
+    subject = back.get(verb[1] - 1)
+    if subject is None or active.words[verb[1] - 1].marker:
+        return False
+    marker, someone = (
+        passive.words[subject].marker,
+        done.known.stem == does.known.stem and done.known.stem in _DONE_TO,
+    )
+    if marker:
+        return marker == "to" and someone
+    has_object = back.get(verb[1] + 1, -1) > verb[0] and _is_object(active.words[verb[1] + 1])
+    return subject == verb[0] - 1 and (someone or has_object)
+
+
+def _is_object(word: Word) -> bool:
+    """Return whether a word after a verb is its object, and not an adverbial."""
+    return not (
+        word.marker or word.number or word.text.startswith("p:") or word.text.endswith("ly")
+    )
+
+
+def answers_swapped(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether two things swapped their answers: debug on and trace off, and the reverse.
+
+    `one` and `other` are the words of the facts, in order.
+    """
+    return any(
+        _swapped(_answered(one, *answers), _answered(other, *answers)) for answers in _ANSWERS
+    )
+
+
+def _swapped(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return one == other[::-1] and one[0] != one[1] and "" not in one
+
+
+def _answered(words: tuple[str, ...], yes: str, no: str) -> tuple[str, str]:
+    """Return the content words before each answer; "" unless each answer occurs exactly once."""
+    if words.count(yes) != 1 or words.count(no) != 1:
+        return "", ""
+    content = [word for word in words if word in (yes, no) or word not in grammar.SMALL]
+    return _before(content, yes), _before(content, no)
+
+
+def _before(words: list[str], answer: str) -> str:
+    return words[words.index(answer) - 1] if words[0] != answer else ""
+
+
 def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -> bool:
-    """Whether a name stands in another order, and in no list: Kim Lee, Lee Kim."""
+    """Return whether the parts of a name are swapped outside a list: Kim Lee, Lee Kim."""
     return (
         not one.joins
         and not other.joins
@@ -329,31 +346,15 @@ def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -
 
 
 def _full_name(text: Reading, at: int) -> bool:
-    """Whether two names stand side by side there, with nothing between them."""
+    """Return whether two names are adjacent there."""
     first, last = text.words[at], text.words[at + 1]
     return (
         (first.name or first.head) and last.name and (first.text, last.text) in pairwise(text.near)
     )
 
 
-def _for_someone(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether something is done to someone in one text, and for, about or against him in the other:
-    pay Ann, pay for Ann."""
-    word, near = one.words[a], other.words[b]
-    if not (
-        a
-        and b
-        and word.name
-        and near.name
-        and one.words[a - 1].known.stem == other.words[b - 1].known.stem
-    ):
-        return False
-    return "" in (word.marker, near.marker) and not _BESIDE.isdisjoint((word.marker, near.marker))
-
-
 def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:
-    """Whether each has the marker that the other had; or it is the other of them that is second to
-    something."""
+    """Return whether two words swapped their markers, or the lesser of two is another one."""
     here, there = _markers(one, other, two)
     if here[0] != here[1] and here == there[::-1]:
         return True
@@ -365,8 +366,10 @@ def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bo
 
 
 def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: list[Pair]) -> bool:
-    """Whether both are numbers, or a third word stands between them in both texts, while nothing
-    else tells their roles."""
+    """Return whether two words swapped places and their order tells their roles.
+
+    That holds for two numbers, and for words on both sides of a third word in both facts.
+    """
     (here, there), (a, b) = _markers(one, other, two), two
     numbers = one.words[a[0]].number + one.words[b[0]].number
     if here[0] != here[1] or here != there or numbers == 1:
@@ -379,15 +382,14 @@ def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: 
 
 
 def _owns(one: Reading, other: Reading, near: Pair) -> bool:
-    """Whether it owns something in both texts, and so stands beside that: the CEO of Acme is Lena,
-    Lena is Acme's CEO."""
+    """Return whether the word is an owner in both facts: the CEO of Acme, Acme's CEO."""
     return one.words[near[0]].marker == other.words[near[1]].marker == "of"
 
 
 def _markers(
     one: Reading, other: Reading, two: tuple[Pair, Pair]
 ) -> tuple[tuple[str, str], tuple[str, str]]:
-    """With the `not` before any of them: with Ann, not with Bob."""
+    """Return the markers of both words in both facts, including `not`: with Ann, not with Bob."""
     (a, first), (b, second) = two
     return (_marker(one.words[a]), _marker(one.words[b])), (
         _marker(other.words[first]),

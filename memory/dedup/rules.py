@@ -1,4 +1,4 @@
-"""What two facts must agree in to be one: a reason why they are two, however alike they sound."""
+"""Rules that tell two facts apart, however similar they sound."""
 
 from collections.abc import Callable
 
@@ -10,50 +10,39 @@ from memrelay.memory.dedup.parser import Reading, Word
 from memrelay.memory.dedup.phrases import with_s
 from memrelay.memory.dedup.roles import WISHES, roles_differ
 
-# What began and goes on: who moved to Rome in 2021 has lived there since 2021.
-
+_BOUNDS = {"signal:at-most", "signal:at-least"}  # with a bound, `must` and `may` are equal
+_PERMITTING = {"mode:must", "mode:may", "mode:can", "mode:should"}
+_SPANS = stems_of(("timeout", "expire"))
+_SAYING = stems_of(grammar.SAYING)
+_ASKING = stems_of(("user", "customer", "client"))
+_ANSWERING, _ANSWERS = stems_of(grammar.ANSWERING), stems_of(grammar.ANSWERS)
+_DOERS = frozenset(
+    (
+        "founder",
+        "cofounder",
+        "author",
+        "creator",
+        "inventor",
+        "writer",
+        "designer",
+        "composer",
+        "architect",
+    )
+)
+_CLASSES, _DEEDS = {"noun", "class"}, {"verb", "deed"}
+_STATE, _HAVING = {"now", "perfect", "has"}, {"perfect", "has"}
+_NEEDS = stems_of(("need", "require", "necessary", "mandatory", "due", "deadline", "obligatory"))
+# Verbs that start a state: whoever moved to Rome in 2021 has lived there since 2021.
 _STATES = {stem_of(start, ENGLISH): stems_of(states) for start, states in grammar.STARTS.items()}
 
 
-def begun(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether one text says since when it is so, and the other that it began then."""
-    if ("signal:since" in one.said) == ("signal:since" in other.said):
-        return False
-    left, right = match.left, match.right
-    if "signal:since" in one.said:
-        one, other, left, right = other, one, right, left
-    if (
-        "perfect" not in other.tenses
-        or "perfect" in one.tenses
-        or not any(word.number for word in one.words)
-    ):
-        return False
-    return any(
-        _is_so(word, left, right)
-        for word in one.words
-        if word.known.stem in _STATES and _is_past(word, one)
-    )
-
-
-def _is_past(word: Word, text: Reading) -> bool:
-    return word.past or "past" in text.tenses
-
-
-def _is_so(start: Word, left: tuple[Word, ...], right: tuple[Word, ...]) -> bool:
-    """Whether nothing is left over but the start here, and what it starts there."""
-    states = _STATES[start.known.stem]
-    return all(word is start or word.known.stem in states for word in left) and all(
-        word.light or word.known.stem in states for word in right
-    )
-
-
 def difference(one: Reading, other: Reading, match: Match) -> str:
-    """What differs, in a word or two; "" for nothing that shows."""
+    """Return the first difference of two facts in a word or two; "" if no rule finds one."""
     return next((reason for reason, differs in _RULES if differs(one, other, match)), "")
 
 
 def _numbers(one: Reading, other: Reading, match: Match) -> bool:
-    """Also what is counted, and the unit."""
+    """Compare numbers, counted things and units."""
     return (
         any(word.number for word in (*match.left, *match.right))
         or (any(word.counted for word in match.left) and any(word.counted for word in match.right))
@@ -66,14 +55,13 @@ def _numbers(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _several(word: Word, other: Word) -> bool:
-    """Whether there is one of it in one text, and several in the other: a cat, cats."""
+    """Return whether the word is singular in one fact and plural in the other: a cat, cats."""
     one, more = (word.text, other.text) if word.single else (other.text, word.text)
     return more in FORMS.plurals or more == with_s(one)
 
 
 def _counts_moved(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether a number counts another word that both have: two sons and a daughter, two daughters
-    and a son."""
+    """Return whether a number counts another word: two sons and a daughter, two daughters."""
     partner = dict(match.pairs)
     moved = [
         (a + 1, b + 1)
@@ -87,7 +75,7 @@ def _counts_moved(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _counted(word: Word) -> bool:
-    """Whether there are so many of it; twice a week is of no weeks."""
+    """Return whether a number counts the word. In twice a week, it does not count weeks."""
     return word.counted and not word.text.startswith("p:")
 
 
@@ -96,15 +84,14 @@ def _names(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _negations(one: Reading, other: Reading, match: Match) -> bool:
-    """A word that is turned round makes up for a negation."""
+    """Compare negations. A word paired with its negation (safe, unsafe) makes up for one."""
     pairs = (
         [(one.words[a], other.words[b]) for a, b in match.pairs]
         if one.negations or other.negations
         else []
     )
-    if any(
-        word.denied != near.denied and word.known.stem in _SAYING for word, near in pairs
-    ):  # who did not say that it is so
+    # it matters who did not say it, or what is not so
+    if any(word.denied != near.denied and word.known.stem in _SAYING for word, near in pairs):
         return True
     if one.joins and other.joins:
         denied = [(word.denied, near.denied) for word, near in pairs]
@@ -122,8 +109,7 @@ def _opposites(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _signals(one: Reading, other: Reading, match: Match) -> bool:
-    """Also whether it is, must or may be so. `should` is as good as `please`, and `must` as a
-    need."""
+    """Compare conditions, degrees and modes. `should` equals `please`, `must` equals a need."""
     differing = {
         said for said in one.said ^ other.said if said.startswith(("signal:", "mode:"))
     } - {"mode:please"}
@@ -136,9 +122,8 @@ def _signals(one: Reading, other: Reading, match: Match) -> bool:
         not both.isdisjoint(_BOUNDS) or _able(one, other, match)
     ):
         return False
-    if (
-        differing <= _PERMITTING and len(differing) > 1 and one.negations and other.negations
-    ):  # cannot, must not, may not
+    # cannot, must not and may not are equal
+    if differing <= _PERMITTING and len(differing) > 1 and one.negations and other.negations:
         return False
     if differing == {"mode:must"}:
         return stems.isdisjoint(_NEEDS) and both.isdisjoint(_BOUNDS)
@@ -149,10 +134,21 @@ def _signals(one: Reading, other: Reading, match: Match) -> bool:
     return not (differing == {"signal:since"} and begun(one, other, match))
 
 
+def _able(one: Reading, other: Reading, match: Match) -> bool:
+    """Return whether one text expresses `can` by a suffix: is reachable, can be reached."""
+    return any(
+        one.words[a].text.endswith(("able", "ible"))
+        != other.words[b].text.endswith(("able", "ible"))
+        for a, b in match.pairs
+    )
+
+
 def _tenses(one: Reading, other: Reading, match: Match) -> bool:
-    """One is past, and the other neither that nor perfect; or one is to come, and the other is, was
-    or has been; or one does
-    what the other has.
+    """Compare tenses. Facts differ in these cases:
+
+    - One is past, and the other is neither past nor perfect.
+    - One is future, and the other is present, past or perfect.
+    - One is continuous, and the other has a `has` or a perfect.
     """
     words = [(one.words[a], other.words[b]) for a, b in match.pairs]
     if _by_a_doer(words) or begun(one, other, match):
@@ -173,26 +169,15 @@ def _tenses(one: Reading, other: Reading, match: Match) -> bool:
         and ("perfect" in a) != ("perfect" in b)
         and "has" not in a | b
     ):
-        return not any(
-            word.done and near.done for word, near in words
-        )  # who does not smoke may have smoked
+        # `does not smoke` does not exclude `has smoked`
+        return not any(word.done and near.done for word, near in words)
     if ("will" in a) == ("will" in b) or any(word.coming and near.coming for word, near in words):
         return False
     return bool((b if "will" in a else a) & {"past", "perfect", "now"})
 
 
-def _able(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether a word says what `can` says: is reachable, can be reached."""
-    return any(
-        one.words[a].text.endswith(("able", "ible"))
-        != other.words[b].text.endswith(("able", "ible"))
-        for a, b in match.pairs
-    )
-
-
 def _by_a_doer(words: list[tuple[Word, Word]]) -> bool:
-    """Whether one text says who the doer is and the other what was done: is the founder, was
-    founded."""
+    """Return whether one text names the actor and the other the deed: is the founder, founded."""
     return any(
         (a.text in _DOERS and b.text not in _DOERS) or (b.text in _DOERS and a.text not in _DOERS)
         for a, b in words
@@ -200,8 +185,10 @@ def _by_a_doer(words: list[tuple[Word, Word]]) -> bool:
 
 
 def _past(left: tuple[Word, ...], pairs: list[tuple[Word, Word]], other: Reading) -> set[str]:
-    """Whether a verb says so; of one that the other has in the same form that is sure only where
-    the other is past, too."""
+    """Return {"past"} if a verb shows it.
+
+    A verb with the same form in both facts shows it only if the other fact is past too.
+    """
     told = any(word.past for word in left) or any(
         word.past and (near.past or word.text != near.text or "past" in other.tenses)
         for word, near in pairs
@@ -217,8 +204,7 @@ def _persons(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _says_more(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether the words left over say something. On one side may be left over what may go unsaid,
-    where there is an `is`."""
+    """Compare unmatched words. Omissible words on one side do not count next to an `is`."""
     needs = _NEEDS if "mode:must" in one.said ^ other.said else frozenset()
     left, right = _heavy(match.left, needs), _heavy(match.right, needs)
     if (match.left or match.right) and begun(one, other, match):
@@ -242,7 +228,7 @@ def _says_more(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _asked_for(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether one text orders an answer to be so, and the other says that the user wants it so."""
+    """Return whether one text orders an answer, and the other states that the user wants it."""
     wishes, orders = (match.left, match.right) if other.order >= 0 else (match.right, match.left)
     stems = {word.known.stem for word in wishes}
     return (
@@ -255,34 +241,44 @@ def _asked_for(one: Reading, other: Reading, match: Match) -> bool:
 
 
 def _heavy(words: tuple[Word, ...], needs: frozenset[str]) -> list[Word]:
-    """Without those that say little, unless they are several. `needs`: what the other says with a
-    `must`."""
+    """Return the words with meaning, or all words if three or more have little meaning.
+
+    `needs` are words that the other fact expresses by `must`.
+    """
     heavy = [word for word in words if not word.light and word.known.stem not in needs]
     return heavy if len(words) - len(heavy) < 3 else list(words)
 
 
-_BOUNDS = {"signal:at-most", "signal:at-least"}  # what is bounded must be within
-_PERMITTING = {"mode:must", "mode:may", "mode:can", "mode:should"}
-_SPANS = stems_of(("timeout", "expire"))
-_SAYING = stems_of(grammar.SAYING)
-_ASKING = stems_of(("user", "customer", "client"))
-_ANSWERING, _ANSWERS = stems_of(grammar.ANSWERING), stems_of(grammar.ANSWERS)
-_DOERS = frozenset(
-    (
-        "founder",
-        "cofounder",
-        "author",
-        "creator",
-        "inventor",
-        "writer",
-        "designer",
-        "composer",
-        "architect",
+def begun(one: Reading, other: Reading, match: Match) -> bool:
+    """Return whether one text states the start of a state, and the other that it holds since."""
+    if ("signal:since" in one.said) == ("signal:since" in other.said):
+        return False
+    left, right = match.left, match.right
+    if "signal:since" in one.said:
+        one, other, left, right = other, one, right, left
+    if (
+        "perfect" not in other.tenses
+        or "perfect" in one.tenses
+        or not any(word.number for word in one.words)
+    ):
+        return False
+    return any(
+        _is_so(word, left, right)
+        for word in one.words
+        if word.known.stem in _STATES and _is_past(word, one)
     )
-)
-_CLASSES, _DEEDS = {"noun", "class"}, {"verb", "deed"}
-_STATE, _HAVING = {"now", "perfect", "has"}, {"perfect", "has"}
-_NEEDS = stems_of(("need", "require", "necessary", "mandatory", "due", "deadline", "obligatory"))
+
+
+def _is_past(word: Word, text: Reading) -> bool:
+    return word.past or "past" in text.tenses
+
+
+def _is_so(start: Word, left: tuple[Word, ...], right: tuple[Word, ...]) -> bool:
+    """Return whether only the start and verbs of its state are unmatched."""
+    states = _STATES[start.known.stem]
+    return all(word is start or word.known.stem in states for word in left) and all(
+        word.light or word.known.stem in states for word in right
+    )
 
 
 _RULES: tuple[tuple[str, Callable[[Reading, Reading, Match], bool]], ...] = (

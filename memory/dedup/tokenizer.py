@@ -1,5 +1,4 @@
-"""A text taken apart into pieces: words, numbers, names and signs, with contractions written
-out."""
+"""Splits a text into words, numbers, names and signs, and expands contractions."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +12,9 @@ class Piece(NamedTuple):
     """A word or a sign."""
 
     text: str  # in lower case
-    name: bool = (
-        False  # written as a name is: with a capital inside a sentence, or as an identifier
-    )
-    head: bool = False  # with a capital where a sentence begins, which may be a name or not
-    owner: bool = False  # with an 's
+    name: bool = False  # a name: capitalized inside a sentence, or an identifier
+    head: bool = False  # capitalized at the start of a sentence, so possibly a name
+    owner: bool = False  # ends with a possessive 's
 
 
 _PIECE = re.compile(
@@ -50,7 +47,7 @@ _SIGNS = {
 
 
 def pieces_of(text: str) -> list[Piece]:
-    """The pieces of a text in one form."""
+    """Return the pieces of a normalized text."""
     found: list[Piece] = []
     end = 0
     shouted = text.isupper()
@@ -75,7 +72,7 @@ def pieces_of(text: str) -> list[Piece]:
 
 
 def _is_code(word: str, first: bool) -> bool:
-    """Whether capitals stand for something: service A, the US; and not for a small word."""
+    """Return whether capitals form a code: service A, the US. Most words in capitals do not."""
     return (
         word != "I"
         and not (first and word == "A")
@@ -84,7 +81,7 @@ def _is_code(word: str, first: bool) -> bool:
 
 
 def _apart(word: str, first: bool) -> Iterator[Piece]:
-    """The pieces of what is no plain word."""
+    """Yield the pieces of a word with other characters than ASCII letters."""
     capital = word[:1].isupper()
     lower = word.lower()
     if in_letters(word):
@@ -113,7 +110,7 @@ def _apart(word: str, first: bool) -> Iterator[Piece]:
 
 
 def _letter_by_letter(word: str) -> Iterator[Piece]:
-    """Chinese has no spaces; what is not of such a script stays together."""
+    """Yield CJK letters one by one, because their scripts have no spaces."""
     rest = ""
     for char in word:
         if char.isalpha() and in_letters(char):
@@ -128,8 +125,7 @@ def _letter_by_letter(word: str) -> Iterator[Piece]:
 
 
 def _contraction(word: str, first: bool) -> Iterator[Piece]:
-    """`doesn't` is does not; `user's` is the user that owns; `l'ufficio` has an article before
-    it."""
+    """Expand a contraction: `doesn't`, `user's` as a possessive, the article in `l'ufficio`."""
     capital = word[0].isupper()
     lower = word.lower().rstrip("'")
     elided = _ELIDED.match(lower)
@@ -161,7 +157,7 @@ def _contraction(word: str, first: bool) -> Iterator[Piece]:
 
 
 def _without_titles(found: list[Piece]) -> list[Piece]:
-    """Where most words have a capital, it says nothing of any."""
+    """Ignore capitals if most words have one."""
     capitals = sum(piece.name or piece.head for piece in found)
     if capitals <= 3 or capitals * 5 <= len(found) * 3:
         return found
