@@ -6,46 +6,46 @@ from memrelay.memory.dedup.irregular import table
 from memrelay.memory.text.stopwords import STOP_WORDS
 
 _WORDS = table("grammar")
-_SAID = ("mode", "person", "signal", "clause")
+_FEATURES = ("mode", "person", "signal", "clause")
 
 ARTICLES = frozenset(_WORDS["article"])
 AND = frozenset(_WORDS["and"])  # the next word keeps the marker of the previous one
-JOINS = AND | frozenset(_WORDS["but"])
+CONJUNCTIONS = AND | frozenset(_WORDS["but"])
 MARKERS = frozenset(_WORDS["marker"])  # prepositions, which mark the role of the next words
 # Means of sending, paying or reaching; after `by` they are not the actor.
 MEANS = frozenset(_WORDS["means"])
 LIGHT = frozenset(_WORDS["light"])  # verbs with little meaning
-UNSAID = _WORDS["unsaid"]  # words that may be omitted, with the condition (parser.py)
+OMISSIBLE = _WORDS["unsaid"]  # words that may be omitted, with the condition (parser.py)
 # Verbs that start a state, with the verbs of that state.
 STARTS = {word: states.split("+") for word, states in _WORDS["start"].items()}
 # Verbs for which it matters whether the verb or its content is negated.
 SAYING = frozenset(_WORDS["saying"])
 IN_OR_ON = frozenset(_WORDS["in-or-on"])  # nouns with which in and on mean the same
-DONE_TO = frozenset(_WORDS["done-to"])  # verbs whose actor and recipient differ
+WITH_RECIPIENT = frozenset(_WORDS["done-to"])  # verbs whose actor and recipient differ
 SYMMETRIC = frozenset(_WORDS["symmetric"])
 WISHES = frozenset(_WORDS["wish"])
 # Verbs that order an answer, and their objects.
 ANSWERING, ANSWERS = frozenset(_WORDS["answering"]), frozenset(_WORDS["answer"])
 ORDERS = frozenset(_WORDS["order"])  # verbs that begin an order
 # Function words that are names if capitalized.
-NAMES = frozenset(("max", "min", "will", "can"))
-_NAMES_TOO = frozenset(("ben", "dan", "mia", "wil", "al", "des", "son"))  # in other languages
+ALSO_NAMES = frozenset(("max", "min", "will", "can"))
+_FOREIGN_NAMES = frozenset(("ben", "dan", "mia", "wil", "al", "des", "son"))  # in other languages
 
 
-class Small(NamedTuple):
+class FunctionWord(NamedTuple):
     """The grammatical effect of a function word."""
 
     marker: str  # the marker of the next words; "" for none
     denies: bool
-    said: tuple[str, ...]  # features as `kind:value`
+    features: tuple[str, ...]  # features as `kind:value`
     tenses: tuple[str, ...]  # past, perfect, now, doing, will
 
 
-def _small(word: str) -> Small:
-    said = tuple(f"{kind}:{_WORDS[kind][word]}" for kind in _SAID if word in _WORDS[kind])
+def _features_of(word: str) -> FunctionWord:
+    said = tuple(f"{kind}:{_WORDS[kind][word]}" for kind in _FEATURES if word in _WORDS[kind])
     denies = word in _WORDS["negation"]
     tense = _WORDS["auxiliary"].get(word, "-")
-    return Small(
+    return FunctionWord(
         "not" if denies else word if word in MARKERS else "",
         denies,
         said,
@@ -53,16 +53,16 @@ def _small(word: str) -> Small:
     )
 
 
-SMALL = {
-    word: _small(word)
-    for kind in ("negation", *_SAID, "auxiliary", "marker", "article", "and", "but", "dropped")
+FUNCTION_WORDS = {
+    word: _features_of(word)
+    for kind in ("negation", *_FEATURES, "auxiliary", "marker", "article", "and", "but", "dropped")
     for word in _WORDS[kind]
 }
 
 
-def language_of(words: frozenset[str]) -> str:
+def detect_language(words: frozenset[str]) -> str:
     """Return the language of most function words; English if that is unclear."""
-    words -= _NAMES_TOO
+    words -= _FOREIGN_NAMES
     english = len(words & STOP_WORDS["english"])
     if english * 3 >= len(words):
         return "english"

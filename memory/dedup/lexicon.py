@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memrelay.memory.dedup.irregular import FORMS, lines
-from memrelay.memory.dedup.phrases import phrases
+from memrelay.memory.dedup.phrases import load_phrases
 from memrelay.memory.text.stems import Stems
 
 LONGEST = 40  # letters; longer words are not stemmed
@@ -42,7 +42,7 @@ _ENDINGS = {
 }
 
 
-class Known(NamedTuple):
+class LexiconEntry(NamedTuple):
     """The knowledge about a word."""
 
     stem: str
@@ -51,7 +51,7 @@ class Known(NamedTuple):
     # (line, side) of contrasts; lines below 0 have nothing between their sides
     sides: frozenset[tuple[int, int]] = frozenset()
 
-    def excludes(self, other: "Known") -> bool:
+    def excludes(self, other: "LexiconEntry") -> bool:
         """Return whether the words are on different sides of a contrast."""
         if not self.sides or not other.sides:
             return False
@@ -59,7 +59,7 @@ class Known(NamedTuple):
         return any(lines.get(line, side) != side for line, side in other.sides)
 
 
-def complements(one: Known, other: Known) -> bool:
+def complements(one: LexiconEntry, other: LexiconEntry) -> bool:
     """Return whether one word means exactly the opposite of the other, like open and closed."""
     lines = dict(one.sides)
     return any(line < 0 and lines.get(line, side) != side for line, side in other.sides)
@@ -73,7 +73,7 @@ class _Stemmers(threading.local):
 
 
 _stemmers = _Stemmers()
-PHRASES = phrases(FORMS.verbs)
+PHRASES = load_phrases(FORMS.verbs)
 
 
 def stem_of(word: str, language: str) -> str:
@@ -116,26 +116,30 @@ def _sides() -> dict[str, frozenset[tuple[int, int]]]:
 
 
 @lru_cache(8192)
-def known(word: str, language: str = ENGLISH) -> Known:
+def look_up(word: str, language: str = ENGLISH) -> LexiconEntry:
     """Return the knowledge about a lowercase word. All forms of a word give the same result."""
     groups = _groups()
     stems = {language, ENGLISH, *ABROAD}
     found = frozenset[int]().union(*(groups.get((one, stem_of(word, one)), ()) for one in stems))
     english = stem_of(word, ENGLISH)
-    return Known(stem_of(word, language), _root(english), found, _sides().get(english, frozenset()))
+    return LexiconEntry(
+        stem_of(word, language), _root(english), found, _sides().get(english, frozenset())
+    )
 
 
 def _root(stem: str) -> str:
     """Return the root in American spelling: employ for employee, lisens for licence."""
     if len(stem) < 5:
         return stem
-    plain = stem.replace("our", "or").replace("is", "iz").replace("c", "s")
-    plain = plain[0] + "".join(two for one, two in pairwise(plain) if one != two)
+    comparable_form = stem.replace("our", "or").replace("is", "iz").replace("c", "s")
+    comparable_form = comparable_form[0] + "".join(
+        two for one, two in pairwise(comparable_form) if one != two
+    )
     return next(
         (
-            plain.removesuffix(end)
+            comparable_form.removesuffix(end)
             for end, least in _ENDINGS.items()
-            if plain.endswith(end) and len(plain) - len(end) >= least
+            if comparable_form.endswith(end) and len(comparable_form) - len(end) >= least
         ),
-        plain,
+        comparable_form,
     )

@@ -24,14 +24,14 @@ _LOOSE = re.compile(
 )
 
 
-def one_form(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the text in NFKC with plain quotation marks, hyphens and single spaces.
 
     The case of letters stays.
     """
     if text.isascii():
         return _operators(" ".join(text.split()).replace("`", "'"))
-    text = _BESIDE_A_NUMBER.sub(_apart, text)
+    text = _BESIDE_A_NUMBER.sub(_split_word, text)
     words = (
         word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word)
         for word in text.split()
@@ -39,10 +39,10 @@ def one_form(text: str) -> str:
     return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
 
 
-def _apart(match: re.Match[str]) -> str:
+def _split_word(align: re.Match[str]) -> str:
     """Separate a sign from the number before it: 10^3 for a superscript 3, 1 1/2 for a half."""
-    kind = unicodedata.decomposition(match[0]).partition(" ")[0]
-    return {"<super>": "^", "<sub>": "_"}.get(kind, " ") + match[0]
+    kind = unicodedata.decomposition(align[0]).partition(" ")[0]
+    return {"<super>": "^", "<sub>": "_"}.get(kind, " ") + align[0]
 
 
 def _operators(text: str) -> str:
@@ -55,13 +55,13 @@ def _operators(text: str) -> str:
     )
 
 
-def plain(text: str) -> str:
+def comparable_form(text: str) -> str:
     """Return the text without case and without punctuation at the ends of words.
 
     Texts with the same plain form are equal. Signs inside a word, signs before a number, symbols
     and question marks stay: 1.5 is not 15, -3 is not 3, < is not >.
     """
-    return " ".join(map(_lower, _LOOSE.sub(" ", one_form(text)).split()))
+    return " ".join(map(_lower, _LOOSE.sub(" ", normalize(text)).split()))
 
 
 def _lower(word: str) -> str:

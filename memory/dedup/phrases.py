@@ -38,16 +38,16 @@ def _past(verb: str) -> str:
         return verb + "d"
     if verb[-1] == "y" and verb[-2:-1] not in _VOWELS:
         return verb[:-1] + "ied"
-    return _doubled(verb) + "ed"
+    return _double(verb) + "ed"
 
 
 def _continuous(verb: str) -> str:
     if verb[-1] == "e" and verb[-2:] not in ("ee", "ie"):
         return verb[:-1] + "ing"
-    return (verb[:-2] + "y" if verb[-2:] == "ie" else _doubled(verb)) + "ing"
+    return (verb[:-2] + "y" if verb[-2:] == "ie" else _double(verb)) + "ing"
 
 
-def _doubled(verb: str) -> str:
+def _double(verb: str) -> str:
     """Double the last letter of a short verb, as in stop: one vowel between consonants."""
     short = (
         len(verb) in (3, 4)
@@ -68,12 +68,12 @@ class Phrase(NamedTuple):
     """A sequence of words and its replacement."""
 
     words: list[str]
-    instead: list[str]
+    replacement: list[str]
     never_after: frozenset[str]  # words before it that give it another meaning
     only_after: frozenset[str] = frozenset()  # words of which one must precede it; empty for any
     before: str = ""  # `#`: a number must follow; `ing`: a word with this ending must follow
 
-    def stands(self, texts: Sequence[str], at: int) -> bool:
+    def matches(self, texts: Sequence[str], at: int) -> bool:
         """Return whether the phrase occurs at this position."""
         end = at + len(self.words)
         if texts[at:end] != self.words or (
@@ -93,18 +93,18 @@ _BEFORE = ("#", "*ing")
 _PAST, _PARTICIPLE = 2, 3  # indexes of the forms
 
 
-def phrases(irregular: Mapping[str, Sequence[str]]) -> Phrases:
+def load_phrases(irregular: Mapping[str, Sequence[str]]) -> Phrases:
     """Return the phrases of the list in all forms."""
     written = [tuple(side.split() for side in line.split("=", 1)) for line in lines("phrases")]
     found: Phrases = {}
-    for words, instead in sorted(written, key=lambda two: -len(two[0])):
-        for phrase in _forms(words, instead, irregular):
+    for words, replacement in sorted(written, key=lambda two: -len(two[0])):
+        for phrase in _all_forms(words, replacement, irregular):
             found.setdefault(" ".join(phrase.words[:2]), []).append(phrase)
     return found
 
 
-def _forms(
-    words: list[str], instead: list[str], irregular: Mapping[str, Sequence[str]]
+def _all_forms(
+    words: list[str], replacement: list[str], irregular: Mapping[str, Sequence[str]]
 ) -> Iterator[Phrase]:
     """Yield the phrase in each form of its verb.
 
@@ -113,11 +113,13 @@ def _forms(
     verb = next((word[1:] for word in words if word[0] == "~"), "")
     if not verb:
         before = words[-1].removeprefix("*") if words[-1] in _BEFORE else ""
-        yield Phrase(words[:-1] if before else words, instead, frozenset(), before=before)
+        yield Phrase(words[:-1] if before else words, replacement, frozenset(), before=before)
         return
-    other = next((word[1:] for word in instead if word[0] == "~"), "")
+    other = next((word[1:] for word in replacement if word[0] == "~"), "")
     others = forms_of(other, irregular) if other else ((),) * 5
-    for place, (texts, same) in enumerate(zip(forms_of(verb, irregular), others, strict=True)):
+    for place, (texts, same_score) in enumerate(
+        zip(forms_of(verb, irregular), others, strict=True)
+    ):
         for text in texts:
             never = (
                 BEING | HAVING
@@ -129,8 +131,13 @@ def _forms(
                 if place == _PARTICIPLE
                 else frozenset[str]()
             )
-            yield Phrase(_with(words, text), _with(instead, same[0] if same else ""), never, only)
+            yield Phrase(
+                _insert_form(words, text),
+                _insert_form(replacement, same_score[0] if same_score else ""),
+                never,
+                only,
+            )
 
 
-def _with(words: list[str], form: str) -> list[str]:
+def _insert_form(words: list[str], form: str) -> list[str]:
     return [form if word[0] == "~" else word for word in words]

@@ -3,20 +3,28 @@
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
-from memrelay.memory.dedup import function_words as grammar
-from memrelay.memory.dedup.alignment import Match
+from memrelay.memory.dedup import function_words
+from memrelay.memory.dedup.alignment import Alignment
 from memrelay.memory.dedup.lexicon import stems_of
-from memrelay.memory.dedup.parser import Reading, Word
+from memrelay.memory.dedup.parser import ParsedFact, Word
 
 _ANSWERS = (("on", "off"), ("yes", "no"))
 
 Pairs = Sequence[tuple[int, int]]  # the places of a word in the two facts
 
-_DOER = ("er", "or", "boss", "lead", "head", "chief", "coach")  # endings of nouns for actors
+_ACTOR_ENDINGS = (
+    "er",
+    "or",
+    "boss",
+    "lead",
+    "head",
+    "chief",
+    "coach",
+)  # endings of nouns for actors
 _NAMED = ("named", "called")
-_DONE_TO = stems_of(grammar.DONE_TO)
+_WITH_RECIPIENT = stems_of(function_words.WITH_RECIPIENT)
 
-MOST = 32  # pairs whose order is examined; with more, any change of order counts
+MAX_PAIRS = 32  # pairs whose order is examined; with more, any change of order counts
 
 _OPPOSED = [
     set(two)
@@ -53,8 +61,8 @@ _OPPOSED = [
     )
 ]
 
-_SYMMETRIC = stems_of(grammar.SYMMETRIC)  # relations that hold in both directions
-WISHES = stems_of(grammar.WISHES)
+_SYMMETRIC = stems_of(function_words.SYMMETRIC)  # relations that hold in both directions
+WISHES = stems_of(function_words.WISHES)
 _ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
 _SECOND = ("over", "than", "to")  # mark the lesser of two: tea over coffee
 
@@ -82,7 +90,7 @@ _CHANGES = stems_of(
     )
 )
 _SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]  # in 5 minutes
-_IN_OR_ON = stems_of(grammar.IN_OR_ON)
+_IN_OR_ON = stems_of(function_words.IN_OR_ON)
 _UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
 _BESIDE = frozenset(("for", "about", "from", "against"))
 _SEVERAL = 4  # pairs from which on a symmetric relation has further details
@@ -102,58 +110,63 @@ _STRONG = {
 Pair = tuple[int, int]  # the places of a word in the two facts
 
 
-def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
+def roles_differ(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
     """Return whether words have swapped places or prepositions, so that their roles differ.
 
     A passive with `by` changes places without changing roles, or roles without changing places.
     """
-    pairs = sorted(match.pairs)
+    pairs = sorted(align.pairs)
     if any(
-        one.words[a].marker != other.words[b].marker and _marked_otherwise(one, other, a, b)
+        one.words[a].marker != other.words[b].marker and _prepositions_differ(one, other, a, b)
         for a, b in pairs
     ):
         return True
     turned = [(b, a) for a, b in pairs]
-    if _told_or_ordered(one, other, pairs) or _told_or_ordered(other, one, turned):
+    if _statement_is_ordered(one, other, pairs) or _statement_is_ordered(other, one, turned):
         return True
-    if one.passive != other.passive:
-        return doer_differs(one, other, pairs) if one.passive else doer_differs(other, one, turned)
-    if doer_named_differs(one, other, pairs) or doer_named_differs(other, one, turned):
+    if one.is_passive != other.is_passive:
+        return (
+            _actor_differs(one, other, pairs)
+            if one.is_passive
+            else _actor_differs(other, one, turned)
+        )
+    if _named_actor_differs(one, other, pairs) or _named_actor_differs(other, one, turned):
         return True
-    if done_differs(one, other, pairs) or done_differs(other, one, turned):
+    if _recipient_acts(one, other, pairs) or _recipient_acts(other, one, turned):
         return True
     moved = [(a, b) for a, b in combinations(pairs, 2) if a[1] > b[1]]
     if (
-        (moved and len(pairs) > MOST)
-        or answers_swapped(one.near, other.near)
-        or _name_turned(one, other, moved)
+        (moved and len(pairs) > MAX_PAIRS)
+        or _answers_swapped(one.content, other.content)
+        or _name_parts_swapped(one, other, moved)
     ):
         return True
     if len(pairs) < _SEVERAL and any(
-        {one.words[a].known.stem, other.words[b].known.stem} & _SYMMETRIC for a, b in pairs
+        {one.words[a].entry.stem, other.words[b].entry.stem} & _SYMMETRIC for a, b in pairs
     ):
         return False
     return any(
-        _markers_swapped(one, other, two) or _turned_around(one, other, two, pairs) for two in moved
+        _markers_swapped(one, other, two) or _places_swapped(one, other, two, pairs)
+        for two in moved
     )
 
 
-def _marked_otherwise(one: Reading, other: Reading, a: int, b: int) -> bool:
+def _prepositions_differ(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
     """Return whether the prepositions of two paired words give them different roles."""
     return (
-        _opposed(one.words[a], other.words[b])
-        or _changed_to(one, other, a, b)
-        or _inside(one, other, a, b)
-        or _for_someone(one, other, a, b)
+        _are_opposed(one.words[a], other.words[b])
+        or _change_differs(one, other, a, b)
+        or _containment_differs(one, other, a, b)
+        or _recipient_differs(one, other, a, b)
     )
 
 
-def _opposed(word: Word, other: Word) -> bool:
+def _are_opposed(word: Word, other: Word) -> bool:
     """Return whether the prepositions are opposed. `from 6 pm` and `at 6 pm` are not."""
     markers = {word.marker, other.marker}
-    if word.known.stem in _UNITS:
+    if word.entry.stem in _UNITS:
         return markers == {"in", ""}
-    if word.number:
+    if word.is_number:
         span = markers in _SPANS and word.text[1:].isdecimal() and len(word.text) < _YEAR
         return (
             span
@@ -168,36 +181,36 @@ def _opposed(word: Word, other: Word) -> bool:
     )
 
 
-def _changed_to(one: Reading, other: Reading, a: int, b: int) -> bool:
+def _change_differs(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
     """Return whether something changes by a number in one fact, and to it in the other."""
     if not (
         a
         and b
-        and one.words[a].number
+        and one.words[a].is_number
         and {one.words[a].marker, other.words[b].marker} == {"to", ""}
     ):
         return False
-    return {one.words[a - 1].known.stem, other.words[b - 1].known.stem} <= _CHANGES
+    return {one.words[a - 1].entry.stem, other.words[b - 1].entry.stem} <= _CHANGES
 
 
-def _inside(one: Reading, other: Reading, a: int, b: int) -> bool:
+def _containment_differs(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
     """Return whether the word is inside a thing in one fact, and on it in the other.
 
     `in the team` equals `on the team`.
     """
     word, near = one.words[a], other.words[b]
     return (
-        not word.number
+        not word.is_number
         and {word.marker, near.marker} == {"in", "on"}
         and not any(
-            beside.marker == marked.marker and beside.known.stem in _IN_OR_ON
+            beside.marker == marked.marker and beside.entry.stem in _IN_OR_ON
             for text, marked in ((one, word), (other, near))
             for beside in text.words
         )
     )
 
 
-def _for_someone(one: Reading, other: Reading, a: int, b: int) -> bool:
+def _recipient_differs(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
     """Return whether a name is a recipient in one fact, and marked by for or about in the other.
 
     Example: pay Ann, pay for Ann.
@@ -206,33 +219,33 @@ def _for_someone(one: Reading, other: Reading, a: int, b: int) -> bool:
     if not (
         a
         and b
-        and word.name
-        and near.name
-        and one.words[a - 1].known.stem == other.words[b - 1].known.stem
+        and word.is_name
+        and near.is_name
+        and one.words[a - 1].entry.stem == other.words[b - 1].entry.stem
     ):
         return False
     return "" in (word.marker, near.marker) and not _BESIDE.isdisjoint((word.marker, near.marker))
 
 
-def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
+def _statement_is_ordered(order: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> bool:
     """Return whether one fact orders what someone does in the other.
 
     Example: send the user emails, the user sends emails.
     """
-    if order.order < 0 or other.order >= 0 or not other.said.isdisjoint(_ASKED):
+    if order.order < 0 or other.order >= 0 or not other.features.isdisjoint(_ASKED):
         return False
     at = dict(pairs).get(order.order)
-    if at is not None and other.words[at].done:
+    if at is not None and other.words[at].is_passive_participle:
         return not other.tenses.isdisjoint(("past", "perfect"))
     if at is None or other.words[at].marker not in ("", "not"):
         return False
     before = other.words[:at]
     return any(not word.marker for word in before) and not any(
-        word.known.stem in WISHES for word in before
+        word.entry.stem in WISHES for word in before
     )
 
 
-def doer_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
+def _actor_differs(passive: ParsedFact, active: ParsedFact, pairs: Pairs) -> bool:
     """Return whether the actor after `by` in the passive fact is not that of the active fact.
 
     The recipient comes first in the passive fact.
@@ -244,21 +257,24 @@ def doer_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
     if subject is None or subject not in partner or not doers:
         return "" in markers and all(b < d for (_, b), (_, d) in pairwise(sorted(pairs)))
     if markers == {"of"}:  # Tom is managed by Eva, so he is not her manager
-        return any(passive.words[a].done and active.words[b].text.endswith(_DOER) for a, b in pairs)
+        return any(
+            passive.words[a].is_passive_participle and active.words[b].text.endswith(_ACTOR_ENDINGS)
+            for a, b in pairs
+        )
     if active.words[partner[subject]].marker == "of":  # Eva is the author of the report
         return False
     return "" in markers and (subject < doers[0]) != (partner[subject] > partner[doers[0]])
 
 
-def doer_named_differs(named: Reading, told: Reading, pairs: Pairs) -> bool:
+def _named_actor_differs(named: ParsedFact, told: ParsedFact, pairs: Pairs) -> bool:
     """Return whether the first fact names an actor's owner, who acts in the second.
 
     Example: Eva's teacher, Eva teaches.
     """
     partner = dict(pairs)
     return any(
-        named.words[at].text.endswith(_DOER)
-        and not told.words[near].text.endswith(_DOER)
+        named.words[at].text.endswith(_ACTOR_ENDINGS)
+        and not told.words[near].text.endswith(_ACTOR_ENDINGS)
         and at - 1 in partner
         and named.words[at - 1].marker == "of"
         and partner[at - 1] == near - 1
@@ -268,21 +284,27 @@ def doer_named_differs(named: Reading, told: Reading, pairs: Pairs) -> bool:
     )
 
 
-def done_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
+def _recipient_acts(passive: ParsedFact, active: ParsedFact, pairs: Pairs) -> bool:
     """Return whether a recipient in the first fact is the actor in the second.
 
     Example: was given access, gave access.
     """
-    return any(_turned(passive, active, two, pairs) for two in pairs if passive.words[two[0]].done)
+    return any(
+        _is_reversed(passive, active, two, pairs)
+        for two in pairs
+        if passive.words[two[0]].is_passive_participle
+    )
 
 
-def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pairs) -> bool:
+def _is_reversed(
+    passive: ParsedFact, active: ParsedFact, verb: tuple[int, int], pairs: Pairs
+) -> bool:
     """Return whether the recipient of this verb in the passive fact is its actor in the other."""
     done, does = passive.words[verb[0]], active.words[verb[1]]
     named = does.text == done.text or (
-        does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].single
+        does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].is_single
     )
-    if does.being or verb[1] == 0 or (active.tenses and named):  # has a dog named Rex
+    if does.follows_be or verb[1] == 0 or (active.tenses and named):  # has a dog named Rex
         return False
     back = {there: here for here, there in pairs}
     subject = back.get(verb[1] - 1)
@@ -290,7 +312,7 @@ def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pai
         return False
     marker, someone = (
         passive.words[subject].marker,
-        done.known.stem == does.known.stem and done.known.stem in _DONE_TO,
+        done.entry.stem == does.entry.stem and done.entry.stem in _WITH_RECIPIENT,
     )
     if marker:
         return marker == "to" and someone
@@ -301,11 +323,11 @@ def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pai
 def _is_object(word: Word) -> bool:
     """Return whether a word after a verb is its object, and not an adverbial."""
     return not (
-        word.marker or word.number or word.text.startswith("p:") or word.text.endswith("ly")
+        word.marker or word.is_number or word.text.startswith("p:") or word.text.endswith("ly")
     )
 
 
-def answers_swapped(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _answers_swapped(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Return whether two things swapped their answers: debug on and trace off, and the reverse.
 
     `one` and `other` are the words of the facts, in order.
@@ -323,7 +345,9 @@ def _answered(words: tuple[str, ...], yes: str, no: str) -> tuple[str, str]:
     """Return the content words before each answer; "" unless each answer occurs exactly once."""
     if words.count(yes) != 1 or words.count(no) != 1:
         return "", ""
-    content = [word for word in words if word in (yes, no) or word not in grammar.SMALL]
+    content = [
+        word for word in words if word in (yes, no) or word not in function_words.FUNCTION_WORDS
+    ]
     return _before(content, yes), _before(content, no)
 
 
@@ -331,11 +355,11 @@ def _before(words: list[str], answer: str) -> str:
     return words[words.index(answer) - 1] if words[0] != answer else ""
 
 
-def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -> bool:
+def _name_parts_swapped(one: ParsedFact, other: ParsedFact, moved: list[tuple[Pair, Pair]]) -> bool:
     """Return whether the parts of a name are swapped outside a list: Kim Lee, Lee Kim."""
     return (
-        not one.joins
-        and not other.joins
+        not one.conjunctions
+        and not other.conjunctions
         and any(
             a[0] + 1 == b[0]
             and b[1] + 1 == a[1]
@@ -345,15 +369,17 @@ def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -
     )
 
 
-def _full_name(text: Reading, at: int) -> bool:
+def _full_name(text: ParsedFact, at: int) -> bool:
     """Return whether two names are adjacent there."""
     first, last = text.words[at], text.words[at + 1]
     return (
-        (first.name or first.head) and last.name and (first.text, last.text) in pairwise(text.near)
+        (first.is_name or first.starts_sentence)
+        and last.is_name
+        and (first.text, last.text) in pairwise(text.content)
     )
 
 
-def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:
+def _markers_swapped(one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair]) -> bool:
     """Return whether two words swapped their markers, or the lesser of two is another one."""
     here, there = _markers(one, other, two)
     if here[0] != here[1] and here == there[::-1]:
@@ -365,29 +391,33 @@ def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bo
     return second[0] == second[1][::-1] and second[0][0] != second[0][1]
 
 
-def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: list[Pair]) -> bool:
+def _places_swapped(
+    one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair], pairs: list[Pair]
+) -> bool:
     """Return whether two words swapped places and their order tells their roles.
 
     That holds for two numbers, and for words on both sides of a third word in both facts.
     """
     (here, there), (a, b) = _markers(one, other, two), two
-    numbers = one.words[a[0]].number + one.words[b[0]].number
+    numbers = one.words[a[0]].is_number + one.words[b[0]].is_number
     if here[0] != here[1] or here != there or numbers == 1:
         return False
     is_so = one.tenses == other.tenses == {"now"}
     return numbers == 2 or any(
-        a[0] < near[0] < b[0] and b[1] < near[1] < a[1] and not (is_so and _owns(one, other, near))
+        a[0] < near[0] < b[0]
+        and b[1] < near[1] < a[1]
+        and not (is_so and _is_owner_in_both(one, other, near))
         for near in pairs
     )
 
 
-def _owns(one: Reading, other: Reading, near: Pair) -> bool:
+def _is_owner_in_both(one: ParsedFact, other: ParsedFact, near: Pair) -> bool:
     """Return whether the word is an owner in both facts: the CEO of Acme, Acme's CEO."""
     return one.words[near[0]].marker == other.words[near[1]].marker == "of"
 
 
 def _markers(
-    one: Reading, other: Reading, two: tuple[Pair, Pair]
+    one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair]
 ) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return the markers of both words in both facts, including `not`: with Ann, not with Bob."""
     (a, first), (b, second) = two
@@ -398,4 +428,6 @@ def _markers(
 
 
 def _marker(word: Word) -> str:
-    return f"not {word.marker}" if word.denied and word.marker not in ("", "not") else word.marker
+    return (
+        f"not {word.marker}" if word.is_denied and word.marker not in ("", "not") else word.marker
+    )

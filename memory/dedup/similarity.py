@@ -3,24 +3,24 @@
 import math
 from typing import NamedTuple
 
-from memrelay.memory.dedup.alignment import match
-from memrelay.memory.dedup.normalize import one_form, plain
-from memrelay.memory.dedup.parser import read
+from memrelay.memory.dedup.alignment import align
+from memrelay.memory.dedup.normalize import comparable_form, normalize
+from memrelay.memory.dedup.parser import parse
 from memrelay.memory.dedup.rules import difference
 
 # The thresholds of SOAT (004_b7bbdd40b27e8d55.txt).
 DUPLICATE, RELATED = 0.95, 0.75
 CAP = 0.94  # the highest score of facts that differ
-NEAR = 0.99  # the score of texts that differ only in articles and spelling
-WORDS = 0.80  # the score of texts whose words all pair up, if there is no cosine
+NEARLY_EQUAL = 0.99  # the score of texts that differ only in articles and spelling
+ALL_WORDS_PAIRED = 0.80  # the score of texts whose words all pair up, if there is no cosine
 MOST_LINES = 16  # lines of a merged entry that are compared separately
 
 
 class Curve(NamedTuple):
     """Thresholds of an embedder's cosines."""
 
-    related: float
-    same: float  # sufficient only if all words pair up
+    related_score: float
+    same_score: float  # sufficient only if all words pair up
 
 
 CURVES = {
@@ -49,8 +49,8 @@ def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simil
     """
     if new == old:
         return SAME_TEXT
-    bare = plain(new)
-    if bare and (bare == plain(old) or bare in map(plain, old.split("\n"))):
+    bare = comparable_form(new)
+    if bare and (bare == comparable_form(old) or bare in map(comparable_form, old.split("\n"))):
         return SAME_TEXT
     curve = curve_of(fingerprint)
     if cosine is not None and not math.isfinite(cosine):
@@ -58,32 +58,34 @@ def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simil
     lines = [line for line in old.split("\n") if line.strip()] if "\n" in old else []
     if not 1 < len(lines) <= MOST_LINES:
         lines = [old]
-    return max((_judged(new, line, cosine, curve) for line in lines), key=lambda one: one.score)
+    return max(
+        (_compare_line(new, line, cosine, curve) for line in lines), key=lambda one: one.score
+    )
 
 
-def _judged(new: str, old: str, cosine: float | None, curve: Curve) -> Similarity:
+def _compare_line(new: str, old: str, cosine: float | None, curve: Curve) -> Similarity:
     """Compare two facts of one line."""
-    if cosine is not None and cosine < curve.same:
-        return Similarity(related(cosine, curve), "by the embedder")
-    one, other = read(one_form(new)), read(one_form(old))
+    if cosine is not None and cosine < curve.same_score:
+        return Similarity(related_score(cosine, curve), "by the embedder")
+    one, other = parse(normalize(new)), parse(normalize(old))
     if one is None or other is None:
-        return _capped(cosine, curve, "too long to be compared word by word")
-    if one.near and one.near == other.near:
-        return Similarity(NEAR, "the same but for articles and spelling")
+        return _different(cosine, curve, "too long to be compared word by word")
+    if one.content and one.content == other.content:
+        return Similarity(NEARLY_EQUAL, "the same but for articles and spelling")
     if not one.words or not other.words:
-        return _capped(cosine, curve, "no words to compare")
-    matched = match(one, other)
+        return _different(cosine, curve, "no words to compare")
+    matched = align(one, other)
     reason = difference(one, other, matched)
     if reason:
-        return _capped(cosine, curve, reason)
+        return _different(cosine, curve, reason)
     if cosine is None:
-        return Similarity(WORDS, "the same words")
-    return Similarity(same(cosine, curve), "words of the same meaning")
+        return Similarity(ALL_WORDS_PAIRED, "the same words")
+    return Similarity(same_score(cosine, curve), "words of the same meaning")
 
 
-def _capped(cosine: float | None, curve: Curve, reason: str) -> Similarity:
+def _different(cosine: float | None, curve: Curve, reason: str) -> Similarity:
     """Return the score of facts that differ, however near their vectors are."""
-    return Similarity(0.0 if cosine is None else related(cosine, curve), reason)
+    return Similarity(0.0 if cosine is None else related_score(cosine, curve), reason)
 
 
 def curve_of(fingerprint: str) -> Curve:
@@ -91,16 +93,18 @@ def curve_of(fingerprint: str) -> Curve:
     return CURVES.get(fingerprint.partition("/")[0], CAREFUL)
 
 
-def related(cosine: float, curve: Curve) -> float:
+def related_score(cosine: float, curve: Curve) -> float:
     """Return the score of facts that differ: linear up to 0.75, then linear up to the cap."""
-    least = curve.related
+    least = curve.related_score
     if cosine < least:
         return round(max(cosine, 0.0) / least * RELATED, 4)
     return round(RELATED + (min(cosine, 1.0) - least) / (1 - least) * (CAP - RELATED), 4)
 
 
-def same(cosine: float, curve: Curve) -> float:
+def same_score(cosine: float, curve: Curve) -> float:
     """Return the score of facts that are the same."""
     return round(
-        DUPLICATE + (min(cosine, 1.0) - curve.same) / (1 - curve.same) * (1 - DUPLICATE), 4
+        DUPLICATE
+        + (min(cosine, 1.0) - curve.same_score) / (1 - curve.same_score) * (1 - DUPLICATE),
+        4,
     )

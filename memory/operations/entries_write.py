@@ -19,7 +19,7 @@ from memrelay.memory.dedup.similarity import (
     Similarity,
     compare,
     curve_of,
-    related,
+    related_score,
 )
 from memrelay.memory.embedding.questions import Question
 from memrelay.memory.operations.records_write import WriteInput, write
@@ -183,7 +183,7 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simi
     """
     lines = lines_of(old) if "\n" in old else ()
     if len(lines) < 2 or len(new) > LONGEST:
-        far = 0.0 if cosine is None else related(cosine, curve_of(fingerprint))
+        far = 0.0 if cosine is None else related_score(cosine, curve_of(fingerprint))
         if far >= CLOSE_COSINE or len(new) > LONGEST or overlap(new, old):
             return compare(new, old, cosine, fingerprint)
         return NOT_SIMILAR if cosine is None else Similarity(far, "by the embedder")

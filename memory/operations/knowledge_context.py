@@ -92,7 +92,8 @@ def knowledge_context(
     found = find_knowledge(tx, search, context, floor=floor) if wanted.query.strip() else None
     lines, ids, size = [], [], len((BEGIN + END).encode())
     for one in found.results if found is not None else ():
-        line = f"[Memory: {one_line_name(one.memory_name)} ({one.entry_id})] {escape_fence(one.content)}\n"
+        heading = f"[Memory: {one_line_name(one.memory_name)} ({one.entry_id})]"
+        line = f"{heading} {escape_fence(one.content)}\n"
         if size + len(line.encode()) > wanted.token_budget * BYTES_A_TOKEN:
             continue  # a shorter entry may fit
         size += len(line.encode())

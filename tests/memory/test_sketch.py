@@ -122,4 +122,4 @@ def test_what_is_a_records_yet_is_counted_as_it_changes(removed: list[int], *, a
             [(row, made[row - 1].tobytes()) for row in removed if again and row <= len(made)]
         )
 
-    assert matrix._there == int((matrix._slot_of >= 0).sum())
+    assert matrix._live == int((matrix._slot_of >= 0).sum())
