@@ -394,7 +394,7 @@ def _markers_swapped(one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair])
 def _places_swapped(
     one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair], pairs: list[Pair]
 ) -> bool:
-    """Return whether two words swapped places and their order tells their roles.
+    """Return whether two words swapped places, and only their order shows their roles.
 
     That holds for two numbers, and for words on both sides of a third word in both facts.
     """

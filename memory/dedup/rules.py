@@ -1,4 +1,4 @@
-"""Rules that tell two facts apart, however similar they sound."""
+"""Rules that distinguish two facts, however similar they sound."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ _ACTORS = frozenset(
 _CLASSES, _DEEDS = {"noun", "class"}, {"verb", "deed"}
 _STATE, _HAVING = {"now", "perfect", "has"}, {"perfect", "has"}
 _NEEDS = stems_of(("need", "require", "necessary", "mandatory", "due", "deadline", "obligatory"))
-# Verbs that start a state: whoever moved to Rome in 2021 has lived there since 2021.
+# Verbs that start a state: moved to Rome in 2021, has lived there since 2021.
 _STATES = {
     stem_of(start, ENGLISH): stems_of(states) for start, states in function_words.STARTS.items()
 }
@@ -96,7 +96,7 @@ def _negations(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
         if one.negations or other.negations
         else []
     )
-    # it matters who did not say it, or what is not so
+    # the negation of a verb differs from that of its content
     if any(
         word.is_denied != near.is_denied and word.entry.stem in _NUMBER_WORDS
         for word, near in pairs
@@ -161,9 +161,9 @@ def _express_ability(one: ParsedFact, other: ParsedFact, align: Alignment) -> bo
 def _tenses(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
     """Compare tenses. Facts differ in these cases:
 
-    - One is past, and the other is neither past nor perfect.
-    - One is future, and the other is present, past or perfect.
-    - One is continuous, and the other has a `has` or a perfect.
+    - One is past. The other is neither past nor perfect.
+    - One is future. The other is present, past or perfect.
+    - One is continuous. The other has a `has` or a perfect.
     """
     words = [(one.words[a], other.words[b]) for a, b in align.pairs]
     if _name_actor(words) or _is_start_of_state(one, other, align):

@@ -45,7 +45,7 @@ def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simil
 
     `cosine` is that of their vectors by the embedder `fingerprint`; None without vectors. For an
     entry of several lines, the most similar line counts. Otherwise the order of the facts does
-    not matter. Never raises, whatever the texts are.
+    not matter. Never raises.
     """
     if new == old:
         return SAME_TEXT

@@ -89,7 +89,7 @@ def _check_size(state: RecordState, most: int) -> None:
     if was and size > most:
         raise ResultTooLarge(
             f"state {state.number} of record {was.guid} has {size} bytes, and an answer has at "
-            f"most {most}; use the cursor {state.number} to continue after it"
+            f"most {most}; cursor {state.number} continues after it"
         )
 
 

@@ -102,7 +102,7 @@ def _check_fits(row: int, record: Record, further: Further, context: Context) ->
     try:
         return check_fits(record, further, context)
     except ResultTooLarge as error:
-        raise ResultTooLarge(f"{error}; use the cursor {row} to continue after it") from error
+        raise ResultTooLarge(f"{error}; cursor {row} continues after it") from error
 
 
 def parse_cursor(cursor: str) -> int | None:

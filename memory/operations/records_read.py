@@ -75,7 +75,7 @@ class ReadInput(Struct, frozen=True):
 
 def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
     """Return the records in order of creation. Raises ResultTooLarge."""
-    return within(
+    return collect_within(
         wanted.max_bytes,
         tx.records.select(
             Conditions(wanted.filters, given=wanted.given),
@@ -86,7 +86,7 @@ def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
     )
 
 
-def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
+def collect_within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
     """Return all records. Raises ResultTooLarge once their text exceeds `max_bytes`."""
     size, taken = 0, []
     for record in records:
@@ -112,8 +112,8 @@ def take_page(found: Iterable[Item], limit: int, most: int) -> tuple[list[Item],
     return items, False
 
 
-def most_within(max_bytes: int) -> int:
-    """Return the maximum number of records that `within` would accept."""
+def max_records_within(max_bytes: int) -> int:
+    """Return the maximum number of records that `collect_within` would accept."""
     return max_bytes // RECORD_BYTES + 1
 
 

@@ -15,10 +15,10 @@ from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_read import (
     AnswerSize,
-    most_within,
+    collect_within,
+    max_records_within,
     size_of,
     too_large,
-    within,
 )
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
@@ -81,7 +81,7 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):
-        return within(
+        return collect_within(
             wanted.max_bytes,
             tx.records.at_rows(_ranked(tx, wanted, query, conditions).scores_by_row()),
         )
@@ -94,7 +94,7 @@ def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record]
     conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):
         ranked = _ranked(tx, wanted, query, conditions)
-        found = within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
+        found = collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
         has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
         compared = _question(wanted, query) if has_vectors else ""
         run = as_run(
@@ -119,17 +119,17 @@ def _match(
     """Return matches in the order of FTS5, or the latest records for a query of filters."""
     match, unwanted = match_all(query), match_any(query)
     if match:
-        limit = most_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
+        limit = max_records_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
         best = (
             tx.ranker.search_by_relevance(query, conditions, limit)
             if tx.records.last_row >= MIN_ROWS_FOR_RANKER
             else None
         )
-        return within(
+        return collect_within(
             wanted.max_bytes, tx.records.search(match, unwanted, conditions, limit, best=best)
         )
     return (
-        within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit))
+        collect_within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit))
         if query.filters
         else []
     )

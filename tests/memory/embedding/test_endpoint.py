@@ -347,7 +347,7 @@ def test_a_name_that_nobody_resolves_is_given_up_in_time(monkeypatch: pytest.Mon
 
     with pytest.raises(
         EmbeddingLater,
-        match=r"slow\.example cannot be resolved: its server of names does not answer",
+        match=r"slow\.example cannot be resolved: its name server does not answer",
     ):
         endpoint("https://slow.example/v1", timeout_s=0.3)
 
