@@ -42,13 +42,13 @@ class FunctionWord(NamedTuple):
 
 
 def _features_of(word: str) -> FunctionWord:
-    said = tuple(f"{kind}:{_WORDS[kind][word]}" for kind in _FEATURES if word in _WORDS[kind])
+    features = tuple(f"{kind}:{_WORDS[kind][word]}" for kind in _FEATURES if word in _WORDS[kind])
     denies = word in _WORDS["negation"]
     tense = _WORDS["auxiliary"].get(word, "-")
     return FunctionWord(
         "not" if denies else word if word in MARKERS else "",
         denies,
-        said,
+        features,
         () if tense == "-" else (tense,),
     )
 

@@ -131,15 +131,13 @@ def _root(stem: str) -> str:
     """Return the root in American spelling: employ for employee, lisens for licence."""
     if len(stem) < 5:
         return stem
-    comparable_form = stem.replace("our", "or").replace("is", "iz").replace("c", "s")
-    comparable_form = comparable_form[0] + "".join(
-        two for one, two in pairwise(comparable_form) if one != two
-    )
+    plain = stem.replace("our", "or").replace("is", "iz").replace("c", "s")
+    plain = plain[0] + "".join(two for one, two in pairwise(plain) if one != two)
     return next(
         (
-            comparable_form.removesuffix(end)
+            plain.removesuffix(end)
             for end, least in _ENDINGS.items()
-            if comparable_form.endswith(end) and len(comparable_form) - len(end) >= least
+            if plain.endswith(end) and len(plain) - len(end) >= least
         ),
-        comparable_form,
+        plain,
     )

@@ -39,10 +39,10 @@ def normalize(text: str) -> str:
     return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
 
 
-def _split_word(align: re.Match[str]) -> str:
+def _split_word(match: re.Match[str]) -> str:
     """Separate a sign from the number before it: 10^3 for a superscript 3, 1 1/2 for a half."""
-    kind = unicodedata.decomposition(align[0]).partition(" ")[0]
-    return {"<super>": "^", "<sub>": "_"}.get(kind, " ") + align[0]
+    kind = unicodedata.decomposition(match[0]).partition(" ")[0]
+    return {"<super>": "^", "<sub>": "_"}.get(kind, " ") + match[0]
 
 
 def _operators(text: str) -> str:

@@ -117,9 +117,7 @@ def _all_forms(
         return
     other = next((word[1:] for word in replacement if word[0] == "~"), "")
     others = forms_of(other, irregular) if other else ((),) * 5
-    for place, (texts, same_score) in enumerate(
-        zip(forms_of(verb, irregular), others, strict=True)
-    ):
+    for place, (texts, same) in enumerate(zip(forms_of(verb, irregular), others, strict=True)):
         for text in texts:
             never = (
                 BEING | HAVING
@@ -133,7 +131,7 @@ def _all_forms(
             )
             yield Phrase(
                 _insert_form(words, text),
-                _insert_form(replacement, same_score[0] if same_score else ""),
+                _insert_form(replacement, same[0] if same else ""),
                 never,
                 only,
             )

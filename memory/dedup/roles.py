@@ -110,12 +110,12 @@ _STRONG = {
 Pair = tuple[int, int]  # the places of a word in the two facts
 
 
-def roles_differ(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def roles_differ(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Return whether words have swapped places or prepositions, so that their roles differ.
 
     A passive with `by` changes places without changing roles, or roles without changing places.
     """
-    pairs = sorted(align.pairs)
+    pairs = sorted(alignment.pairs)
     if any(
         one.words[a].marker != other.words[b].marker and _prepositions_differ(one, other, a, b)
         for a, b in pairs
@@ -266,7 +266,7 @@ def _actor_differs(passive: ParsedFact, active: ParsedFact, pairs: Pairs) -> boo
     return "" in markers and (subject < doers[0]) != (partner[subject] > partner[doers[0]])
 
 
-def _named_actor_differs(named: ParsedFact, told: ParsedFact, pairs: Pairs) -> bool:
+def _named_actor_differs(named: ParsedFact, active: ParsedFact, pairs: Pairs) -> bool:
     """Return whether the first fact names an actor's owner, who acts in the second.
 
     Example: Eva's teacher, Eva teaches.
@@ -274,12 +274,12 @@ def _named_actor_differs(named: ParsedFact, told: ParsedFact, pairs: Pairs) -> b
     partner = dict(pairs)
     return any(
         named.words[at].text.endswith(_ACTOR_ENDINGS)
-        and not told.words[near].text.endswith(_ACTOR_ENDINGS)
+        and not active.words[near].text.endswith(_ACTOR_ENDINGS)
         and at - 1 in partner
         and named.words[at - 1].marker == "of"
         and partner[at - 1] == near - 1
-        and not told.words[near - 1].marker
-        and len(told.words) > near + 1
+        and not active.words[near - 1].marker
+        and len(active.words) > near + 1
         for at, near in pairs
     )
 

@@ -38,24 +38,24 @@ _STATES = {
 }
 
 
-def difference(one: ParsedFact, other: ParsedFact, align: Alignment) -> str:
+def difference(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> str:
     """Return the first difference of two facts in a word or two; "" if no rule finds one."""
-    return next((reason for reason, differs in _RULES if differs(one, other, align)), "")
+    return next((reason for reason, differs in _RULES if differs(one, other, alignment)), "")
 
 
-def _numbers(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _numbers(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Compare numbers, counted things and units."""
     return (
-        any(word.is_number for word in (*align.left, *align.right))
+        any(word.is_number for word in (*alignment.left, *alignment.right))
         or (
-            any(word.is_counted for word in align.left)
-            and any(word.is_counted for word in align.right)
+            any(word.is_counted for word in alignment.left)
+            and any(word.is_counted for word in alignment.right)
         )
-        or (_counts_moved(one, other, align))
+        or (_counts_moved(one, other, alignment))
         or any(
             one.words[a].is_single != other.words[b].is_single
             and _differ_in_number(one.words[a], other.words[b])
-            for a, b in align.pairs
+            for a, b in alignment.pairs
         )
     )
 
@@ -66,12 +66,12 @@ def _differ_in_number(word: Word, other: Word) -> bool:
     return more in FORMS.plurals or more == with_s(one)
 
 
-def _counts_moved(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _counts_moved(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Return whether a number counts another word: two sons and a daughter, two daughters."""
-    partner = dict(align.pairs)
+    partner = dict(alignment.pairs)
     moved = [
         (a + 1, b + 1)
-        for a, b in align.pairs
+        for a, b in alignment.pairs
         if one.words[a].is_number and partner.get(a + 1, b + 1) != b + 1
     ]
     return any(
@@ -85,14 +85,14 @@ def _counted(word: Word) -> bool:
     return word.is_counted and not word.text.startswith("p:")
 
 
-def _names(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
-    return any(word.is_name for word in (*align.left, *align.right))
+def _names(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
+    return any(word.is_name for word in (*alignment.left, *alignment.right))
 
 
-def _negations(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _negations(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Compare negations. A word paired with its negation (safe, unsafe) makes up for one."""
     pairs = (
-        [(one.words[a], other.words[b]) for a, b in align.pairs]
+        [(one.words[a], other.words[b]) for a, b in alignment.pairs]
         if one.negations or other.negations
         else []
     )
@@ -108,19 +108,23 @@ def _negations(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
             return True
     return (
         one.negations != other.negations
-        if not align.negated_pairs
-        else abs(one.negations - other.negations) != align.negated_pairs
+        if not alignment.negated_pairs
+        else abs(one.negations - other.negations) != alignment.negated_pairs
     )
 
 
-def _opposites(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
-    return any(word.entry.excludes(near.entry) for word in align.left for near in align.right)
+def _opposites(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
+    return any(
+        word.entry.excludes(near.entry) for word in alignment.left for near in alignment.right
+    )
 
 
-def _signals(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _signals(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Compare conditions, degrees and modes. `should` equals `please`, `must` equals a need."""
     differing = {
-        said for said in one.features ^ other.features if said.startswith(("signal:", "mode:"))
+        feature
+        for feature in one.features ^ other.features
+        if feature.startswith(("signal:", "mode:"))
     } - {"mode:please"}
     if not differing:
         return False
@@ -134,7 +138,7 @@ def _signals(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
     ):
         return False
     if differing in ({"mode:may"}, {"mode:can"}) and (
-        not both.isdisjoint(_BOUNDS) or _express_ability(one, other, align)
+        not both.isdisjoint(_BOUNDS) or _express_ability(one, other, alignment)
     ):
         return False
     # cannot, must not and may not are equal
@@ -146,30 +150,30 @@ def _signals(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
         return False
     if differing == {"signal:after"}:
         return stems.isdisjoint(_SPANS)
-    return not (differing == {"signal:since"} and _is_start_of_state(one, other, align))
+    return not (differing == {"signal:since"} and _is_start_of_state(one, other, alignment))
 
 
-def _express_ability(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _express_ability(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Return whether one text expresses `can` by a suffix: is reachable, can be reached."""
     return any(
         one.words[a].text.endswith(("able", "ible"))
         != other.words[b].text.endswith(("able", "ible"))
-        for a, b in align.pairs
+        for a, b in alignment.pairs
     )
 
 
-def _tenses(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _tenses(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Compare tenses. Facts differ in these cases:
 
     - One is past. The other is neither past nor perfect.
     - One is future. The other is present, past or perfect.
     - One is continuous. The other has a `has` or a perfect.
     """
-    words = [(one.words[a], other.words[b]) for a, b in align.pairs]
-    if _name_actor(words) or _is_start_of_state(one, other, align):
+    words = [(one.words[a], other.words[b]) for a, b in alignment.pairs]
+    if _name_actor(words) or _is_start_of_state(one, other, alignment):
         return False
-    a = one.tenses | _past(align.left, words, other)
-    b = other.tenses | _past(align.right, [(word, near) for near, word in words], one)
+    a = one.tenses | _past(alignment.left, words, other)
+    b = other.tenses | _past(alignment.right, [(word, near) for near, word in words], one)
     if ("past" in a) != ("past" in b) and "perfect" not in (a | b):
         return True
     if ("doing" in a) != ("doing" in b) and "has" in a | b:
@@ -209,55 +213,60 @@ def _past(left: tuple[Word, ...], pairs: list[tuple[Word, Word]], other: ParsedF
 
     A verb with the same form in both facts shows it only if the other fact is past too.
     """
-    told = any(word.is_past for word in left) or any(
+    shown = any(word.is_past for word in left) or any(
         word.is_past and (near.is_past or word.text != near.text or "past" in other.tenses)
         for word, near in pairs
     )
-    return {"past"} if told else set()
+    return {"past"} if shown else set()
 
 
-def _persons(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _persons(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     a, b = (
-        {said for said in reading.features if said.startswith("person:")}
-        for reading in (one, other)
+        {feature for feature in fact.features if feature.startswith("person:")}
+        for fact in (one, other)
     )
     return bool(a) and bool(b) and a.isdisjoint(b)
 
 
-def _words_differ(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _words_differ(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Compare unmatched words. Omissible words on one side do not count next to an `is`."""
     needs = _NEEDS if "mode:must" in one.features ^ other.features else frozenset()
-    left, right = _significant(align.left, needs), _significant(align.right, needs)
-    if (align.left or align.right) and _is_start_of_state(one, other, align):
+    left, right = _significant(alignment.left, needs), _significant(alignment.right, needs)
+    if (alignment.left or alignment.right) and _is_start_of_state(one, other, alignment):
         return False
-    if (one.order >= 0) != (other.order >= 0) and _is_same_wish(one, other, align):
+    if (one.order >= 0) != (other.order >= 0) and _is_same_wish(one, other, alignment):
         return False
     alone = one.conjunctions == other.conjunctions and bool((one.tenses | other.tenses) & _STATE)
-    if align.left and align.right:
-        alone = alone and len(align.pairs) > 1
-        kinds = {word.omissible for word in align.left}, {word.omissible for word in align.right}
+    if alignment.left and alignment.right:
+        alone = alone and len(alignment.pairs) > 1
+        kinds = (
+            {word.omissible for word in alignment.left},
+            {word.omissible for word in alignment.right},
+        )
         return not alone or not any(
             deeds <= _DEEDS and things <= _CLASSES for deeds, things in (kinds, kinds[::-1])
         )
-    told = other if align.left else one
+    shorter = other if alignment.left else one
     alone_with = (
         {"noun", "verb"}
-        | ({"class"} if told.tenses & _HAVING else set())
-        | ({"deed"} if any(word.omissible == "class" for word in told.words) else set())
+        | ({"class"} if shorter.tenses & _HAVING else set())
+        | ({"deed"} if any(word.omissible == "class" for word in shorter.words) else set())
     )
     return any(not (alone and word.omissible in alone_with) for word in left + right)
 
 
-def _is_same_wish(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _is_same_wish(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Return whether one text orders an answer, and the other states that the user wants it."""
-    wishes, orders = (align.left, align.right) if other.order >= 0 else (align.right, align.left)
+    wishes, orders = (
+        (alignment.left, alignment.right) if other.order >= 0 else (alignment.right, alignment.left)
+    )
     stems = {word.entry.stem for word in wishes}
     return (
         bool(stems & WISHES)
         and stems <= WISHES | _ASKING
         and len(orders) < 2
         and all(word.entry.stem in _ANSWERING for word in orders)
-        and any(one.words[a].entry.stem in _ANSWERS for a, _ in align.pairs)
+        and any(one.words[a].entry.stem in _ANSWERS for a, _ in alignment.pairs)
     )
 
 
@@ -270,11 +279,11 @@ def _significant(words: tuple[Word, ...], needs: frozenset[str]) -> list[Word]:
     return heavy if len(words) - len(heavy) < 3 else list(words)
 
 
-def _is_start_of_state(one: ParsedFact, other: ParsedFact, align: Alignment) -> bool:
+def _is_start_of_state(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
     """Return whether one text states the start of a state, and the other that it holds since."""
     if ("signal:since" in one.features) == ("signal:since" in other.features):
         return False
-    left, right = align.left, align.right
+    left, right = alignment.left, alignment.right
     if "signal:since" in one.features:
         one, other, left, right = other, one, right, left
     if (

@@ -19,8 +19,8 @@ MOST_LINES = 16  # lines of a merged entry that are compared separately
 class Curve(NamedTuple):
     """Thresholds of an embedder's cosines."""
 
-    related_score: float
-    same_score: float  # sufficient only if all words pair up
+    related_from: float  # the cosine from which on texts are related
+    same_from: float  # the cosine from which on texts are the same, if all words pair up
 
 
 CURVES = {
@@ -65,7 +65,7 @@ def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simil
 
 def _compare_line(new: str, old: str, cosine: float | None, curve: Curve) -> Similarity:
     """Compare two facts of one line."""
-    if cosine is not None and cosine < curve.same_score:
+    if cosine is not None and cosine < curve.same_from:
         return Similarity(related_score(cosine, curve), "by the embedder")
     one, other = parse(normalize(new)), parse(normalize(old))
     if one is None or other is None:
@@ -95,7 +95,7 @@ def curve_of(fingerprint: str) -> Curve:
 
 def related_score(cosine: float, curve: Curve) -> float:
     """Return the score of facts that differ: linear up to 0.75, then linear up to the cap."""
-    least = curve.related_score
+    least = curve.related_from
     if cosine < least:
         return round(max(cosine, 0.0) / least * RELATED, 4)
     return round(RELATED + (min(cosine, 1.0) - least) / (1 - least) * (CAP - RELATED), 4)
@@ -104,7 +104,6 @@ def related_score(cosine: float, curve: Curve) -> float:
 def same_score(cosine: float, curve: Curve) -> float:
     """Return the score of facts that are the same."""
     return round(
-        DUPLICATE
-        + (min(cosine, 1.0) - curve.same_score) / (1 - curve.same_score) * (1 - DUPLICATE),
+        DUPLICATE + (min(cosine, 1.0) - curve.same_from) / (1 - curve.same_from) * (1 - DUPLICATE),
         4,
     )

@@ -51,11 +51,11 @@ def tokenize(text: str) -> list[Token]:
     found: list[Token] = []
     end = 0
     shouted = text.isupper()
-    for align in _TOKEN.finditer(text):
-        word = align[0].rstrip(".,:/&-") or align[0]
+    for match in _TOKEN.finditer(text):
+        word = match[0].rstrip(".,:/&-") or match[0]
         first = not found or (
             found[-1].text not in _TITLES
-            and _ENDS_SENTENCE.search(text, end, align.start()) is not None
+            and _ENDS_SENTENCE.search(text, end, match.start()) is not None
         )
         if word.startswith((".", "-.")):  # .5 is 0.5
             found.append(Token(word.replace(".", "0.").lower()))
@@ -67,7 +67,7 @@ def tokenize(text: str) -> list[Token]:
             found.append(
                 Token(word.lower(), not first and word[0].isupper(), first and word[0].isupper())
             )
-        end = align.start() + len(word)
+        end = match.start() + len(word)
     return _ignore_title_case([token for token in found if token.text])
 
 

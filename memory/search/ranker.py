@@ -99,7 +99,7 @@ class Ranker:
     ) -> Ranked:
         """Return the best `limit` records that meet all conditions.
 
-        `asked` is the text that is compared with vectors. With `semantic`, only vectors count.
+        `question` is the text that is compared with vectors. With `semantic`, only vectors count.
         Without `floor`, the best records are returned however low their scores are.
 
         Raises VectorAwaited: when the vector of the question is not computed yet.
