@@ -33,6 +33,7 @@ _BEFORE_NUMBERS = (
     "approximately",
     "circa",
 )
+_BOUNDS = {"over": ["signal:above"], "above": ["signal:above"], "under": ["signal:below"]}
 _EVERY = ("every", "each")
 _LIGHT = stems_of(function_words.LIGHT)
 _BE = frozenset(
@@ -182,22 +183,22 @@ class _Parser:
 
     def result(self) -> ParsedFact:
         passive = any(word.marker == "by" for word in self.words)
-        near = tuple(
+        content = tuple(
             _singular(token.text, self._before(at))
             for at, token in enumerate(self._tokens)
             if token.text not in _DROPPED
         )
-        joins = sum(token.text in function_words.CONJUNCTIONS for token in self._tokens)
+        conjunctions = sum(token.text in function_words.CONJUNCTIONS for token in self._tokens)
         order = self._order if self._order < len(self.words) else -1
         return ParsedFact(
             tuple(self.words),
             self._negations,
             frozenset(self._features),
             frozenset(self._tenses),
-            joins,
+            conjunctions,
             passive,
             order,
-            near,
+            content,
         )
 
     def _apply_function_word(self, text: str, at: int) -> bool:
@@ -210,33 +211,24 @@ class _Parser:
             self._marker, self._filled = "every", False
             return True
         if after[:1] == "#" and text in _BEFORE_NUMBERS:
-            self._features |= (
-                {"signal:above"}
-                if text in ("over", "above")
-                else {"signal:below"}
-                if text == "under"
-                else set()
-            )
+            self._features.update(_BOUNDS.get(text, ()))
             return True
         if function_word is not None:
             self._features.update(function_word.features)
             self._tenses.update(
-                function_word.tenses if text not in HAVING else [self._has_object(text, at)]
+                function_word.tenses if text not in HAVING else [self._tense_of_have(text, at)]
             )
             self._negations += function_word.denies
             self._denied |= function_word.denies
         # `a` is an article in English, and means `to` in other languages
-        if (
-            function_word is not None
-            and function_word.marker
-            and (text != "a" or self._language != "english")
-        ):
+        is_article = text == "a" and self._language == "english"
+        if function_word is not None and function_word.marker and not is_article:
             self._marker, self._filled = self._marker_of(function_word.marker, after), False
         elif self._filled and text not in function_words.AND:
             self._marker = ""
         return True
 
-    def _has_object(self, text: str, at: int) -> str:
+    def _tense_of_have(self, text: str, at: int) -> str:
         """Return whether `has`, `had` or `have` forms a perfect, or denotes possession."""
         after = [token.text for token in self._tokens[at + 1 : at + 4]]
         if "been" in after or any(_is_participle(word) or word in FORMS.timeless for word in after):

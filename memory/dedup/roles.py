@@ -124,16 +124,19 @@ def roles_differ(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bo
     turned = [(b, a) for a, b in pairs]
     if _statement_is_ordered(one, other, pairs) or _statement_is_ordered(other, one, turned):
         return True
-    if one.is_passive != other.is_passive:
-        return (
-            _actor_differs(one, other, pairs)
-            if one.is_passive
-            else _actor_differs(other, one, turned)
-        )
+    if one.is_passive and not other.is_passive:
+        return _actor_differs(one, other, pairs)
+    if other.is_passive and not one.is_passive:
+        return _actor_differs(other, one, turned)
     if _named_actor_differs(one, other, pairs) or _named_actor_differs(other, one, turned):
         return True
     if _recipient_acts(one, other, pairs) or _recipient_acts(other, one, turned):
         return True
+    return _order_differs(one, other, pairs)
+
+
+def _order_differs(one: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> bool:
+    """Return whether a change of the order of words changes their roles."""
     moved = [(a, b) for a, b in combinations(pairs, 2) if a[1] > b[1]]
     if (
         (moved and len(pairs) > MAX_PAIRS)

@@ -170,7 +170,7 @@ def test_a_server_that_answers_by_another_model_than_before_is_believed_no_vecto
 
     with pytest.raises(
         EmbeddingFault,
-        match=r"by the model 'others', and did by 'letters' before.*memrelay reindex",
+        match=r"with the model 'others', not 'letters'.*memrelay reindex",
     ):
         embedder.embed(["tea"])
     server.model = "letters"
