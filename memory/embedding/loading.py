@@ -54,7 +54,7 @@ class LazyEmbedder:
     def get(self) -> Embedder:
         """Return the embedder, loading it if needed.
 
-        A local model is tried once. An endpoint is tried again after `AGAIN_S`.
+        A local model is tried once. An endpoint is tried again after `RETRY_AFTER_S`.
         Raises EmbeddingFault: when it cannot be loaded.
         """
         if self._loaded is not None:
@@ -65,11 +65,6 @@ class LazyEmbedder:
             if self._loaded is None:
                 self._loaded, self._fault = self._load(), None
             return self._loaded
-
-    def _may_retry(self) -> bool:
-        return (
-            self._options.model == "endpoint" and self._clock() > self._faulted_at + RETRY_AFTER_S
-        )
 
     def ready(self, fingerprint: str) -> Embedder | None:
         """Return the embedder with that fingerprint, if it is loaded."""
@@ -89,6 +84,11 @@ class LazyEmbedder:
             if found is None:
                 raise other_model(fingerprint, current)
         return found
+
+    def _may_retry(self) -> bool:
+        return (
+            self._options.model == "endpoint" and self._clock() > self._faulted_at + RETRY_AFTER_S
+        )
 
     def _other_built_in(self, fingerprint: str) -> Embedder | None:
         model = BUILT_IN.get(fingerprint.partition("/")[0])

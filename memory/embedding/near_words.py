@@ -53,9 +53,6 @@ class NearWords:
             ]
         return np.array(found, np.int32)
 
-    def _read(self, text: str) -> Words:
-        return self.numbers(words_of(text))
-
     def nearness(self, ones: Words, others: Words) -> Floats:
         """Return a row for each of `ones` and a column for each of `others`, from 0 to 1.
 
@@ -66,6 +63,9 @@ class NearWords:
         mine, theirs = np.flatnonzero(ones >= 0), np.flatnonzero(others >= 0)
         near[np.ix_(mine, theirs)] = self._near(ones[mine], others[theirs])
         return near
+
+    def _read(self, text: str) -> Words:
+        return self.numbers(words_of(text))
 
     def _near(self, ones: Words, others: Words) -> Floats:
         apart = np.zeros((len(ones), len(others)), np.uint16)

@@ -91,6 +91,16 @@ class Questions:
         """
         return self._executor.submit(self._prepare, texts, fingerprint)
 
+    def forget(self) -> None:
+        """Drop all vectors: a server may have changed its model under the same name."""
+        with self._lock:
+            self._kept.clear()
+            self._awaited.clear()
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
     def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
         embedder = self.embedder.of(fingerprint) if fingerprint else self.embedder.get()
         fingerprint = str(embedder.fingerprint)
@@ -103,16 +113,6 @@ class Questions:
                 for text, question in _embed_all(embedder, missing).items()
             }
         )
-
-    def forget(self) -> None:
-        """Drop all vectors: a server may have changed its model under the same name."""
-        with self._lock:
-            self._kept.clear()
-            self._awaited.clear()
-
-    def close(self) -> None:
-        """Stop the threads."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _store(self, found: Mapping[Key, Question]) -> None:
         with self._lock:

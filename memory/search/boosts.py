@@ -14,7 +14,7 @@ from memrelay.memory.sqlite.outline import boost_values, contents
 
 DAY_MS = 86_400_000
 MAX_HALVINGS = 60.0  # older records lose no more
-LEAST = 2.0**-MAX_HALVINGS  # no factor is lower, so no score becomes 0
+MIN_FACTOR = 2.0**-MAX_HALVINGS  # no factor is lower, so no score becomes 0
 DEFAULT_IMPORTANCE = 0.5  # the importance of a record that has none
 
 QUESTION_FACTOR = "asks"
@@ -37,33 +37,8 @@ def boost_factors(connection: apsw.Connection, layout: Layout, boosts: Boosts) -
     return {name: partial(factor, name) for name in BOOSTS if getattr(boosts, name)}
 
 
-def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
-    """Return factors from 1 (now or in the future) down to 1 - weight."""
-    halvings = np.clip(
-        np.nan_to_num((boosts.now_ms - created_at) / (boosts.recency_days * DAY_MS)),
-        0,
-        MAX_HALVINGS,
-    )
-    factor: NDArray[np.float64] = 1 - boosts.recency * (1 - np.exp2(-halvings))
-    return factor.clip(LEAST)
-
-
-def _importance(importance: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
-    """Return factors from 1 (most important) down to 1 - weight."""
-    factor: NDArray[np.float64] = 1 - boosts.importance * (
-        1 - np.nan_to_num(importance, nan=DEFAULT_IMPORTANCE)
-    )
-    return factor.clip(LEAST)
-
-
-BOOSTS: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] = {
-    "recency": _recency,
-    "importance": _importance,
-}
-
-
 def question_factors(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
-    """Return factors from 1 - CLOSING (a turn that is only a question) up to 1.
+    """Return factors from 1 - QUESTION_PENALTY (a turn that is only a question) up to 1.
 
     A record that is no turn, or does not end with a question, has 1. Answers matter more than
     the question, which contains the same words. A quarter of LoCoMo's turns end with a question,
@@ -89,3 +64,28 @@ def closing_question_share(text: str) -> float:
     before = text.rstrip(MARKS)
     begins = max((at + len(end) for end in ENDS if (at := before.rfind(end)) >= 0), default=0)
     return (len(text) - begins) / len(text)
+
+
+def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
+    """Return factors from 1 (now or in the future) down to 1 - weight."""
+    halvings = np.clip(
+        np.nan_to_num((boosts.now_ms - created_at) / (boosts.recency_days * DAY_MS)),
+        0,
+        MAX_HALVINGS,
+    )
+    factor: NDArray[np.float64] = 1 - boosts.recency * (1 - np.exp2(-halvings))
+    return factor.clip(MIN_FACTOR)
+
+
+def _importance(importance: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
+    """Return factors from 1 (most important) down to 1 - weight."""
+    factor: NDArray[np.float64] = 1 - boosts.importance * (
+        1 - np.nan_to_num(importance, nan=DEFAULT_IMPORTANCE)
+    )
+    return factor.clip(MIN_FACTOR)
+
+
+BOOSTS: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] = {
+    "recency": _recency,
+    "importance": _importance,
+}

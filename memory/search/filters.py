@@ -85,25 +85,54 @@ class Filters:
         return self._rows[clause]
 
 
-def _clauses(conditions: Conditions) -> Iterator[Clause]:
-    """Yield each condition by itself, because searches rarely repeat a combination.
+class RowLists:
+    """Cached ascending row lists of one store. Only new and changed rows are read."""
 
-    Many tags stay together: each would be a scan of its own.
-    """
-    parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
-    few = len(conditions.tags) <= MAX_SEPARATE_TAGS
-    parts += (
-        [Conditions(tags=(tag,)) for tag in conditions.tags]
-        if few
-        else [Conditions(tags=conditions.tags)]
-    )
-    rest = replace(conditions, equal={}, tags=())
-    names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
-    parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]
-    for part in parts:
-        clauses, values = part.clauses()
-        if clauses:
-            yield " AND ".join(clauses), tuple(values)
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._lists: OrderedDict[str, _RowList] = OrderedDict()
+        self._changed: list[int] = []
+
+    def change(self, rows: Iterable[int]) -> None:
+        """Note that these rows were edited or deleted."""
+        if self._lists:
+            self._changed += rows
+        if len(self._changed) > MAX_CHANGED:
+            self.drop()
+
+    def of(self, conditions: Conditions, last_row: int) -> Rows:
+        """Return the rows up to `last_row` that meet the conditions, ascending."""
+        clauses, values = conditions.clauses()
+        key = repr((clauses, values))
+        found = self._lists.setdefault(key, _RowList())
+        self._lists.move_to_end(key)
+        if changed := sorted({row for row in self._changed[found.seen :] if row <= found.known}):
+            there = self._read([*clauses, AMONG], [*values, orjson.dumps(changed).decode()])
+            found.change(np.array(changed, np.int64), there)
+        found.seen = len(self._changed)
+        if last_row > found.known:
+            found.add(self._read([*clauses, "r.row > ?"], [*values, found.known]))
+            found.known = last_row
+        if len(self._lists) > KEPT_LISTS:
+            self._lists.popitem(last=False)
+        return found.rows[: found.count]
+
+    def cut(self, last_row: int) -> None:
+        """Remove the rows above `last_row` after a rollback: other records may receive them."""
+        for one in self._lists.values():
+            one.cut(last_row)
+
+    def drop(self) -> None:
+        """Free the lists."""
+        self._lists.clear()
+        self._changed.clear()
+
+    def nbytes(self) -> int:
+        """Return the size in memory."""
+        return sum(one.rows.nbytes for one in self._lists.values())
+
+    def _read(self, clauses: Sequence[str], values: Sequence[Any]) -> Rows:
+        return numbers(self._connection.execute(ROWS.format(which=where(*clauses)), values).get)
 
 
 class _RowList:
@@ -139,51 +168,22 @@ class _RowList:
         self.known = min(self.known, last_row)
 
 
-class RowLists:
-    """Cached ascending row lists of one store. Only new and changed rows are read."""
+def _clauses(conditions: Conditions) -> Iterator[Clause]:
+    """Yield each condition by itself, because searches rarely repeat a combination.
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._lists: OrderedDict[str, _RowList] = OrderedDict()
-        self._changed: list[int] = []
-
-    def change(self, rows: Iterable[int]) -> None:
-        """Note that these rows were edited or deleted."""
-        if self._lists:
-            self._changed += rows
-        if len(self._changed) > MAX_CHANGED:
-            self.drop()
-
-    def of(self, conditions: Conditions, last_row: int) -> Rows:
-        """Return the rows up to `last_row` that meet the conditions, ascending."""
-        clauses, values = conditions.clauses()
-        key = repr((clauses, values))
-        found = self._lists.setdefault(key, _RowList())
-        self._lists.move_to_end(key)
-        if changed := sorted({row for row in self._changed[found.seen :] if row <= found.known}):
-            there = self._read([*clauses, AMONG], [*values, orjson.dumps(changed).decode()])
-            found.change(np.array(changed, np.int64), there)
-        found.seen = len(self._changed)
-        if last_row > found.known:
-            found.add(self._read([*clauses, "r.row > ?"], [*values, found.known]))
-            found.known = last_row
-        if len(self._lists) > KEPT_LISTS:
-            self._lists.popitem(last=False)
-        return found.rows[: found.count]
-
-    def _read(self, clauses: Sequence[str], values: Sequence[Any]) -> Rows:
-        return numbers(self._connection.execute(ROWS.format(which=where(*clauses)), values).get)
-
-    def cut(self, last_row: int) -> None:
-        """Remove the rows above `last_row` after a rollback: other records may receive them."""
-        for one in self._lists.values():
-            one.cut(last_row)
-
-    def drop(self) -> None:
-        """Free the lists."""
-        self._lists.clear()
-        self._changed.clear()
-
-    def nbytes(self) -> int:
-        """Return the size in memory."""
-        return sum(one.rows.nbytes for one in self._lists.values())
+    Many tags stay together: each would be a scan of its own.
+    """
+    parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
+    few = len(conditions.tags) <= MAX_SEPARATE_TAGS
+    parts += (
+        [Conditions(tags=(tag,)) for tag in conditions.tags]
+        if few
+        else [Conditions(tags=conditions.tags)]
+    )
+    rest = replace(conditions, equal={}, tags=())
+    names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
+    parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]
+    for part in parts:
+        clauses, values = part.clauses()
+        if clauses:
+            yield " AND ".join(clauses), tuple(values)

@@ -37,7 +37,7 @@ def standalone_scores(
 ) -> Floats:
     """Return scores of records without their neighbors; the vector arm has the larger share.
 
-    `spoken` marks the turns of the one speaker that the query names: their vector score is
+    `speaker_turns` marks the turns of the one speaker that the query names: their vector score is
     raised too. Ten records found by words leave threads that share few words with the question
     (docs/search-quality.md).
     """

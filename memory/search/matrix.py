@@ -217,7 +217,7 @@ def _longer(array: NDArray[Number], size: int, filling: float) -> NDArray[Number
 
 
 def in_blocks(found: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield lists of at most `TOGETHER` items."""
+    """Yield lists of at most `BLOCK` items."""
     rest = iter(found)
     while some := list(islice(rest, BLOCK)):
         yield some

@@ -125,71 +125,6 @@ class Ranker:
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         return factors.apply_all(ranked)
 
-    def _rerank_and_diversify(
-        self,
-        ranked: Ranked,
-        factors: ScoreFactors,
-        language: str,
-        alone: Callable[[], Floats] | None,
-    ) -> Ranked:
-        """Rerank the best records, then spread the result over threads."""
-        layout, text, reader = ranked.context.layout, ranked.arms[0], None
-        if not layout.threaded or not len(ranked.places):
-            return ranked
-        if language in LANGUAGES and isinstance(text, TextScores):
-            reader = Reader(self._connection, layout, text)
-            ranked = rerank(ranked, reader, factors)
-        return diversify(ranked, factors, alone, reader)
-
-    def _make_factors(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> ScoreFactors:
-        """Return the boosts; a search for words also gets the factor for closing questions."""
-        factors = boost_factors(self._connection, layout, boosts)
-        if layout.threaded and not semantic:
-            factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
-        return ScoreFactors(factors, len(layout))
-
-    def _search_hybrid(
-        self,
-        context: SearchContext,
-        query: Query,
-        limit: int,
-        language: str,
-        *,
-        question: str,
-        floor: bool,
-    ) -> tuple[Ranked, Callable[[], Floats] | None]:
-        """Rank by words and, if the store has vectors, by meaning.
-
-        The second value computes scores without neighbors; None without vectors.
-        """
-        layout = context.layout
-        times = (
-            read_times(question) if language in LANGUAGES and len(layout) <= MAX_DATED else Times()
-        )
-        text = score_text(
-            context, query, self._stems_of(language), language, beside=times.words, floor=floor
-        )
-        arms: tuple[ArmScores, ...] = (text,)
-        vector: VectorScores | None = None
-        on_time = self._filters.on_days(times.patterns, layout)
-        try:
-            vector = raise_minimum(self._vectors.search(context, question, floor=floor))
-        except EmbeddingFault as fault:  # records without vectors are still found by words
-            base, without = text.score, str(fault)
-        else:
-            base, arms, without = fuse(text, vector), (text, vector), ""
-        ranked = _ranked(
-            boost_dated(base, on_time),
-            context,
-            limit,
-            arms,
-            without=without,
-            base=base if times.patterns else None,
-        )
-        return ranked, None if vector is None else partial(
-            _standalone, text, vector, layout, on_time
-        )
-
     def search_by_relevance(
         self, query: Query, conditions: Conditions, limit: int
     ) -> dict[int, float] | None:
@@ -256,16 +191,6 @@ class Ranker:
         POOL.used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
-    def _update_row_lists(self) -> None:
-        """Pass edits and deletions to the row lists."""
-        if not self._edits:
-            return
-        if self._edits.everything:
-            self._rows.drop()
-        self._rows.change(sorted(self._edits.rows))
-        self._edits.clear()
-        self._row_lists_changed = True
-
     def committed(self) -> None:
         """Note that the transaction was committed."""
         self._committed, self._uncommitted, self._changes.uncommitted = (
@@ -308,6 +233,81 @@ class Ranker:
         """Return the size of the cached state."""
         layout = self._layout.nbytes if self._layout is not None else 0
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
+
+    def _rerank_and_diversify(
+        self,
+        ranked: Ranked,
+        factors: ScoreFactors,
+        language: str,
+        alone: Callable[[], Floats] | None,
+    ) -> Ranked:
+        """Rerank the best records, then spread the result over threads."""
+        layout, text, reader = ranked.context.layout, ranked.arms[0], None
+        if not layout.threaded or not len(ranked.places):
+            return ranked
+        if language in LANGUAGES and isinstance(text, TextScores):
+            reader = Reader(self._connection, layout, text)
+            ranked = rerank(ranked, reader, factors)
+        return diversify(ranked, factors, alone, reader)
+
+    def _make_factors(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> ScoreFactors:
+        """Return the boosts; a search for words also gets the factor for closing questions."""
+        factors = boost_factors(self._connection, layout, boosts)
+        if layout.threaded and not semantic:
+            factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
+        return ScoreFactors(factors, len(layout))
+
+    def _search_hybrid(
+        self,
+        context: SearchContext,
+        query: Query,
+        limit: int,
+        language: str,
+        *,
+        question: str,
+        floor: bool,
+    ) -> tuple[Ranked, Callable[[], Floats] | None]:
+        """Rank by words and, if the store has vectors, by meaning.
+
+        The second value computes scores without neighbors; None without vectors.
+        """
+        layout = context.layout
+        times = (
+            read_times(question) if language in LANGUAGES and len(layout) <= MAX_DATED else Times()
+        )
+        text = score_text(
+            context, query, self._stems_of(language), language, beside=times.words, floor=floor
+        )
+        arms: tuple[ArmScores, ...] = (text,)
+        vector: VectorScores | None = None
+        on_time = self._filters.on_days(times.patterns, layout)
+        try:
+            vector = raise_minimum(self._vectors.search(context, question, floor=floor))
+        except EmbeddingFault as fault:  # records without vectors are still found by words
+            base, without = text.score, str(fault)
+        else:
+            base, arms, without = fuse(text, vector), (text, vector), ""
+        ranked = _ranked(
+            boost_dated(base, on_time),
+            context,
+            limit,
+            arms,
+            without=without,
+            base=base if times.patterns else None,
+        )
+        return ranked, None if vector is None else partial(
+            _standalone, text, vector, layout, on_time
+        )
+
+    def _update_row_lists(self) -> None:
+        """Pass edits and deletions to the row lists."""
+        if not self._edits:
+            return
+        if self._edits.everything:
+            self._rows.drop()
+        self._rows.change(sorted(self._edits.rows))
+        self._edits.clear()
+        self._row_lists_changed = True
 
     def _without_expired(self, expired: Rows) -> Layout:
         """Return the current layout without expired rows. Their neighbors become adjacent."""

@@ -81,7 +81,7 @@ def rerank(ranked: Ranked, reader: Reader, factors: ScoreFactors) -> Ranked:
     """Reorder the first records by their scores after reading. The reported scores stay.
 
     The scores must not depend on which other records exist. Reading multiplies the odds of a
-    score, s / (1 - s), which for words is the raw score divided by HALF.
+    score, s / (1 - s), which for words is the raw score divided by a constant.
     """
     places = ranked.places[:READ]
     scores = factors.multiply(ranked.scores, places)

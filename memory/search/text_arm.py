@@ -171,16 +171,6 @@ class Relevance:
             last_row
         )
 
-    def _about(self, word: str, last_row: int) -> int:
-        """Return how many records held the word when it was last counted."""
-        count, rows = self._counted.get(word, (0, 0))
-        if last_row > rows * GROWTH:
-            if len(self._counted) >= MAX_COUNTED:
-                self._counted.clear()
-            count = self._vocabulary.among((word,)).get(word, 0)
-            self._counted[word] = count, last_row
-        return count
-
     def best(self, context: SearchContext, words: Sequence[str], limit: int) -> dict[int, float]:
         """Return row -> score of the best records whose content holds all words, best first."""
         layout, held = context.layout, [self._vocabulary.contents(word) for word in words]
@@ -201,6 +191,16 @@ class Relevance:
             scores[places] += _idf_worth(one, layout.row[places], records, norm)
         found = best_places(scores, places, context, limit)
         return dict(zip(layout.row[found].tolist(), scores[found].tolist(), strict=True))
+
+    def _about(self, word: str, last_row: int) -> int:
+        """Return how many records held the word when it was last counted."""
+        count, rows = self._counted.get(word, (0, 0))
+        if last_row > rows * GROWTH:
+            if len(self._counted) >= MAX_COUNTED:
+                self._counted.clear()
+            count = self._vocabulary.among((word,)).get(word, 0)
+            self._counted[word] = count, last_row
+        return count
 
 
 def plain_words(query: Query) -> tuple[str, ...]:

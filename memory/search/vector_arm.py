@@ -99,7 +99,7 @@ class VectorArm:
         """Return row -> cosine of the `most` rows nearest to a vector, and of rows `beside`.
 
         Both row lists are ascending. If the matrix does not fit into memory, only the newest
-        `MOST_READ` rows are compared.
+        `MAX_READ` rows are compared.
         """
         one, meaning = self._table.serving(), self._meaning
         if one is None or meaning is None:
