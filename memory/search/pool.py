@@ -9,7 +9,7 @@ from memrelay.memory.embedding.questions import Questions
 BUDGET = 256 << 20  # bytes; the cache in use stays even if it alone is larger
 
 
-class Kept(Protocol):
+class Cache(Protocol):
     """A cache that can be dropped and rebuilt."""
 
     def nbytes(self) -> int:
@@ -24,9 +24,9 @@ class Pool(threading.local):
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.budget = budget
-        self._kept: OrderedDict[int, Kept] = OrderedDict()
+        self._kept: OrderedDict[int, Cache] = OrderedDict()
 
-    def used(self, one: Kept) -> None:
+    def mark_used(self, one: Cache) -> None:
         """Mark a cache as used now, and drop the oldest ones above the budget."""
         self._kept[id(one)] = one
         self._kept.move_to_end(id(one))
@@ -38,7 +38,7 @@ class Pool(threading.local):
             total -= sizes[key]
             self._kept.pop(key).drop()
 
-    def forget(self, one: Kept) -> None:
+    def forget(self, one: Cache) -> None:
         """Remove the cache of a store that is closing."""
         self._kept.pop(id(one), None)
 

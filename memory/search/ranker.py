@@ -75,9 +75,7 @@ class Ranker:
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._edits = Changes(self._vectors.changes)  # not yet passed to the row lists
-        self._row_lists_changed = (
-            False  # whether the row lists received edits in the open transaction
-        )
+        self._row_lists_changed = False  # whether the open transaction changed the row lists
         self._changes = records.changes = Changes(self._edits)
         self._expired: set[int] = set()  # expired rows that the layout leaves out
         self._known = 0  # the highest row in the layout
@@ -106,7 +104,7 @@ class Ranker:
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
         context = self._make_context(query, conditions)
-        POOL.used(self)
+        POOL.mark_used(self)
         factors = self._make_factors(context.layout, boosts, semantic=semantic)
         if semantic:
             vector = self._vectors.search(context, question)
@@ -116,12 +114,12 @@ class Ranker:
             )
         else:
             most = limit if boosts or limit < 1 or not context.layout.threaded else max(limit, READ)
-            ranked, alone = self._search_hybrid(
+            ranked, standalone = self._search_hybrid(
                 context, query, initial_pool_size(most), language, question=question, floor=floor
             )
             ranked = factors.select_best(ranked, most)
             if not boosts:
-                ranked = self._rerank_and_diversify(ranked, factors, language, alone)
+                ranked = self._rerank_and_diversify(ranked, factors, language, standalone)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         return factors.apply_all(ranked)
 
@@ -141,7 +139,7 @@ class Ranker:
         if not self._relevance.is_faster(words, self._records.last_row):
             return None
         context = self._make_context(query, conditions)
-        POOL.used(self)
+        POOL.mark_used(self)
         return self._relevance.best(context, words, limit)
 
     def explain(
@@ -188,16 +186,13 @@ class Ranker:
         rows = self._rows.of(within, self._listed_to)
         if expired := self._records.expired_rows():  # else they could fill the whole result
             rows = rows[~np.isin(rows, expired)]
-        POOL.used(self)
+        POOL.mark_used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
     def committed(self) -> None:
         """Note that the transaction was committed."""
-        self._committed, self._uncommitted, self._changes.uncommitted = (
-            self._records.last_row,
-            False,
-            False,
-        )
+        self._committed = self._records.last_row
+        self._uncommitted = self._changes.uncommitted = False
         self._vectors.committed()
         self._row_lists_changed = False
 
@@ -239,7 +234,7 @@ class Ranker:
         ranked: Ranked,
         factors: ScoreFactors,
         language: str,
-        alone: Callable[[], Floats] | None,
+        standalone: Callable[[], Floats] | None,
     ) -> Ranked:
         """Rerank the best records, then spread the result over threads."""
         layout, text, reader = ranked.context.layout, ranked.arms[0], None
@@ -248,7 +243,7 @@ class Ranker:
         if language in LANGUAGES and isinstance(text, TextScores):
             reader = Reader(self._connection, layout, text)
             ranked = rerank(ranked, reader, factors)
-        return diversify(ranked, factors, alone, reader)
+        return diversify(ranked, factors, standalone, reader)
 
     def _make_factors(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> ScoreFactors:
         """Return the boosts; a search for words also gets the factor for closing questions."""
@@ -295,9 +290,9 @@ class Ranker:
             without=without,
             base=base if times.patterns else None,
         )
-        return ranked, None if vector is None else partial(
-            _standalone, text, vector, layout, on_time
-        )
+        if vector is None:
+            return ranked, None
+        return ranked, partial(_standalone, text, vector, layout, on_time)
 
     def _update_row_lists(self) -> None:
         """Pass edits and deletions to the row lists."""

@@ -119,7 +119,7 @@ def _select_terms(terms: list[Term], records: int) -> tuple[list[Term], tuple[Te
     """Return (terms to score, terms to leave out), the rarest first.
 
     The rarest term is always scored. The number of postings limits the others: the commonest
-    terms distinguish records min_coverage and cost most. Prefixes with too many words come last.
+    terms distinguish records least and cost most. Prefixes with too many words come last.
     """
     most = MAX_POSTINGS + records // RECORDS_PER_POSTING
     ordered = sorted(terms, key=lambda term: (not term.whole, term.records, term.text))

@@ -52,9 +52,8 @@ class VectorArm:
     def __init__(self, table: VectorTable, meaning: Meaning | None) -> None:
         self._table, self._meaning = table, meaning
         self._matrix: Matrix | None = None
-        self._matrix_set: tuple[int, str] | None = (
-            None  # the set in the matrix: its place and embedder
-        )
+        # the set in the matrix: its place and embedder
+        self._matrix_set: tuple[int, str] | None = None
         self.changes = table.changes = Changes()  # also receives every edit
         self._updated_rows: set[int] = set()  # rows the matrix updated in the open transaction
         self._rebuilt = False  # whether the open transaction rebuilt the matrix
@@ -84,7 +83,7 @@ class VectorArm:
             alone = raw
         else:
             raw, known, alone = self._current(one).cosines(context.layout, vector, context.allowed)
-            meaning.matrices.used(self)
+            meaning.matrices.mark_used(self)
         calibration = embedder.calibration
         return VectorScores(
             "vector",
@@ -111,7 +110,7 @@ class VectorArm:
             matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
         else:
             matrix = self._current(one)
-            meaning.matrices.used(self)
+            meaning.matrices.mark_used(self)
         near = matrix.nearest(rows, question, most, room=meaning.matrices.budget)
         return near | matrix.nearest(beside, question, len(beside))
 
