@@ -30,7 +30,7 @@ def align(one: ParsedFact, other: ParsedFact) -> Alignment:
     """
     left, right = list(range(len(one.words))), list(range(len(other.words)))
     pairs = _pair_equal(one, other, left, right)
-    turned = 0
+    negated_pairs = 0
     if (
         left
         and right
@@ -38,14 +38,14 @@ def align(one: ParsedFact, other: ParsedFact) -> Alignment:
         and not any(other.words[at].is_number for at in right)
     ):
         _pair_matching(one, other, (left, right, pairs), _share_meaning)
-        akin = len(pairs)
+        similar = len(pairs)
         if len(left) <= MAX_UNMATCHED and len(right) <= MAX_UNMATCHED:
-            _pair_matching(one, other, (left, right, pairs), _is_reversed)
-            turned = len(pairs) - akin
+            _pair_matching(one, other, (left, right, pairs), _is_negation)
+            negated_pairs = len(pairs) - similar
             _pair_compounds(one, left, other, right)
             _pair_compounds(other, right, one, left)
     return Alignment(
-        tuple(pairs), _unmatched(one, left, other), _unmatched(other, right, one), turned
+        tuple(pairs), _unmatched(one, left, other), _unmatched(other, right, one), negated_pairs
     )
 
 
@@ -112,7 +112,7 @@ def _persons(word: Word, other: Word) -> bool:
     return ends in (("er", "ee"), ("ee", "er"), ("or", "ee"), ("ee", "or"))
 
 
-def _is_reversed(word: Word, other: Word) -> bool:
+def _is_negation(word: Word, other: Word) -> bool:
     """Return whether one word negates the other: open and closed, safe and unsafe."""
     if complements(word.entry, other.entry):
         return True
@@ -153,9 +153,9 @@ def _differ_by_ending(word: str, other: str) -> bool:
     return abs(len(word) - len(other)) < 3 and (word.startswith(other) or other.startswith(word))
 
 
-def _unmatched(reading: ParsedFact, places: list[int], other: ParsedFact) -> tuple[Word, ...]:
+def _unmatched(fact: ParsedFact, places: list[int], other: ParsedFact) -> tuple[Word, ...]:
     """Return the unmatched words, without those that repeat a meaning: calls in phone calls."""
-    words = [reading.words[at] for at in places if reading.words[at].text != WEAK]
+    words = [fact.words[at] for at in places if fact.words[at].text != WEAK]
     if len(words) > MAX_UNMATCHED:
         return tuple(words)
     return tuple(

@@ -41,7 +41,7 @@ CANDIDATES = 8
 MAX_WITH_WORDS = 1000
 # The same number if vectors provide candidates too.
 MAX_WITH_BOTH = 300
-CLOSE_COSINE = 0.80  # the calibrated cosine from which on texts are compared without shared words
+CLOSE_SCORE = 0.80  # the score of the cosine from which on texts are compared without shared words
 NOT_SIMILAR = Similarity(0.0, "nothing like it")
 
 
@@ -184,7 +184,7 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simi
     lines = lines_of(old) if "\n" in old else ()
     if len(lines) < 2 or len(new) > LONGEST:
         far = 0.0 if cosine is None else related_score(cosine, curve_of(fingerprint))
-        if far >= CLOSE_COSINE or len(new) > LONGEST or overlap(new, old):
+        if far >= CLOSE_SCORE or len(new) > LONGEST or overlap(new, old):
             return compare(new, old, cosine, fingerprint)
         return NOT_SIMILAR if cosine is None else Similarity(far, "by the embedder")
     words = set(plain_tokens(new))
@@ -197,15 +197,8 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simi
     whole = compare(
         new, old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1]), cosine, fingerprint
     )
-    return (
-        max(
-            whole,
-            *[compare(new, line, None, fingerprint) for line in near],
-            key=lambda one: one.score,
-        )
-        if near
-        else whole
-    )
+    by_line = [compare(new, line, None, fingerprint) for line in near]
+    return max([whole, *by_line], key=lambda one: one.score)
 
 
 def _candidates(
