@@ -191,7 +191,7 @@ def test_long_lines_of_imports_at_once_are_not_mixed(up: Program) -> None:
     contents = [one(up, TARGET, "records.get", guid=of * 32)["content"] for of in lines]
     assert contents == ["a" * 60, "b" * 60]
     assert (
-        "not there any more"
+        "the earlier pieces of a long line are missing"
         in refused(bus_of(up), TARGET, "records.import", {"lines": [lines["a"]], "at": half})[1]
     )
     one(up, TARGET, "records.erase", guids=[of * 32 for of in lines])

@@ -12,7 +12,7 @@ from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_search import SearchInput, search, search_explained
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import LONGEST, closing_question
+from memrelay.memory.search.boosts import LONGEST, closing_question_share
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
@@ -67,12 +67,12 @@ def say(store: Store, *said: str, **changes: Any) -> None:
     ],
 )
 def test_what_a_text_asks_at_its_end_is_a_share_of_it(text: str, share: float) -> None:
-    assert closing_question(text) == pytest.approx(share)
+    assert closing_question_share(text) == pytest.approx(share)
 
 
 @given(st.text())
 def test_any_text_has_a_share(text: str) -> None:
-    assert 0 <= closing_question(text) <= 1
+    assert 0 <= closing_question_share(text) <= 1
 
 
 def test_of_two_turns_with_the_same_words_the_one_that_says_them_is_first() -> None:

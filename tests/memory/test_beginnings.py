@@ -47,7 +47,7 @@ def test_they_are_what_the_index_finds_for_a_star(texts: list[str], prefix: str)
 def test_of_very_many_the_first_by_the_alphabet_are_found_and_it_is_told(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "MOST_PLACES", 3)
+    monkeypatch.setattr(terms, "MAX_PLACES", 3)
     write_all(store, "teb", "tea", "ted", "tec milk", "tee")
     with store.transaction() as tx:
         found, told = search_explained(tx, SearchInput("te*", PLENTY, mode="hybrid"))
@@ -59,7 +59,7 @@ def test_of_very_many_the_first_by_the_alphabet_are_found_and_it_is_told(
 def test_beside_a_word_that_says_more_they_are_left_out_as_too_common(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "MOST_PLACES", 3)
+    monkeypatch.setattr(terms, "MAX_PLACES", 3)
     write_all(store, "teb", "tea", "ted", "tec milk", "tee")
     with store.transaction() as tx:
         found, told = search_explained(tx, SearchInput("te* milk", PLENTY, mode="hybrid"))

@@ -36,7 +36,7 @@ def make_layout(threads: list[int | None]) -> Layout:
         )
         for name in names
     ]
-    return Layout.empty().changed(
+    return Layout.empty().updated(
         np.zeros(0, np.int64), Outline(rows, *[np.ones(len(rows), np.int64)] * 2, turns)
     )
 
@@ -124,7 +124,7 @@ def test_a_turn_that_comes_late_changes_its_neighbours_windows() -> None:
     cosines(matrix, layout, question)
 
     new = Outline(np.array([3]), np.array([1]), np.array([1]), [Turns("1", [3], [1], ["Ada"])])
-    late = layout.changed(np.zeros(0, np.int64), new)
+    late = layout.updated(np.zeros(0, np.int64), new)
     matrix.add([(3, vectors[3].tobytes())])
 
     assert late.row.tolist() == [1, 3, 2]
@@ -138,4 +138,4 @@ def test_records_that_changed_take_no_memory_for_ever() -> None:
         matrix.remove(np.arange(5000))
         matrix.add([(row, vector.tobytes()) for row, vector in enumerate(make_vectors(5000, 1))])
 
-    assert matrix.wasteful
+    assert matrix.is_wasteful

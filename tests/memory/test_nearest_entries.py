@@ -96,7 +96,7 @@ def test_an_edit_that_is_undone_was_seen_meanwhile_and_is_not_any_more(store: St
 def test_without_room_for_all_the_newest_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_arm, "MOST_READ", 2)
+    monkeypatch.setattr(vector_arm, "MAX_READ", 2)
     meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
     store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning)
     with store.transaction() as tx:

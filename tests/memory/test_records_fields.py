@@ -90,7 +90,7 @@ def test_turns_with_and_without_further_fields_follow_each_other(store: Store) -
     ]
 
     assert (places, again) == ([0, 1, 2, 3], [4, 2**63 - 1, 2**63 - 1])
-    with store.transaction() as tx, pytest.raises(Refused, match="name the `thread` too"):
+    with store.transaction() as tx, pytest.raises(Refused, match="set `thread` too"):
         perform(tx, "records.create", content="tea", seq=1)
 
 

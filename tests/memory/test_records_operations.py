@@ -87,7 +87,7 @@ def test_a_list_goes_past_a_record_that_fits_into_no_answer(store: Store) -> Non
     write_all(store, "one", "x" * 1000, "three")
 
     first = perform(store, "records.list", result_bytes=500)
-    with pytest.raises(ResultTooLarge, match="cursor 2 goes on") as error:
+    with pytest.raises(ResultTooLarge, match="cursor 2 continues") as error:
         perform(store, "records.list", result_bytes=500, cursor=first.next_cursor)
 
     assert (told(first), first.total, error.value.code) == (["one"], 3, "too_large")
@@ -173,7 +173,7 @@ def test_a_history_goes_past_a_state_that_fits_into_no_answer(store: Store) -> N
             perform(tx, "records.update", guid=guid, content=content)
 
     first = perform(store, "records.history", guid=guid, result_bytes=500)
-    with pytest.raises(ResultTooLarge, match="cursor 2 goes on"):
+    with pytest.raises(ResultTooLarge, match="cursor 2 continues"):
         perform(store, "records.history", guid=guid, result_bytes=500, cursor=first.next_cursor)
 
     assert [state.number for state in first.items] == [3] and first.total == 3

@@ -52,8 +52,8 @@ NEVER = 1 << 60
 
 @pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relevance, "LEAST", 0)
-    monkeypatch.setattr(records_search, "MANY", 0)
+    monkeypatch.setattr(relevance, "MIN_POSTINGS_IN_MEMORY", 0)
+    monkeypatch.setattr(records_search, "MIN_ROWS_FOR_RANKER", 0)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def found(tx: Store, text: str, many: int, limit: int | None) -> list[tuple[str, float]] | str:
     """Searches in memory, or where a store has `many` rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records_search, "MANY", many)
+        patch.setattr(records_search, "MIN_ROWS_FOR_RANKER", many)
         try:
             return [
                 (one.guid, one.score) for one in search(tx, SearchInput(text, PLENTY, limit=limit))
@@ -165,12 +165,15 @@ def test_hostile_queries_find_what_fts5_finds(tmp_path: Path) -> None:
 def test_words_that_few_hold_are_left_to_fts5_and_nothing_is_read_for_them(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relevance, "LEAST", 100)
+    monkeypatch.setattr(relevance, "MIN_POSTINGS_IN_MEMORY", 100)
     write_all(store, *["tea cup"] * 60, *["tea"] * 60)
     with store.transaction() as tx:
-        assert tx.ranker.by_relevance(parse("cup"), records_search.Conditions(), 3) is None
+        assert tx.ranker.search_by_relevance(parse("cup"), records_search.Conditions(), 3) is None
         assert tx.ranker.nbytes() == 0
-        assert len(tx.ranker.by_relevance(parse("tea"), records_search.Conditions(), 3) or ()) == 3
+        assert (
+            len(tx.ranker.search_by_relevance(parse("tea"), records_search.Conditions(), 3) or ())
+            == 3
+        )
         assert_same(tx, "tea", "cup", "cup tea")
 
 
@@ -181,15 +184,19 @@ def test_a_query_whose_words_have_no_room_together_is_left_to_fts5(
     monkeypatch.setattr(postings, "LEAST_BYTES", 12 * 119)
     monkeypatch.setattr(postings, "BYTES_A_RECORD", 0)
     with store.transaction() as tx:
-        assert tx.ranker.by_relevance(parse("cup tea"), records_search.Conditions(), 3) is None
-        assert tx.ranker.by_relevance(parse("cup"), records_search.Conditions(), 3) is not None
+        assert (
+            tx.ranker.search_by_relevance(parse("cup tea"), records_search.Conditions(), 3) is None
+        )
+        assert (
+            tx.ranker.search_by_relevance(parse("cup"), records_search.Conditions(), 3) is not None
+        )
         assert_same(tx, "tea", "cup", "cup tea")
 
 
 def test_a_word_is_counted_again_when_the_store_has_grown(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relevance, "LEAST", 30)
+    monkeypatch.setattr(relevance, "MIN_POSTINGS_IN_MEMORY", 30)
     with store.transaction() as tx:
         for _ in range(20):
             write(tx, make_record("tea"))

@@ -215,7 +215,7 @@ def test_an_explanation_tells_how_many_records_have_no_vector(
         )
 
     assert found == [] and before.notes == ()
-    assert told.notes[0].startswith("2 of 3 records are compared by no vector: it is not made yet")
+    assert told.notes[0].startswith("2 of 3 records have no vector to compare")
 
 
 def test_a_store_beyond_the_budget_is_read_from_its_file(

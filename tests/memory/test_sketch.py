@@ -52,7 +52,7 @@ def test_what_is_found_is_told_as_a_plain_scan_tells_it(
     question = made[seed % len(made)].astype(np.float32)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrices, "SKETCHED", 0)
+        patch.setattr(matrices, "MIN_CODED", 0)
         for picked in (sketch.PICKED, 30, 0):  # all of them, some, and no more than are wanted
             patch.setattr(sketch, "PICKED", picked)
             changed = np.sort(chance.choice(count, (0, 1, count)[picked % 3], replace=False)) + 1
@@ -122,4 +122,4 @@ def test_what_is_a_records_yet_is_counted_as_it_changes(removed: list[int], *, a
             [(row, made[row - 1].tobytes()) for row in removed if again and row <= len(made)]
         )
 
-    assert matrix._there == int((matrix._slot_of >= 0).sum())
+    assert matrix._live == int((matrix._slot_of >= 0).sum())

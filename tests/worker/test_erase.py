@@ -239,4 +239,4 @@ def test_nothing_that_is_named_is_refused(empty: House) -> None:
 
     code, detail = refused(empty, uid, "records.erase", {"reason": "x"})
 
-    assert code == "refused" and "say what is to be erased" in detail
+    assert code == "refused" and "no condition selects records" in detail

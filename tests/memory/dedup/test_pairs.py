@@ -9,7 +9,7 @@ import pytest
 from memrelay.memory.dedup.similarity import Similarity, compare
 from memrelay.memory.embedding.embedder import EmbeddingOptions, Model
 from memrelay.memory.embedding.loading import load
-from tests.memory.likeness.pairs import SAME, Pair, cosines, measure, read_pairs
+from tests.memory.dedup.pairs import SAME, Pair, cosines, measure, read_pairs
 
 PAIRS, FRESH = (
     read_pairs("pairs"),
