@@ -3,15 +3,16 @@ the bus, and ends in order."""
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
-from memrelay.bus.client.reconnecting import Backoff
+from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, Fenced
+from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.questions import Questions
@@ -121,8 +122,7 @@ class Worker:
                 memory.served.clear()
                 ends.append(("taken_for_dead", first_of(errors)))
             except* BusError as errors:
-                memory.usable.note(fault := first_of(errors))
-                ends.append(("bus_lost", fault))
+                ends.append(("bus_lost", first_of(errors)))
             self.ready.clear()
             pause_s = backoff.delay_s(time.monotonic() - began)
             for event, reason in ends:
@@ -138,10 +138,22 @@ class Worker:
                         }
                     ),
                 )
+            if any(isinstance(end, BusRefused) and end.code == "WRONGTYPE" for _, end in ends):
+                await self._log_wrong_types(shared)
             # waits for what is under way there; the next session may give a store to another thread
             for thread in threads:
                 await thread.run(OpenStores.close_all)
             await wait(self._stopping, pause_s)
+
+    async def _log_wrong_types(self, shared: WorkerContext) -> None:
+        """Name the keys for which the server refuses commands: its error does not."""
+        expected = dict(SHARED)
+        for plan in await self._plans(shared):
+            expected |= all_keys(plan.uid)
+        with suppress(BusError):
+            async with ReconnectingConnection(self._options.address) as connection:
+                for wrong in await wrong_type_keys(await connection.open(), expected):
+                    log.error("key_has_wrong_type", reason=str(wrong), remedy=wrong.remedy)
 
     async def _attend(self, session: Session, shared: WorkerContext) -> None:
         """Runs a session, and tells it when other pipelines are deployed."""

@@ -26,12 +26,10 @@ from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.deliver.public_fanout import PublicFanout
 from memrelay.worker.deliver.public_members import PublicMembers
 from memrelay.worker.intake.reader import Reader
-from memrelay.worker.intake.stray_entries import StrayEntries
 from memrelay.worker.intake.subscriber import Subscriber
 from memrelay.worker.intake.timers import Timers
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.ownership.host_locks import HostLocks
-from memrelay.worker.ownership.key_types import UsableKeys
 from memrelay.worker.run.group import Group, key_of
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
@@ -115,7 +113,6 @@ class Memory:
     served: set[str] = field(
         default_factory=set
     )  # pipelines that it owned without having ended since
-    usable: UsableKeys = field(default_factory=UsableKeys)
 
 
 class Session:
@@ -156,7 +153,6 @@ class Session:
             self._shared.limits,
         )
         self._control = await self._connect()
-        await self._memory.usable.look(self._control)
         await self._shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
@@ -174,7 +170,6 @@ class Session:
         )
         self._membership = PublicMembers(self._control, writer, self._shared.catalog)
         self._timers = Timers(self._control)
-        self._overlooked = StrayEntries(self._control, name, self._groups)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.sign_on(self._connections, self._report())
@@ -208,7 +203,6 @@ class Session:
                 self._look_after_others,
                 self._remake,
                 self._keep_open,
-                self._overlooked.run,
             )
             beside += [tasks.create_task(work()) for work in works]
             await self._announce()
@@ -224,8 +218,7 @@ class Session:
     async def apply(self, plans: Sequence[Plan]) -> None:
         """Serves its share of these pipelines: what stays the same goes on, the rest ends at a
         batch's end or begins."""
-        usable = await self._memory.usable.among(self._control, plans)
-        groups = {frozenset(plan.uid for plan in members): members for members in connected(usable)}
+        groups = {frozenset(plan.uid for plan in members): members for members in connected(plans)}
         mine = frozenset(uid for group in self._groups for uid in group.slots)
         keep, may_take = share(list(groups), mine, await self._theirs())
         wanted = [groups[uids] for uids in keep]

@@ -110,16 +110,14 @@ def end_recovery(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str
     }
 
 
-def last_entries(stores: OpenStores, names: Sequence[str], before_ms: int) -> dict[str, str]:
-    """By pipeline, the last id of an entry that the inboxes of these stores know, of those from
-    before a time."""
+def last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, str]:
+    """By pipeline, the last id of an entry that the inboxes of these stores know."""
     last: dict[str, tuple[int, int]] = {}
     for name in _existing(stores, names):
         for key in stores.get(name).inbox.numbers:
             uid, _, ident = key.partition("/")
             place = place_of_id(ident)
-            if place[0] < before_ms:
-                last[uid] = max(place, last.get(uid, place))
+            last[uid] = max(place, last.get(uid, place))
     return {uid: f"{ms}-{number}" for uid, (ms, number) in last.items()}
 
 

@@ -2,7 +2,6 @@
 together and fenced."""
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -13,7 +12,6 @@ from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.resp import CRLF, PUBLISH, SwarmEncoder, head, pack
 from memrelay.bus.keys import input_key
 from memrelay.bus.lease.fencing import FencedWriter
-from memrelay.bus.streams.stream_ids import is_far_ahead, renewal
 from memrelay.worker.deliver.public_fanout import PublicFanout
 from memrelay.worker.run.inputs import HEARD
 from memrelay.worker.run.outcome import Outcome, publish
@@ -74,7 +72,7 @@ class Outbox:
 
     def _send(self, parcel: "_Parcel") -> asyncio.Future[Any]:
         self._echo.expect(parcel.live)
-        return self._writer.send(*parcel.close(time.time_ns() // 1_000_000))
+        return self._writer.send(*parcel.close())
 
 
 class _Parcel:
@@ -103,7 +101,7 @@ class _Parcel:
         if not outcome.origin:
             self.entries[outcome.uid].append(outcome.entry.encode() if outcome.entry else ident)
 
-    def close(self, now_ms: int) -> tuple[list[bytes], int]:
+    def close(self) -> tuple[list[bytes], int]:
         """(the commands in pieces, how many they are). Who sends joins them, once: a batch's are
         half a megabyte."""
         pieces = [PUBLISH] * (2 * len(self.live))
@@ -111,13 +109,8 @@ class _Parcel:
         pieces += self.reports
         for uid, idents in self.entries.items():
             pieces += [head(2 + len(idents), "XDEL", input_key(uid)), _bulks(idents)]
-        renewed = [
-            renewal(uid) for uid, idents in self.entries.items() if is_far_ahead(idents[-1], now_ms)
-        ]
-        count = (
-            len(self.logged) + len(self.live) + len(self.reports) + len(self.entries) + len(renewed)
-        )
-        return self.logged + pieces + renewed, count
+        count = len(self.logged) + len(self.live) + len(self.reports) + len(self.entries)
+        return self.logged + pieces, count
 
 
 def _bulks(words: Iterable[bytes]) -> bytes:

@@ -8,7 +8,6 @@ from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import Fenced
 from memrelay.bus.keys import input_key, stores_key
 from memrelay.bus.lease.lease import Lease
-from memrelay.bus.streams.stream_ids import renew
 from memrelay.memory.memory_id import is_memory_id
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.intake.reader import Slot, create_group, last_delivered, undone
@@ -88,8 +87,6 @@ class GroupLease:
     async def open(self) -> int:
         """The inputs can be read. Returns how many had no consumer group."""
         made = [await create_group(self.control, input_key(plan.uid)) for plan in self.plans]
-        for uid in self.uids:
-            await renew(self.control, uid)
         self.told = await read_commits(self.control, self.uids)
         return sum(made)
 

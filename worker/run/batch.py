@@ -14,7 +14,6 @@ from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import Said
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
-from memrelay.bus.streams.stream_ids import FAR_MS
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.operations.records_import import NAME as IMPORT
@@ -300,9 +299,7 @@ class Batch:
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
         if work.producer_id:
-            now_ms = min(
-                time_of(work.entry or work.id), self._retries.now_ms + FAR_MS
-            )  # else one would expire all others
+            now_ms = time_of(work.entry or work.id)
             asked = digest_of(work.call) if work.call is not None else 0
             inbox.add_produced(kept_id(work), Done(bundle, outcome.to_outputs(0, asked)), now_ms)
             inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))

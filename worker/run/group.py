@@ -28,7 +28,7 @@ from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
 from memrelay.worker.run.dead_letters import Lettered, look_up, once_each, settle
 from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
-from memrelay.worker.run.inputs import Entry, Work, place_of
+from memrelay.worker.run.inputs import Work, place_of
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery
@@ -84,27 +84,6 @@ class Group:
         }  # by pipeline: takes one question
         self._settled: dict[str, list[str]] = {}  # store -> inputs that cannot come back
         self._leaving: deque[_Sent] = deque()  # the oldest first
-        self._rests = False
-
-    @property
-    def idle(self) -> bool:
-        """Whether it has nothing to do, and nothing of what it did is on its way."""
-        taken = all(
-            slot.ready for slot in self.slots.values()
-        )  # not where so much waits that nothing is taken
-        return (
-            self._rests
-            and taken
-            and not self._todo
-            and not self._leaving
-            and not self._foresight.waits
-        )
-
-    def pick_up(self, entries: list[Entry]) -> None:
-        """Entries that came by another way than through the slots; for an idle group."""
-        self._shared.tally.count_in(entries[0].plan.uid, len(entries))
-        self._todo.extend(self._foresight.sift(entries))
-        self._wanted.set()
 
     def waiting(self, uid: str) -> int:
         """How many inputs of a pipeline wait to be tried again."""
@@ -195,9 +174,7 @@ class Group:
                 return
             else:
                 self._wanted.clear()
-                self._rests = True
                 await wait(self._wanted, agenda.next_s)
-                self._rests = False
 
     def _take(self) -> None:
         """What the reader has left."""

@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from memrelay.bus.streams.stream_ids import FAR_MS, surpass
+from memrelay.bus.streams.stream_ids import surpass
 from memrelay.memory.errors import StoreFenced
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.background.store_tasks import (
@@ -70,12 +70,7 @@ class Recovery:
     async def _surpass(self, tenure: GroupLease) -> None:
         """What an input brings from now on has other ids than what the stores know, though the
         server may not know that."""
-        before_ms = (
-            self._shared.clock.now_ms + FAR_MS
-        )  # an entry from later than that is nobody's measure
-        known = await self._patience.in_thread(
-            partial(last_entries, names=tuple(self._stores), before_ms=before_ms)
-        )
+        known = await self._patience.in_thread(partial(last_entries, names=tuple(self._stores)))
         for uid in tenure.uids:
             if uid in known and await surpass(tenure.control, uid, known[uid]):
                 log.warning(
