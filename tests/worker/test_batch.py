@@ -72,7 +72,7 @@ def said_by(outcome: Outcome) -> list[bytes]:
     [
         (b"swarm", b"chat", b"data", DATA),
         (b"swarm", b"chat", b"data", FOREIGN),
-        (b"swarm", b"chat", b"data", DATA, b"heard", b"1"),
+        (b"swarm", b"chat", b"data", DATA, b"published", b"1"),
         (b"agent", b"chat", b"data", DATA),
         (b"agent", b"memory_write_", b"data", DATA),
         (b"swarm", b"chat", b"data", DATA, b"id", b"mine"),

@@ -35,9 +35,9 @@ class _Spoken(NamedTuple):
             self.data,
             self.swarm,
             producer_id=self.mid,
-            heard=True,
+            published=True,
             hop=str(self.hop),
-            began=self.began,
+            origin=self.began,
         ).pack()
 
 

@@ -58,7 +58,7 @@ def as_entries(plan: Plan, entries: list[tuple[bytes, list[bytes]]]) -> list[Ent
     """Raw entries of a stream."""
     return [
         as_entry(ident.decode(), plan, fields)
-        if b"again" in fields
+        if b"replay_of" in fields
         else Entry(ident.decode(), plan, fields)
         for ident, fields in entries
     ]

@@ -32,7 +32,7 @@ class PrivateChannel(NamedTuple):
 
     def commands(self, payload: bytes) -> list[bytes]:
         """It is appended to the input; the log gets it when it has run."""
-        return [NewEntry(self.uid, payload, self.swarm, heard=True).pack()]
+        return [NewEntry(self.uid, payload, self.swarm, published=True).pack()]
 
 
 class PublicChannel(NamedTuple):
@@ -46,7 +46,7 @@ class PublicChannel(NamedTuple):
         """It is appended to the inputs of those that listen; one of the owners writes it to the
         log, if it is an envelope."""
         appends = [
-            NewEntry(member.uid, payload, self.swarm, heard=True).pack()
+            NewEntry(member.uid, payload, self.swarm, published=True).pack()
             for member in self.members
             if member.listens
         ]

@@ -354,7 +354,7 @@ def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
             work.text(b"agent"),
             work.text(b"id"),
             work.text(b"hop"),
-            bool(work.field(b"heard")),
+            bool(work.field(b"published")),
             attempts,
         )
         return Outcome(

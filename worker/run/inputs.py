@@ -125,7 +125,7 @@ def place_of_id(ident: str) -> tuple[int, int]:
 def as_entry(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
     """An entry that may be a replay: then it goes by the id of the input that failed."""
     entry = Entry(ident, plan, fields)
-    again = entry.text(b"again")
+    again = entry.text(b"replay_of")
     return Entry(again, plan, fields, ident) if INPUT_ID.fullmatch(again) else entry
 
 
@@ -141,9 +141,9 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
         raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
-    if entry.field(b"again") and not entry.entry:
+    if entry.field(b"replay_of") and not entry.entry:
         raise MalformedMessage(
-            f"the field `again` must be the id of a dead letter, not {entry.text(b'again')[:20]!r}"
+            f"the field `replay_of` must be the id of a dead letter, not {entry.text(b'replay_of')[:20]!r}"
         )
     if entry.field(b"op"):
         return _to_call(entry, data, max_bytes)
@@ -153,7 +153,7 @@ def from_entry(entry: Entry, max_bytes: int) -> Input:
         else _to_swarm(entry, data, max_bytes)
     )
     work.hop, work.reply, work.producer_id = int(hop[:9]), entry.reply, entry.text(b"id")
-    work.heard, work.entry = HEARD if entry.field(b"heard") else 0, entry.entry
+    work.heard, work.entry = HEARD if entry.field(b"published") else 0, entry.entry
     work.kept = bool(work.producer_id or work.entry)
     if work.swarm in plan.public and not work.only:
         _to_everyone(work, entry)
@@ -168,7 +168,7 @@ def _to_everyone(work: Input, entry: Entry) -> None:
     """
     work.kept = True
     if work.heard:
-        work.heard, work.began = HEARD_IN_PUBLIC, entry.text(b"began")
+        work.heard, work.began = HEARD_IN_PUBLIC, entry.text(b"origin")
     else:
         work.heard, work.swarm = -1 - work.hop, in_public(work.swarm, work.hop)
 
