@@ -67,7 +67,7 @@ def test_a_worker_goes_on_with_what_it_serves_where_system_db_cannot_be_read(
         disk.fail("/system.db")
         house.announce()
         wait_for(
-            lambda: "catalogue_busy" in worker.said or not worker.lives,
+            lambda: "catalog_busy" in worker.said or not worker.lives,
             "it looks for other bundles",
         )
         house.client.answer(uid, "/write meanwhile")

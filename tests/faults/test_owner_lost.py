@@ -19,7 +19,7 @@ from tests.support.worker import arm
 
 LEASE_S = 1
 LIMITS = {"lease_s": LEASE_S, "log_length": 200_000}
-STALE = ("bus_lost", "taken_for_dead")  # what one says that was followed
+STALE = ("bus_lost", "worker_fenced")  # what one says that was followed
 
 
 def owner_of(house: House, uid: str) -> int:

@@ -225,7 +225,7 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
 
         os.kill(stale.pid, signal.SIGCONT)
         wait_for(
-            lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said,
+            lambda: "bus_lost" in stale.said or "worker_fenced" in stale.said,
             "it knows that it was followed",
         )
         assert stale.stop() == 0
