@@ -253,7 +253,7 @@ async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
     for entry, answer in zip(entries, done, strict=True):
         if isinstance(answer, BaseException):
             raise answer
-        report(partial(print_json, {"replayed": entry.again, "pipeline_uid": entry.uid}))
+        report(partial(print_json, {"replayed": entry.replay_of, "pipeline_uid": entry.uid}))
     return len(entries)
 
 

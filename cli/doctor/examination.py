@@ -25,7 +25,6 @@ from memrelay.cli.doctor.service import (
     check_letters,
     check_listeners,
     check_paused,
-    check_readers,
     check_stores,
     check_workers,
 )
@@ -53,7 +52,6 @@ ON_THE_BUS: tuple[BusCheck, ...] = (
     check_workers,
     check_paused,
     check_listeners,
-    check_readers,
 )
 ANSWERS_WITHIN_S = 5.0
 

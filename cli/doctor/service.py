@@ -1,15 +1,11 @@
 """What is in service and who serves it."""
 
-import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
-from memrelay.bus.keys import GROUP, input_key
 from memrelay.bus.lease.workers import pauses_of, read_workers
 from memrelay.bus.public_listeners import all_members
 from memrelay.cli.doctor.finding import (
@@ -27,7 +23,6 @@ from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.control.system_file import LOST, NAME
 from memrelay.memory.errors import MemoryFault, StoreBusy
 from memrelay.memory.memory_id import stores_below
-from memrelay.worker.ownership.host_locks import LEASE
 
 MOST_PAUSED = 20  # that are told, each with its reason
 DEPLOY = "put one in service with `memrelay deploy FILE`"
@@ -192,42 +187,3 @@ async def catalogue_of(settings: Settings) -> AsyncIterator[Catalog | None]:
 async def _dead(settings: Settings) -> dict[str, int]:
     async with catalogue_of(settings) as catalog:
         return await catalog.letters.count() if catalog is not None else {}
-
-
-# Who reads the inputs of pipelines beside their owners: what they take is done late.
-
-
-async def check_readers(patient: DoctorContext) -> list[Finding]:
-    """Consumers in the owner's group that are no workers."""
-    try:
-        keys = [input_key(one.uid) for one in await deployed_in(patient.settings)]
-    except (MemoryFault, sqlite3.Error):
-        return []  # told by another check
-    connection = await patient.line.open()
-    asked = [connection.send(pack("XINFO", "CONSUMERS", key, GROUP)) for key in keys]
-    named = await asyncio.gather(*map(_names, asked))
-    found = [
-        f"{', '.join(strangers)} (of {key})"
-        for key, names in zip(keys, named, strict=True)
-        if (strangers := [name for name in names if not LEASE.fullmatch(name)])
-    ]
-    if not found:
-        return []
-    return [
-        warning(
-            "readers",
-            f"other programs read inputs by the consumer group `{GROUP}`: {some_of(found)}; what they take "
-            "is done some seconds late",
-            "let them read by a group of their own, then XGROUP DELCONSUMER",
-        )
-    ]
-
-
-async def _names(asked: Awaitable[Any]) -> list[str]:
-    try:
-        return [
-            dict(zip(words[::2], words[1::2], strict=True))[b"name"].decode(errors="replace")
-            for words in await asked
-        ]
-    except BusRefused:  # no input yet, or none that is one, as told by another check
-        return []

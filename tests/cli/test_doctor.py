@@ -16,7 +16,7 @@ from memrelay.bus.embedded.binary import find_binary
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.memory.memory_id import path_of
 from memrelay.memory.sqlite.store import Store
-from tests.support.client import Client, input_of
+from tests.support.client import Client
 from tests.support.disk import small_disk
 from tests.support.program import Ended, Program
 from tests.support.waiting import wait_for
@@ -190,16 +190,6 @@ def test_a_key_that_will_expire_is_found(program: Program, client: Client, key: 
     assert finding["level"] == "fault" and f"PERSIST {key}" in finding["remedy"]
     assert f"{key} expires in 9" in finding["text"] or f"{key} expires in 1000" in finding["text"]
     assert examine(program)["keys"]["level"] == "ok"
-
-
-def test_who_reads_beside_the_owner_is_found(program: Program, client: Client) -> None:
-    (deployed,) = program.run("ls").lines
-    key = input_of(deployed["pipeline_uid"])
-    client.redis.xgroup_createconsumer(key, "owner", "stranger")
-    told = examine(program)["readers"]
-    client.redis.xgroup_delconsumer(key, "owner", "stranger")
-
-    assert (told["level"], f"stranger (of {key})" in told["text"]) == ("warning", True)
 
 
 def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Client) -> None:

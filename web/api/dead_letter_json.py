@@ -63,9 +63,9 @@ async def replay_of(catalog: Catalog, uid: str, ident: str) -> NewEntry:
         letter.swarm,
         letter.agent,
         letter.producer_id,
-        heard=bool(letter.heard),
+        published=bool(letter.heard),
         hop=letter.hop,
-        again=ident,
+        replay_of=ident,
     )
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.session import connected
+from memrelay.worker.session import group_by_store
 from tests.support.bundles import make_bundle, make_memory
 
 
@@ -34,8 +34,8 @@ def test_a_pipeline_that_comes_last_joins_those_whose_stores_it_has() -> None:
         make_plan("both", "b", "a"),
     )
 
-    assert uids(connected([one, two, alone, both])) == [["one", "two", "both"], ["alone"]]
-    assert uids(connected([both, alone, two, one])) == [["both", "two", "one"], ["alone"]]
+    assert uids(group_by_store([one, two, alone, both])) == [["one", "two", "both"], ["alone"]]
+    assert uids(group_by_store([both, alone, two, one])) == [["both", "two", "one"], ["alone"]]
 
 
 def test_groups_share_no_store_and_each_is_in_one_piece() -> None:
@@ -46,7 +46,7 @@ def test_groups_share_no_store_and_each_is_in_one_piece() -> None:
             for number in range(8)
         ]
 
-        groups = connected(chance.sample(plans, len(plans)))
+        groups = group_by_store(chance.sample(plans, len(plans)))
 
         assert sorted(plan.uid for members in groups for plan in members) == [
             plan.uid for plan in plans

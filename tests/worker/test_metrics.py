@@ -31,7 +31,7 @@ def test_what_was_done_and_given_up_is_counted_for_each_pipeline() -> None:
 
     tally.count(done("a", "b", "a"))
     tally.count_dead(["a"])
-    tally.count([Outcome("a/1-0", "1-0", "a", "1-0", "", put_off=True)])
+    tally.count([Outcome("a/1-0", "1-0", "a", "1-0", "", delayed=True)])
     tally.count_retried(["a", "a"])
 
     told = tally.read(["a", "b", "c"])

@@ -1,9 +1,9 @@
-"""The agenda: who waits is taken when the time has come, and not before."""
+"""The queue: who waits is taken when the time has come, and not before."""
 
 from memrelay.bus.message import new_message
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.run.continuations import MOST_BYTES, MOST_WAITING, DelayQueue
+from memrelay.worker.run.continuations import DelayQueue
 from memrelay.worker.run.inputs import Input
 from tests.support.bundles import make_bundle
 
@@ -30,39 +30,39 @@ def make_input(ident: str) -> Input:
     )
 
 
-def taken(agenda: DelayQueue) -> list[str]:
-    return [work.id for work in agenda.take()]
+def taken(queue: DelayQueue) -> list[str]:
+    return [work.id for work in queue.take()]
 
 
 def test_an_input_waits_for_its_time() -> None:
     clock = Clock()
-    agenda = DelayQueue(clock)
-    agenda.add(make_input("1-0"), 1, 2.5)
+    queue = DelayQueue(clock)
+    queue.add(make_input("1-0"), 1, 2.5)
 
-    assert (agenda.next_s, taken(agenda), agenda.counts["p"]) == (2.5, [], 1)
+    assert (queue.next_s, taken(queue), queue.counts["p"]) == (2.5, [], 1)
     clock.now_s += 2.5
-    assert (agenda.next_s, taken(agenda)) == (0.0, ["1-0"])
-    assert (agenda.next_s, taken(agenda), agenda.counts["p"]) == (None, [], 0)
+    assert (queue.next_s, taken(queue)) == (0.0, ["1-0"])
+    assert (queue.next_s, taken(queue), queue.counts["p"]) == (None, [], 0)
 
 
 def test_the_soonest_comes_first_and_of_two_the_one_that_was_added_first() -> None:
     clock = Clock()
-    agenda = DelayQueue(clock)
+    queue = DelayQueue(clock)
     for ident, in_s in (("1-0", 3), ("2-0", 1), ("3-0", 3), ("4-0", 0), ("5-0", 9)):
-        agenda.add(make_input(ident), 1, in_s)
+        queue.add(make_input(ident), 1, in_s)
 
     clock.now_s += 3
 
-    assert taken(agenda) == ["4-0", "2-0", "1-0", "3-0"]
+    assert taken(queue) == ["4-0", "2-0", "1-0", "3-0"]
 
 
-def test_an_agenda_is_full_by_count_or_by_bytes_until_some_have_left() -> None:
+def test_an_queue_is_full_by_count_or_by_bytes_until_some_have_left() -> None:
     by_count, by_bytes = DelayQueue(Clock()), DelayQueue(Clock())
-    for _ in range(MOST_WAITING):
+    for _ in range(DelayQueue.MAX_INPUTS):
         by_count.add(make_input("1-0"), 1, 0)
-    by_bytes.add(make_input("1-0"), MOST_BYTES, 0)
+    by_bytes.add(make_input("1-0"), DelayQueue.MAX_BYTES, 0)
 
-    assert (by_count.full, by_bytes.full) == (True, True)
+    assert (by_count.is_full, by_bytes.is_full) == (True, True)
     by_count.take()
     by_bytes.take()
-    assert (by_count.full, by_bytes.full) == (False, False)
+    assert (by_count.is_full, by_bytes.is_full) == (False, False)

@@ -4,7 +4,7 @@ without need."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.worker.session import Members, share
+from memrelay.worker.session import Members, balance
 
 
 def make_groups(count: int) -> list[Members]:
@@ -22,22 +22,22 @@ def served(held: list[Members]) -> frozenset[str]:
 def test_a_worker_alone_takes_everything() -> None:
     groups = make_groups(5)
 
-    assert share(groups, frozenset(), []) == ([], groups)
+    assert balance(groups, frozenset(), []) == ([], groups)
 
 
 def test_a_worker_that_comes_gets_nothing_before_the_other_lets_go() -> None:
     groups = make_groups(4)
     everything = served(groups)
 
-    assert share(groups, frozenset(), [everything]) == ([], [])
-    assert share(groups, everything, [frozenset()]) == (groups[:2], [])
+    assert balance(groups, frozenset(), [everything]) == ([], [])
+    assert balance(groups, everything, [frozenset()]) == (groups[:2], [])
 
 
 def test_with_equal_shares_nothing_moves() -> None:
     groups = make_groups(5)
 
-    assert share(groups, served(groups[:3]), [served(groups[3:])]) == (groups[:3], [])
-    assert share(groups, served(groups[3:]), [served(groups[:3])]) == (groups[3:], [])
+    assert balance(groups, served(groups[:3]), [served(groups[3:])]) == (groups[:3], [])
+    assert balance(groups, served(groups[3:]), [served(groups[:3])]) == (groups[3:], [])
 
 
 @given(
@@ -57,7 +57,7 @@ def test_workers_that_act_one_after_the_other_soon_have_equal_shares(
     for _ in range(4 * workers):
         for worker in random.sample(range(workers), workers):  # type: ignore[attr-defined]
             others = [served(held) for other, held in enumerate(owned) if other != worker]
-            keep, take = share(groups, served(owned[worker]), others)
+            keep, take = balance(groups, served(owned[worker]), others)
             owned[worker] = keep + take
 
     counts = [len(held) for held in owned]

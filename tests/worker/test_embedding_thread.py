@@ -8,7 +8,7 @@ import pytest
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.errors import EmbeddingFault, StoreBusy, TextRefused
-from memrelay.worker.background.embedding_thread import MOST_REASON, EmbeddingThread
+from memrelay.worker.shared import MAX_REASON, EmbeddingThread
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_what_a_library_raises_is_a_fault_of_the_embedder(
         asyncio.run(thread.run(work))
 
     assert caught.value.__cause__ is error
-    assert len(str(caught.value)) <= MOST_REASON
+    assert len(str(caught.value)) <= MAX_REASON
 
 
 @pytest.mark.parametrize("error", [TextRefused("too long"), StoreBusy("locked")])

@@ -17,7 +17,7 @@ from memrelay.worker.ownership.host_locks import HostLocks
 with HostLocks(Path(sys.argv[1]), "bus") as place:
     print(place.new_lease(), flush=True)
     if sys.stdin.read():
-        place.signed_off()
+        place.mark_signed_off()
 """
 
 
@@ -39,8 +39,8 @@ class Neighbour:
         self._process.kill()
         self._process.communicate()
 
-    def leave(self, *, signed_off: bool) -> None:
-        self._process.communicate("signed off" if signed_off else "")
+    def leave(self, *, mark_signed_off: bool) -> None:
+        self._process.communicate("signed off" if mark_signed_off else "")
 
 
 def test_a_neighbour_that_is_killed_has_ended_whoever_asks_and_as_often(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_fil
 ) -> None:
     neighbour = Neighbour(tmp_path)
     with HostLocks(tmp_path, "bus"):
-        neighbour.leave(signed_off=True)
+        neighbour.leave(mark_signed_off=True)
 
         assert len(list((tmp_path / "workers").iterdir())) == 1
     assert not list((tmp_path / "workers").iterdir())
@@ -69,7 +69,7 @@ def test_a_neighbour_that_left_while_the_bus_was_away_has_ended_though_the_bus_d
 ) -> None:
     neighbour = Neighbour(tmp_path)
     with HostLocks(tmp_path, "bus") as place:
-        neighbour.leave(signed_off=False)
+        neighbour.leave(mark_signed_off=False)
 
         assert place.has_ended(neighbour.lease)
 
