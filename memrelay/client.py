@@ -272,7 +272,7 @@ class BlockingClient:
         messages = self._client.listen(pipeline, swarm, after=after)
         try:
             while True:
-                yield self._run(anext(messages))
+                yield self._run(_next_of(messages))
         finally:
             with suppress(RuntimeError):  # the client is closed already
                 self._run(messages.aclose())
@@ -345,6 +345,11 @@ def _refusal(status: int, body: bytes) -> RelayError:
         return RelayError(status, problem["detail"], tuple(problem.get("faults", ())))
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return RelayError(status, f"the response is not from Memrelay: {body[:200]!r}")
+
+
+async def _next_of(messages: AsyncGenerator[LiveMessage]) -> LiveMessage:
+    """Return the next message. The loop's thread must begin the iteration to own its end."""
+    return await anext(messages)
 
 
 async def _next_message(socket: ClientWebSocketResponse) -> LiveMessage:
