@@ -27,9 +27,9 @@ from benchmarks.bundle import make_bundle
 from benchmarks.load import Load
 from benchmarks.paced import one_by_one, paced
 from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
+from memrelay import open_store
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.embedded import open_store
 
 UID = "bench"
 PATH = f"/v1/pipelines/{UID}/records"

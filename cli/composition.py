@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 import typer
 import uvloop
 
+from memrelay.blocks.sources import use_folders
 from memrelay.bus.client.url import Address, parse
 from memrelay.bus.embedded.socket_path import socket_of
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
@@ -63,6 +64,7 @@ def settled(command: Callable[[Settings], Result], log_format: LogFormat | None 
         configure_logging(
             settings.log.level, log_format or settings.log.format, may_color=may_color()
         )
+        use_folders(settings.blocks.paths)
         return command(settings)
     except FAULTS as fault:
         fail(_sentence(fault))

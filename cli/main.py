@@ -63,6 +63,7 @@ COMMANDS = {
     "worker": "Serve the deployed pipelines until it is told to end.",
     "web": "Serve HTTP: webhooks, the API and the page at /.",
     "bus": "Run the embedded bus alone.",
+    "blocks": "List the blocks that bundles can name, and where they come from.",
     "deploy": "Check a bundle and put it in service.",
     "check": "Check a bundle without deploying it.",
     "export": "Print the bundle of a pipeline in service, or all that it remembers.",

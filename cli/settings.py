@@ -109,8 +109,16 @@ def _reference(reference: str) -> str:
     return reference
 
 
+def _paths(value: object, info: ValidationInfo) -> tuple[Path, ...]:
+    paths = value.split(",") if isinstance(value, str) else value
+    if not isinstance(paths, list | tuple):
+        raise ValueError("must be a list of paths")
+    return tuple(_path(path, info) for path in paths)
+
+
 FilePath = Annotated[Path, PlainValidator(_path)]
 OptionalPath = Annotated[Path | None, PlainValidator(_path_or_none)]
+Paths = Annotated[tuple[Path, ...], PlainValidator(_paths)]
 EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_bus_url), Field(repr=False)]
@@ -184,6 +192,10 @@ class EmbeddingSettings(_Section):
     matrix_mib: Count = 256
 
 
+class BlocksSettings(_Section):
+    paths: Paths = ()
+
+
 class LogSettings(_Section):
     level: LogLevel = "info"
     format: LogFormat = "console"
@@ -199,6 +211,7 @@ class Settings(BaseModel):
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     web: WebSettings = Field(default_factory=WebSettings)
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
+    blocks: BlocksSettings = Field(default_factory=BlocksSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 
 

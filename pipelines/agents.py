@@ -210,7 +210,7 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
         block = find_block(name)
     except BrokenBlock as error:
         report.error(
-            at, f"the block {quoted(name)} cannot be loaded: {error}", f"correct {error.file}"
+            at, f"the block {quoted(name)} cannot be loaded: {error}", error.remedy
         )
         return None
     if block is not None and block.handle is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from memrelay.cli.composition import note, run
+from memrelay.cli.composition import note, run, settled
 from memrelay.cli.deployment import deployments, read_bundle, tell
 from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, expected_by
 from memrelay.cli.settings import Settings
@@ -24,7 +24,7 @@ def deploy(
     file: BundleFile, *, uid: Uid = None, if_match: IfMatch = None, as_json: JsonAnyway = False
 ) -> None:
     """Check a bundle and put it in service; prints {pipeline_uid, name, hash, version, served}."""
-    checked = read_bundle(file, uid)
+    checked = settled(lambda _: read_bundle(file, uid))
 
     async def command(settings: Settings) -> None:
         async with Catalog(settings.memory.root) as catalog:
