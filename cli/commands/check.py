@@ -1,4 +1,4 @@
-"""`memrelay check FILE`: what a deploy would say, without doing it."""
+"""`memrelay check FILE`: the checks of a deploy, without the deploy."""
 
 from memrelay.cli.deployment import read_bundle
 from memrelay.cli.options import BundleFile, JsonAnyway
@@ -6,7 +6,7 @@ from memrelay.cli.terminal.output import print_json
 
 
 def check(file: BundleFile, *, as_json: JsonAnyway = False) -> None:
-    """Check a bundle without deploying it; prints every fault and warning at once."""
+    """Check a bundle without deploying it. Print all faults and warnings."""
     checked = read_bundle(file, None)
     bundle = checked.bundle
     assert bundle is not None

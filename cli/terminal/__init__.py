@@ -1,1 +1,1 @@
-"""."""
+"""Terminal input and output: safe text, tables, and signals."""
