@@ -13,7 +13,7 @@ from memrelay.bus.embedded.socket_path import socket_of
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
 from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import Settings, SettingsError, load_settings, may_color
-from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal import escaped
 from memrelay.memory.control.catalog import Catalog, Deployed, is_begun
 from memrelay.memory.disk import ROOM, is_disk_full
 from memrelay.memory.errors import MemoryFault

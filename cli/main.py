@@ -16,8 +16,8 @@ from typer.completion import completion_init  # type: ignore[attr-defined]  # no
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.interrupts import exit_on_signals
-from memrelay.cli.terminal.output import escaped
 
 # typer does not export the common base class of its usage errors.
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])

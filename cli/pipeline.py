@@ -18,7 +18,7 @@ from memrelay.pipelines.plan import Plan
 class PipelineInterface:
     """The swarms, agents and chat commands of a pipeline.
 
-    `aliases` are of the agents that accept direct messages. `blocks` are the names under which
+    `aliases` belong to the agents that accept direct messages. `blocks` are the names under which
     blocks answer. `commands` maps "/write" to its description. `home_of` returns the owner of a
     swarm, which is part of the key of its log.
     """

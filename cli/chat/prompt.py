@@ -12,7 +12,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from memrelay.cli.chat.conversation import ShownRecords
-from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.readable import short
 
 QUIT = "/quit"

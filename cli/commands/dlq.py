@@ -40,7 +40,7 @@ MAX_REASON = 100
 class ReasonGroup(NamedTuple):
     """Dead letters of one pipeline with similar reasons.
 
-    `error` is the reason of the first one. The times say when letters were created, in Unix ms.
+    `error` is the reason of the first one. The times are creation times in Unix ms.
     """
 
     pipeline: str

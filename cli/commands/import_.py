@@ -95,7 +95,7 @@ def _calls(
             page.append(line)
             size += len(line)
             continue
-        # The token tells the pieces of concurrent imports apart.
+        # The token keeps the pieces of concurrent imports separate.
         rest, token = (len(line) - 1) // max_characters * max_characters, secrets.token_hex(8)
         for at in range(0, rest, max_characters):
             yield store, {"piece": line[at : at + max_characters], "at": at, "of": token}

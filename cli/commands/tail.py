@@ -87,7 +87,7 @@ async def cursors_before_last(
     }
     chosen = nlargest(count, ((place, swarm) for swarm in swarms for place in places[swarm]))
     after = {swarm: _cursor(*found[0]) if found else "" for swarm, found in places.items()}
-    # Of several messages of a swarm, the last assignment is that of the oldest.
+    # `chosen` has the newest first, so the oldest message of each swarm wins.
     return after | {swarm: _before(*place) for place, swarm in chosen}
 
 

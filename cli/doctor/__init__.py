@@ -13,7 +13,7 @@ Level = Literal["ok", "warning", "fault"]
 
 
 class Finding(NamedTuple):
-    """The result of one check. `remedy` says how to fix a problem and is "" without one."""
+    """The result of one check. `remedy` is the fix for a problem, or "" without one."""
 
     check: str
     level: Level

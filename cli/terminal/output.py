@@ -1,7 +1,6 @@
 """Write lines of text or JSON to stdout. No output can control a terminal."""
 
 import os
-import re
 import select
 import sys
 from collections.abc import Callable
@@ -10,24 +9,10 @@ from typing import Any, NoReturn
 import orjson
 import typer
 
-# Control characters (C0, DEL and C1) and characters that reorder or hide text. The joiners of
-# emoji and of Persian are allowed.
-UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
+from memrelay.cli.terminal import escaped
+
 # Outside strings, JSON has these characters only between values.
 SPACES = bytes.maketrans(b"\t\r\n", b"   ")
-
-
-def escaped(text: str) -> str:
-    """Return the text with unsafe characters as \\u001b. JSON keeps its meaning."""
-    return UNSAFE.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    units = match[0].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def print_line(text: str, *, before: str = "") -> None:
@@ -73,7 +58,7 @@ def _print(line: str | bytes) -> None:
 
 
 def end_unread() -> NoReturn:
-    """End the command with exit code 0, because nobody reads its output."""
+    """End the command with exit code 0, because the reader has closed its output."""
     _discard_stdout()
     raise typer.Exit(0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from rich.cells import cell_len
 
-from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal import escaped
 
 Json = dict[str, Any]
 # Characters of one text; --json prints all of it.

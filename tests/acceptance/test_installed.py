@@ -77,7 +77,7 @@ class Elsewhere:
                 stderr=out,
             )
         up = self._up
-        wait_for(lambda: "Ctrl-C ends it" in log.read_text() or up.poll() is not None, "it is up")
+        wait_for(lambda: "Press Ctrl-C to stop" in log.read_text() or up.poll() is not None, "it is up")
         return log.read_text()
 
     def run(self, *words: str) -> str:
@@ -109,7 +109,7 @@ def test_without_a_checkout_the_settings_have_their_defaults_and_the_data_is_in_
     assert elsewhere.run("--version").startswith("memrelay ")
     log = elsewhere.up()
 
-    assert "Ctrl-C ends it" in log, log
+    assert "Press Ctrl-C to stop" in log, log
     assert '"guid"' in elsewhere.run("say", "memory_test", "/write The meeting is at 3pm")
     assert "The meeting is at 3pm" in elsewhere.run("search", "memory_test", "meeting")
     assert re.search(

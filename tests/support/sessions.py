@@ -120,7 +120,7 @@ class Reader:
 
     def up(self) -> None:
         """`memrelay up`, as make does it; the page's uid is that of its sample from now on."""
-        self.start(".venv/bin/memrelay up", "Ctrl-C ends it")
+        self.start(".venv/bin/memrelay up", "Press Ctrl-C to stop")
         uid = re.search(r"pipeline memory_test \((\w+)\)", self.log)
         assert uid is not None
         self._changed[UID] = uid[1]
