@@ -4,8 +4,8 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Annotated, TypeVar
@@ -105,14 +105,15 @@ async def export_records(
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
     root = settings.memory.root
     names = [store] if store else found.stores
-    stores = _exported_stores(
-        root, found.uid, [name for name in names if path_of(root, name).exists()]
-    )
+    existing = [name for name in names if path_of(root, name).exists()]
     header = _header(found)
-    if output is None:
-        _print_export(header, stores)
-        return
-    end = write_atomically(output, lambda file: write_export(file, header, stores), private=True)
+    with closing(_exported_stores(root, found.uid, existing)) as stores:
+        if output is None:
+            _print_export(header, stores)
+            return
+        end = write_atomically(
+            output, lambda file: write_export(file, header, stores), private=True
+        )
     if output.is_file():
         _print_summary(output, end)
 
@@ -138,7 +139,8 @@ def _print_summary(output: Path, end: End) -> None:
 
 def _exported_stores(
     root: Path, uid: str, names: Iterable[str]
-) -> Iterator[tuple[str, Iterable[Line]]]:
+) -> Generator[tuple[str, Iterable[Line]], None, None]:
+    """Yield the lines of each store. Closing the generator removes the current copy."""
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
         with copied(path_of(root, memory_id), root, FOR_EXPORT) as copy:

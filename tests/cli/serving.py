@@ -6,7 +6,7 @@ from functools import cache
 
 from tests.support.child import CHECKOUT
 from tests.support.house import House
-from tests.support.program import Ended, Program, environment_without_settings, run_anywhere
+from tests.support.program import Completed, Program, environment_without_settings, run_anywhere
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def uid_of(program: Program) -> str:
     return uids[0]
 
 
-def run_on(house: House, *words: str) -> Ended:
+def run_on(house: House, *words: str) -> Completed:
     """Run a command on the bus and the memory root of a house."""
     environment = environment_without_settings() | {
         "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",

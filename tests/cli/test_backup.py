@@ -356,6 +356,6 @@ def test_a_store_is_not_reported_as_damaged_if_its_copy_does_not_fit() -> None:
         assert (scrubbed.code, scrubbed.out) == (
             1,
             "",
-        ) and "was not looked at" in scrubbed.err
+        ) and "was not checked" in scrubbed.err
         assert "make room there" in scrubbed.err and "salvage" not in scrubbed.err
         assert saved.code == 1 and sorted(left) == ["manifest.json", "system.db"]

@@ -10,7 +10,7 @@ from tests.cli.serving import uid_of
 from tests.cli.terminal import Terminal
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Client, make_envelope
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 from tests.support.waiting import wait_for
 
 MISSPELT = "chta"
@@ -24,7 +24,7 @@ def client(program: Program) -> Iterator[Client]:
     dlq(program, "drop", "memory_test", "--all")
 
 
-def dlq(program: Program, *words: str) -> Ended:
+def dlq(program: Program, *words: str) -> Completed:
     return program.run("dlq", *words)
 
 

@@ -17,7 +17,7 @@ from memrelay.memory.memory_id import path_of
 from memrelay.memory.sqlite.store import Store
 from tests.support.client import Client, input_of
 from tests.support.disk import small_disk
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
@@ -49,7 +49,7 @@ def client(program: Program) -> Iterator[Client]:
         client.redis.config_set(name, value)
 
 
-def found(ended: Ended) -> dict[str, dict[str, str]]:
+def found(ended: Completed) -> dict[str, dict[str, str]]:
     """Return the worst finding of each check."""
     worst: dict[str, dict[str, str]] = {}
     for one in sorted(ended.lines, key=lambda one: ("ok", "warning", "fault").index(one["level"])):

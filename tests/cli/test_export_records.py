@@ -18,7 +18,7 @@ from memrelay.memory.files.export import UID, ExportedMemory, Line, read_export,
 from tests.support.bundles import make_bundle
 from tests.support.calls import call, refused
 from tests.support.client import Client
-from tests.support.program import COMMAND, Ended, Program
+from tests.support.program import COMMAND, Completed, Program
 
 SOURCE, TARGET = "source1", "target1"
 STORE = "instances/${pipeline_uid}/memories"
@@ -92,7 +92,7 @@ def export(program: Program, uid: str, name: str) -> list[bytes]:
 
 def run_import(
     program: Program, *options: str, file: str = "out.jsonl", uid: str = TARGET
-) -> Ended:
+) -> Completed:
     return program.run("import", uid, file, "--json", *options)
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from memrelay.memory.operation import all_operations
 from tests.cli.serving import uid_of
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 
 
-def records(program: Program, verb: str, *words: str) -> Ended:
+def records(program: Program, verb: str, *words: str) -> Completed:
     return program.run("records", verb, "memory_test", *words)
 
 

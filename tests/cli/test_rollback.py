@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.support.bundles import make_agent, make_bundle
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 
 UID = "a3d8f1b2"
 
@@ -17,7 +17,7 @@ def program() -> Iterator[Program]:
         yield program
 
 
-def deploy(program: Program, name: str, *options: str) -> Ended:
+def deploy(program: Program, name: str, *options: str) -> Completed:
     file = program.folder / f"{name}.json"
     file.write_bytes(orjson.dumps(make_bundle(UID, make_agent("plus", "add_1"), name=name)))
     return program.run("deploy", file, *options)

@@ -209,7 +209,7 @@ def test_an_invalid_bus_url_is_rejected_without_repeating_it(config: Path, url: 
         ),
     ],
 )
-def test_a_secret_in_the_settings_is_rejected_without_repeating_it(
+def test_a_key_in_the_settings_is_rejected_without_repeating_it(
     config: Path, written: str, rule: str
 ) -> None:
     config.write_text(f"embedding: {{{written}}}")

@@ -134,7 +134,7 @@ def test_entries_of_other_programs_in_the_log_are_printed(served: Program) -> No
     client.redis.xadd(swarm_of(uid, "talk"), {"mid": "x", "data": '{"no":\n"envelope ☕"}'})
     client.redis.xadd(swarm_of(uid, "talk"), {"mid": "x", "data": b"\xff"})
 
-    readable = served.run(
+    readable = served.run_process(
         "tail",
         "memory_test",
         "--no-follow",

@@ -29,7 +29,7 @@ COMMAND = [sys.executable, "-m", "memrelay.cli.main"]
 SERVING = ("up", "worker", "web", "bus")
 
 
-class Ended(NamedTuple):
+class Completed(NamedTuple):
     """The exit code and the output of a command."""
 
     code: int
@@ -87,12 +87,14 @@ class Program:
         """What `up` has written to stdout and stderr, over all its runs."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def run(self, *arguments: str | Path, stdin: bytes = b"", **environment: str) -> Ended:
+    def run(self, *arguments: str | Path, stdin: bytes = b"", **environment: str) -> Completed:
         """Run a command to its end, in this process if possible."""
         words = [str(word) for word in arguments]
         return run_anywhere(words, self.folder, self.environment | environment, stdin)
 
-    def run_process(self, *arguments: str | Path, stdin: bytes = b"", **environment: str) -> Ended:
+    def run_process(
+        self, *arguments: str | Path, stdin: bytes = b"", **environment: str
+    ) -> Completed:
         """Run a command to its end as a real process."""
         words = [str(word) for word in arguments]
         return run_as_process(words, self.folder, self.environment | environment, stdin)
@@ -137,7 +139,7 @@ def environment_without_settings() -> dict[str, str]:
 
 def run_anywhere(
     words: list[str], folder: Path, environment: Mapping[str, str], stdin: bytes = b""
-) -> Ended:
+) -> Completed:
     """Run a command in this process, or as a process if it would disturb this one.
 
     Standard streams and the current folder belong to the process, so only the main thread runs
@@ -155,7 +157,7 @@ def run_as_process(
     environment: Mapping[str, str],
     stdin: bytes = b"",
     within_s: float = 120.0,
-) -> Ended:
+) -> Completed:
     """Run a command to its end as a real process."""
     done = subprocess.run(
         [*COMMAND, *words],
@@ -166,12 +168,12 @@ def run_as_process(
         timeout=within_s,
         check=False,
     )
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return Completed(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def run_here(
     words: list[str], folder: Path, environment: Mapping[str, str], stdin: bytes = b""
-) -> Ended:
+) -> Completed:
     """Run a command in this process, with its own streams, folder, logs and environment."""
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
@@ -185,7 +187,7 @@ def run_here(
         for stream in streams[1:]:
             stream.flush()
         out, err = (_read_all(file) for file in files[1:])
-    return Ended(code, out, err)
+    return Completed(code, out, err)
 
 
 def _exit_code_of(words: list[str]) -> int:
