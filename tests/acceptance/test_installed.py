@@ -84,7 +84,7 @@ class User:
                 stderr=out,
             )
         up = self._up
-        wait_for(lambda: "Ctrl-C ends it" in log.read_text() or up.poll() is not None, "it is up")
+        wait_for(lambda: "Press Ctrl-C to stop" in log.read_text() or up.poll() is not None, "it is up")
         return log.read_text()
 
     def memrelay(self, *words: str) -> str:
@@ -139,7 +139,7 @@ def test_without_a_checkout_settings_have_their_defaults_and_data_is_in_the_curr
     assert user.memrelay("--version").startswith("memrelay ")
     log = user.up()
 
-    assert "Ctrl-C ends it" in log, log
+    assert "Press Ctrl-C to stop" in log, log
     assert '"guid"' in user.memrelay("say", "memory_test", "/write The meeting is at 3pm")
     assert "The meeting is at 3pm" in user.memrelay("search", "memory_test", "meeting")
     assert re.search(

@@ -1,4 +1,4 @@
-"""Commands that are told to end while they work: they leave nothing half made."""
+"""Signals that end a command: it leaves no half-written file."""
 
 import signal
 import subprocess
@@ -11,23 +11,24 @@ import pytest
 from tests.support.child import CHECKOUT
 from tests.support.program import COMMAND, Program
 
-WRITES = """
-import sys, time
+WRITE = """
+import signal, sys, time
 from pathlib import Path
-from memrelay.cli.terminal.ending import end_orderly
-from memrelay.cli.commands.export import write_whole
+from memrelay.cli.terminal.interrupts import exit_on_signals
+from memrelay.cli.commands.export import write_atomically
 
 def write(file):
     file.write(b"half")
     print("begun", flush=True)
     time.sleep(60)
 
-end_orderly()
-write_whole(Path(sys.argv[1]), write)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+exit_on_signals()
+write_atomically(Path(sys.argv[1]), write)
 """
-WORKS = """
+WORK = """
 import time, uvloop
-from memrelay.cli.terminal.ending import interruptible
+from memrelay.cli.terminal.interrupts import interruptible
 
 async def work():
     with interruptible():
@@ -41,24 +42,23 @@ except KeyboardInterrupt:
 """
 
 
-def told_once_begun(number: int, script: str, *arguments: str) -> tuple[int, str]:
-    """(exit code, what it says after it has begun) of a Python program that gets a signal while it
-    works."""
+def signal_once_begun(number: int, script: str, *arguments: str) -> tuple[int, str]:
+    """Signal a script after its first line. Return its exit code and the rest of its output."""
     command = [sys.executable, "-c", script, *arguments]
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None and program.stdout.readline() == "begun\n"
         program.send_signal(number)
-        said = program.communicate(timeout=30)[0]
-    return program.returncode, said
+        rest = program.communicate(timeout=30)[0]
+    return program.returncode, rest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_file_that_is_being_written_leaves_nothing(
+def test_a_signal_during_a_write_leaves_only_the_old_file(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     (file := tmp_path / "notes.jsonl").write_text("before")
 
-    code, _ = told_once_begun(number, WRITES, str(file))
+    code, _ = signal_once_begun(number, WRITE, str(file))
 
     assert code == 128 + number
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [
@@ -66,14 +66,14 @@ def test_a_file_that_is_being_written_leaves_nothing(
     ]
 
 
-def test_ctrl_c_ends_work_that_waits_for_nothing() -> None:
+def test_ctrl_c_interrupts_work_without_awaits() -> None:
     began = time.monotonic()
 
-    assert told_once_begun(signal.SIGINT, WORKS) == (0, "interrupted\n")
+    assert signal_once_begun(signal.SIGINT, WORK) == (0, "interrupted\n")
     assert time.monotonic() - began < 30
 
 
-def test_a_command_that_is_told_to_end_says_by_its_exit_code_that_it_was(served: Program) -> None:
+def test_the_exit_code_names_the_signal_that_ended_a_command(served: Program) -> None:
     with subprocess.Popen(
         [*COMMAND, "tail", "memory_test"],
         cwd=served.folder,
