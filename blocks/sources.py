@@ -6,6 +6,7 @@ Nothing here runs a block's file, except that finding an entry point's file impo
 import sys
 import traceback
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -141,12 +142,11 @@ def _distribution_of(point: EntryPoint) -> str:
 def _run_file(name: str, file: Path) -> None:
     spec = spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
-    try:
+    with ExitStack() as undo:
+        module = sys.modules[name] = module_from_spec(spec)
+        undo.callback(sys.modules.pop, name, None)
         spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]  # it runs again after it was corrected
-        raise
+        undo.pop_all()
 
 
 def _broken(source: BlockSource, fault: BaseException) -> BrokenBlock:

@@ -178,7 +178,7 @@ def test_the_command_lists_every_block_with_its_source(installation: Installatio
 
     assert listed["memory_write"]["source"] == "built in"
     assert listed["journal"]["source"] == "journal-block"
-    assert listed["journal"]["summary"] == "stores each text and returns the number of entries."
+    assert listed["journal"]["summary"] == "store each text and return the number of entries."
     assert listed["greet"]["source"] == str(installation.blocks / "greet.py")
     assert "Oops" in listed["broken"]["fault"]
     assert "two blocks are named" in listed["add_1"]["fault"]
