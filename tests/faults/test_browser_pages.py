@@ -173,7 +173,7 @@ def test_what_another_page_embeds_does_not_tell_it_what_is_there(target: Target,
         f"/v1/pipelines/{target.uid}/records",
         "/live",
         "/metrics",
-        "/static/mark.svg",
+        "/static/logo.svg",
     )
 
     with elsewhere(target, host) as page:

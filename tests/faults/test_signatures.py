@@ -97,7 +97,7 @@ def test_none_of_the_headers_is_refused_with_what_there_is_to_send(served: Serve
 
     status, detail = post(served, uid, {}).problem
 
-    assert (status, "a signature by its secret" in detail, kept(served, uid)) == (401, True, 0)
+    assert (status, "a Standard Webhooks signature" in detail, kept(served, uid)) == (401, True, 0)
 
 
 def test_the_same_again_after_four_minutes_is_a_duplicate_with_the_same_answer(

@@ -1,4 +1,4 @@
-"""/v1/dead-letters: what could not be run is listed, shown, replayed once and dropped."""
+"""/v1/dead-letters: listing, showing, replaying, and dropping."""
 
 from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
@@ -17,19 +17,19 @@ NOTES = "instances/${pipeline_uid}/notes"
 
 
 def bury(served: Served, uid: str, text: str = "/write tea", **fields: str) -> str:
-    """Says something where nobody listens; the letter's id."""
+    """Send a message that becomes a dead letter, and return its id."""
     ident = served.house.client.enter(uid, text, swarm=MISSPELT, **fields)
     served.house.await_dead_letter(uid, ident)
     return ident
 
 
 def deploy(served: Served, uid: str, *agents: Json) -> None:
-    """Another version, which the worker serves when this returns."""
+    """Deploy another version and wait until the worker serves it."""
     assert ask(served.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid, *agents)).json["served"]
 
 
 def mend(served: Served, uid: str) -> None:
-    """Somebody listens there now."""
+    """Add an agent that handles the message."""
     deploy(
         served,
         uid,
@@ -57,7 +57,7 @@ def listed(served: Served, query: str) -> Json:
     return dict(answer.json)
 
 
-def test_a_letter_is_listed_in_short_and_shown_with_all_that_came(served: Served) -> None:
+def test_a_dead_letter_is_listed_briefly_and_shown_in_full(served: Served) -> None:
     uid = served.deploy()
     ident = bury(served, uid, id="order-1", hop="3")
 
@@ -77,7 +77,7 @@ def test_a_letter_is_listed_in_short_and_shown_with_all_that_came(served: Served
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"", "té\x00\x1b[31m".encode(), b'{"args": '])
-def test_what_was_said_is_told_to_the_byte_whatever_it_is(served: Served, data: bytes) -> None:
+def test_a_dead_letter_shows_its_exact_bytes(served: Served, data: bytes) -> None:
     uid = served.deploy()
     ident = served.house.client.enter_raw(uid, data)
     served.house.await_dead_letter(uid, ident)
@@ -88,7 +88,7 @@ def test_what_was_said_is_told_to_the_byte_whatever_it_is(served: Served, data: 
     assert (read, shown["encoding"] == "base64") == (data, data[:1] == b"\xff")
 
 
-def test_pages_have_each_letter_once_in_the_order_in_which_they_came_though_some_go_and_come(
+def test_pages_have_each_dead_letter_once_despite_changes(
     served: Served,
 ) -> None:
     uid, other = served.deploy(), served.deploy()
@@ -108,7 +108,7 @@ def test_pages_have_each_letter_once_in_the_order_in_which_they_came_though_some
     assert everything["total"] == len(everything["items"])
 
 
-def test_a_replay_keeps_the_id_and_the_letter_is_gone_when_it_went_through(served: Served) -> None:
+def test_a_successful_replay_keeps_the_id_and_deletes_the_dead_letter(served: Served) -> None:
     uid = served.deploy()
     ident = bury(served, uid, "tea")
     mend(served, uid)
@@ -124,7 +124,7 @@ def test_a_replay_keeps_the_id_and_the_letter_is_gone_when_it_went_through(serve
     ] == [404, 404]
 
 
-def test_with_wait_a_replay_tells_what_came_of_it(served: Served) -> None:
+def test_a_replay_with_wait_returns_the_results(served: Served) -> None:
     uid = served.deploy()
     ident = bury(served, uid, "tea")
 
@@ -138,7 +138,7 @@ def test_with_wait_a_replay_tells_what_came_of_it(served: Served) -> None:
     assert "guid" in went_through.texts[0]
 
 
-def test_ten_replays_over_http_at_once_have_one_effect(served: Served) -> None:
+def test_ten_concurrent_replays_have_one_effect(served: Served) -> None:
     uid = served.deploy()
     ident = bury(served, uid, "tea")
     mend(served, uid)
@@ -154,7 +154,7 @@ def test_ten_replays_over_http_at_once_have_one_effect(served: Served) -> None:
     assert listed(served, f"pipeline={uid}")["total"] == 0
 
 
-def test_a_step_of_a_cascade_is_found_by_its_whole_id(served: Served) -> None:
+def test_a_cascade_step_is_found_by_its_full_id(served: Served) -> None:
     uid = served.deploy()
     relay, first = (
         make_relay("all", "(.*)"),
@@ -181,7 +181,7 @@ def test_a_step_of_a_cascade_is_found_by_its_whole_id(served: Served) -> None:
     assert listed(served, f"pipeline={uid}")["items"] == []
 
 
-def test_a_letter_that_is_dropped_is_gone(served: Served) -> None:
+def test_a_dropped_dead_letter_is_gone(served: Served) -> None:
     uid = served.deploy()
     ident = bury(served, uid)
 
@@ -189,7 +189,7 @@ def test_a_letter_that_is_dropped_is_gone(served: Served) -> None:
     assert served.house.dead_letters(uid) == []
 
 
-def test_the_letters_of_a_pipeline_that_is_no_more_can_be_read_and_dropped_and_not_replayed(
+def test_dead_letters_of_a_removed_pipeline_can_be_dropped_but_not_replayed(
     served: Served,
 ) -> None:
     uid = served.deploy()
@@ -206,7 +206,7 @@ def test_the_letters_of_a_pipeline_that_is_no_more_can_be_read_and_dropped_and_n
 @pytest.mark.parametrize(
     "ident", ["1-0", "nothing", "'; DROP TABLE dead_letters; --", "\x00", "x" * 5000, "é"]
 )
-def test_what_is_no_letter_is_not_found(served: Served, ident: str) -> None:
+def test_an_unknown_dead_letter_is_not_found(served: Served, ident: str) -> None:
     uid = served.deploy()
     kept = bury(served, uid)
 
@@ -233,11 +233,11 @@ def test_what_is_no_letter_is_not_found(served: Served, ident: str) -> None:
         ("pipeline=nobody", 404),
     ],
 )
-def test_a_list_that_cannot_be_is_refused(served: Served, query: str, status: int) -> None:
+def test_an_invalid_list_query_is_rejected(served: Served, query: str, status: int) -> None:
     assert served.get(f"/v1/dead-letters?{query}").problem[0] == status
 
 
-def test_a_page_of_another_origin_can_replay_and_drop_nothing(served: Served) -> None:
+def test_a_page_of_another_origin_cannot_replay_or_drop(served: Served) -> None:
     uid = served.deploy()
     ident = bury(served, uid)
     evil = {"Origin": "https://evil.example", "Content-Type": "application/json"}

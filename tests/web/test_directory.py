@@ -1,5 +1,4 @@
-"""The directory of pipelines in service: the catalogue is looked at once a second, and at once
-where somebody asks in vain."""
+"""The directory of active pipelines: cached for a second, except for unknown uids."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +17,7 @@ Json = dict[str, Any]
 
 
 class Clock:
-    """Time as the test tells it."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -28,14 +27,14 @@ class Clock:
 
 
 class Desk:
-    """A catalogue, and a directory that looks into it."""
+    """A catalog and a directory of it."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog, self.clock = catalog, Clock()
         self.directory = Directory(catalog, self.clock)
 
     async def deploy(self, *bundles: Json) -> None:
-        """As another process does: the directory is not told."""
+        """Deploy as another process does, without invalidating the directory."""
         for raw in bundles:
             bundle = check(raw).accepted()
             await self.catalog.deploy(bundle.uid, bundle.name, bundle.hash, bundle.source, 1)
@@ -72,7 +71,7 @@ def test_a_pipeline_is_found_with_its_agents_and_swarms(tmp_path: Path) -> None:
     at_a_desk(tmp_path, about)
 
 
-def test_what_is_known_is_not_looked_up_for_a_second_and_then_it_is(tmp_path: Path) -> None:
+def test_a_known_pipeline_is_cached_for_a_second(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
         await desk.deploy(OLD)
         assert await desk.aliases("a") == ["old_"]
@@ -85,9 +84,9 @@ def test_what_is_known_is_not_looked_up_for_a_second_and_then_it_is(tmp_path: Pa
     at_a_desk(tmp_path, about)
 
 
-def test_what_is_not_known_is_looked_up_at_once(tmp_path: Path) -> None:
+def test_an_unknown_pipeline_is_looked_up_at_once(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
-        with pytest.raises(NotFound, match="no pipeline in service has the uid 'a'"):
+        with pytest.raises(NotFound, match="no active pipeline has the uid 'a'"):
             await desk.directory.find("a")
         await desk.deploy(OLD)
         assert await desk.aliases("a") == ["old_"]
@@ -95,7 +94,7 @@ def test_what_is_not_known_is_looked_up_at_once(tmp_path: Path) -> None:
     at_a_desk(tmp_path, about)
 
 
-def test_a_change_of_our_own_is_seen_at_once(tmp_path: Path) -> None:
+def test_invalidation_shows_a_change_at_once(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
         await desk.deploy(OLD)
         await desk.directory.find("a")
@@ -110,7 +109,7 @@ def test_a_change_of_our_own_is_seen_at_once(tmp_path: Path) -> None:
     at_a_desk(tmp_path, about)
 
 
-def test_a_change_while_the_catalogue_is_read_is_seen_all_the_same(tmp_path: Path) -> None:
+def test_a_change_during_a_read_is_not_missed(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
         await desk.deploy(OLD)
         reading = asyncio.ensure_future(desk.directory.find("a"))
@@ -126,7 +125,7 @@ def test_a_change_while_the_catalogue_is_read_is_seen_all_the_same(tmp_path: Pat
     at_a_desk(tmp_path, about)
 
 
-def test_all_anew_is_what_there_is_now(tmp_path: Path) -> None:
+def test_a_refreshed_list_is_current(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
         assert await desk.directory.all() == []
         await desk.deploy(OLD)
@@ -137,7 +136,7 @@ def test_all_anew_is_what_there_is_now(tmp_path: Path) -> None:
     at_a_desk(tmp_path, about)
 
 
-def test_many_who_ask_at_once_wait_for_one_reading(tmp_path: Path) -> None:
+def test_concurrent_callers_share_one_read(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
         await desk.deploy(OLD)
         await asyncio.gather(*[desk.directory.find("a") for _ in range(100)])
@@ -149,7 +148,7 @@ def test_many_who_ask_at_once_wait_for_one_reading(tmp_path: Path) -> None:
     at_a_desk(tmp_path, about)
 
 
-def test_one_who_gives_up_leaves_the_reading_to_the_others(tmp_path: Path) -> None:
+def test_a_cancelled_caller_does_not_cancel_the_shared_read(tmp_path: Path) -> None:
     async def about(desk: Desk) -> None:
         await desk.deploy(OLD)
         impatient, patient = [asyncio.ensure_future(desk.directory.find("a")) for _ in range(2)]

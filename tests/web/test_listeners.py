@@ -1,5 +1,4 @@
-"""A thousand listeners, one of which stops reading: it is dropped with a reason, and the others
-hear everything."""
+"""Many WebSocket listeners: slow ones are dropped, and the others miss nothing."""
 
 import os
 import resource
@@ -16,8 +15,8 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 MANY, MESSAGES, BACKLOG = 1000, 200, 40
-FILLER = "x" * 6_000  # fills what the system keeps for one who does not read
-BUFFER = 32_768  # of that one
+FILLER = "x" * 6_000  # fills the kernel's buffers of a listener that does not read
+BUFFER = 32_768  # of the stalled listener
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +33,7 @@ def listen(served: Served, uid: str, count: int, stack: ExitStack) -> list[Liste
 
 
 def hear_all(listeners: list[Listener], count: int) -> list[list[bytes]]:
-    """The payloads of the next `count` frames of each, which are all that come; one thread reads
-    them as they come."""
+    """Return the payloads of the next `count` frames of each listener."""
     heard: dict[int, list[bytes]] = {listener.socket.fileno(): [] for listener in listeners}
     left = dict.fromkeys(heard, b"")
     with selectors.DefaultSelector() as selector:
@@ -59,7 +57,7 @@ def read(handle: int) -> bytes:
 
 
 def take_frames(data: bytes, into: list[bytes]) -> bytes:
-    """Appends the payloads of whole frames; what is left."""
+    """Append the payloads of complete frames and return the remaining bytes."""
     while (whole := split_frame(data)) is not None:
         into.append(whole[1])
         data = whole[2]
@@ -80,12 +78,12 @@ def dropped(served: Served) -> bool:
 
 
 def say(served: Served, uid: str, start: int, end: int) -> None:
-    """Says numbered messages in one batch."""
+    """Send numbered messages in one batch."""
     served.house.client.enter_together(uid, [f"{number} {FILLER}" for number in range(start, end)])
 
 
 @pytest.mark.timeout(120)
-def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_others_hear_everything(
+def test_one_stalled_listener_of_a_thousand_is_dropped_alone(
     served: Served,
 ) -> None:
     uid = served.deploy()
@@ -93,7 +91,7 @@ def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_other
         stopped = stack.enter_context(Listener(served.url, uid, buffer_bytes=BUFFER))
         others = listen(served, uid, MANY - 1, stack)
         heard: list[list[bytes]] = [[] for _ in others]
-        for start in range(0, MESSAGES, BACKLOG // 2):  # who reads is never so far behind
+        for start in range(0, MESSAGES, BACKLOG // 2):  # a reading listener is never that far behind
             say(served, uid, start, start + BACKLOG // 2)
             heard = [
                 one + more for one, more in zip(heard, hear_all(others, BACKLOG // 2), strict=True)
@@ -109,15 +107,15 @@ def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_other
     assert all(one == logged for one in heard)
     assert closed.code == 1013
     assert closed.reason.startswith(
-        f"too slow: more than {BACKLOG} messages behind; come again with ?after="
+        f"too slow: more than {BACKLOG} messages behind; reconnect with ?after="
     )
     assert served.web.await_event("listener_dropped")["reason"] == "too slow"
 
 
 @pytest.mark.timeout(120)
-def test_listeners_that_have_left_leave_nothing_behind(served: Served) -> None:
+def test_disconnected_listeners_leave_nothing_behind(served: Served) -> None:
     uid = served.deploy()
-    for _ in range(2):  # the first round fills what the runtime keeps for the next
+    for _ in range(2):  # the first round fills the runtime's caches
         before = handles(served), memory_mb(served)
         with ExitStack() as stack:
             hear = listen(served, uid, MANY, stack)
@@ -132,7 +130,7 @@ def test_listeners_that_have_left_leave_nothing_behind(served: Served) -> None:
     assert memory_mb(served) < before[1] + 10
 
 
-def test_one_that_is_dropped_and_never_reads_again_keeps_no_handle(served: Served) -> None:
+def test_a_dropped_listener_keeps_no_file_descriptor(served: Served) -> None:
     uid = served.deploy()
     before = handles(served)
 
@@ -145,7 +143,7 @@ def test_one_that_is_dropped_and_never_reads_again_keeps_no_handle(served: Serve
 
 
 @pytest.mark.timeout(120)
-def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_memory(
+def test_listeners_stalled_during_catch_up_keep_little_in_memory(
     served: Served,
 ) -> None:
     uid = served.deploy()
@@ -162,12 +160,12 @@ def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_m
         for _ in range(40):
             stack.enter_context(Listener(served.url, uid, "?after=0-0", buffer_bytes=BUFFER))
         wait_for(lambda: served.get("/status").json["listeners"] == 40, "all listen")
-        time.sleep(2)  # until all have read what they will
+        time.sleep(2)  # until all buffers are full
 
-        assert memory_mb(served) < before + 100  # 8 MB for each are 320
+        assert memory_mb(served) < before + 100  # 8 MB each would be 320 MB
 
 
-def test_one_that_was_dropped_comes_again_where_it_was(served: Served) -> None:
+def test_a_dropped_listener_resumes_from_its_cursor(served: Served) -> None:
     uid = served.deploy()
     with Listener(served.url, uid, buffer_bytes=BUFFER) as slow:
         say(served, uid, 0, MESSAGES)
@@ -181,7 +179,7 @@ def test_one_that_was_dropped_comes_again_where_it_was(served: Served) -> None:
     assert first + rest == [f"{number} {FILLER}" for number in range(MESSAGES)]
 
 
-def test_the_web_server_may_have_as_many_handles_as_the_system_allows(served: Served) -> None:
+def test_the_web_server_raises_its_file_descriptor_limit(served: Served) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     soft, _ = resource.prlimit(served.web.pid, resource.RLIMIT_NOFILE)

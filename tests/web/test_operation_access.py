@@ -1,5 +1,4 @@
-"""Every operation times every kind of key: made from the declarations, so that a new operation is
-tested unnamed."""
+"""Access of every operation with every kind of key. New operations are covered automatically."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +16,7 @@ OPERATIONS = list(all_operations().values())
 
 
 class Gate(NamedTuple):
-    """A server with two pipelines, and a key of each kind for the first."""
+    """A server with two pipelines, and one key of each kind for the first."""
 
     served: Served
     uid: str
@@ -62,7 +61,7 @@ def gate() -> Iterator[Gate]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_a_key_does_what_its_scope_is_for_and_nothing_else(
+def test_a_key_can_call_exactly_the_operations_of_its_scope(
     gate: Gate, operation: Operation
 ) -> None:
     for scope in SCOPES:
@@ -75,6 +74,6 @@ def test_a_key_does_what_its_scope_is_for_and_nothing_else(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_who_has_no_key_of_this_pipeline_is_not_let_in(gate: Gate, operation: Operation) -> None:
+def test_a_caller_without_a_key_for_the_pipeline_is_rejected(gate: Gate, operation: Operation) -> None:
     assert {gate.status(operation, key) for key in ("", "expired", "revoked", "wrong")} == {401}
     assert gate.status(operation, "other") == gate.status(operation, "other", "ghost") == 404

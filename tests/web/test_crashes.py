@@ -1,5 +1,4 @@
-"""What is lost when parts are killed: nothing that was answered with 202, and nothing is done twice
-under one webhook-id."""
+"""Killed processes lose no accepted message, and retries have one effect."""
 
 import threading
 import time
@@ -20,21 +19,23 @@ Answers = list[tuple[str, Answer | None]]
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """One that may be broken."""
+    """Start a system that the test may break."""
     with Served() as served:
         yield served
 
 
 def restart_bus(served: Served) -> None:
-    """SIGKILL, and another server on the same files and the same socket."""
+    """Kill the bus with SIGKILL and start another on the same files and socket."""
     served.house.kill_server()
     served.house.server.start()
     served.house.client.redis.connection_pool.disconnect()
 
 
 def post_until(served: Served, uid: str, ended: threading.Event, ids: bool) -> Answers:
-    """Posts numbered writes from eight threads until it is told to end: (text, answer); None where
-    the connection broke."""
+    """Post numbered writes from eight threads until `ended`.
+
+    Returns (text, answer) pairs. The answer is None if the connection broke.
+    """
 
     def post(worker: int) -> Answers:
         answers: Answers = []
@@ -67,7 +68,7 @@ def taken(answers: Answers) -> list[str]:
     return sorted(text for text, answer in answers if answer is not None and answer.status == 202)
 
 
-def test_a_web_server_that_is_told_to_end_under_load_has_kept_every_202(served: Served) -> None:
+def test_a_web_server_stopped_under_load_loses_no_accepted_message(served: Served) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=False)
@@ -82,7 +83,7 @@ def test_a_web_server_that_is_told_to_end_under_load_has_kept_every_202(served: 
     assert len(set(kept(served, uid))) == len(kept(served, uid))
 
 
-def test_a_web_server_that_is_killed_under_load_has_kept_every_202(served: Served) -> None:
+def test_a_web_server_killed_under_load_loses_no_accepted_message(served: Served) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=False)
@@ -93,7 +94,7 @@ def test_a_web_server_that_is_killed_under_load_has_kept_every_202(served: Serve
     assert set(taken(posting.result())) <= set(kept(served, uid))
 
 
-def test_a_bus_that_is_killed_under_load_has_kept_every_202_and_a_repeat_has_one_effect(
+def test_a_bus_killed_under_load_loses_nothing_and_retries_have_one_effect(
     served: Served,
 ) -> None:
     uid, ended = served.deploy(), threading.Event()
@@ -120,7 +121,7 @@ def test_a_bus_that_is_killed_under_load_has_kept_every_202_and_a_repeat_has_one
     assert [text for text in kept(served, uid) if text != "again"] == sorted(answers)
 
 
-def test_who_waits_while_the_bus_dies_is_told_and_asks_again(served: Served) -> None:
+def test_a_waiting_client_gets_an_error_when_the_bus_dies_and_can_retry(served: Served) -> None:
     uid = served.deploy()
     served.house.workers[-1].kill()
 
@@ -143,7 +144,7 @@ def test_who_waits_while_the_bus_dies_is_told_and_asks_again(served: Served) -> 
     assert kept(served, uid) == ["tea"]
 
 
-def test_without_a_worker_who_waits_is_told_and_the_message_runs_later(served: Served) -> None:
+def test_without_a_worker_the_wait_times_out_and_the_message_runs_later(served: Served) -> None:
     uid = served.deploy()
     served.house.workers[-1].stop()
 
@@ -159,7 +160,7 @@ def test_without_a_worker_who_waits_is_told_and_the_message_runs_later(served: S
     assert kept(served, uid) == ["milk", "tea"]
 
 
-def test_a_web_server_that_was_there_before_the_bus_serves_as_soon_as_the_bus_does(
+def test_a_web_server_started_before_the_bus_recovers_with_it(
     served: Served,
 ) -> None:
     uid, house = served.deploy(), served.house
@@ -174,7 +175,7 @@ def test_a_web_server_that_was_there_before_the_bus_serves_as_soon_as_the_bus_do
     assert served.webhook(uid, "memory_write_", "tea", query="?wait=15").status == 200
 
 
-def test_listeners_outlive_a_bus_that_is_killed_without_a_gap_and_nothing_twice(
+def test_listeners_survive_a_killed_bus_without_gap_or_duplicate(
     served: Served,
 ) -> None:
     uid = served.deploy()
@@ -194,7 +195,7 @@ def test_listeners_outlive_a_bus_that_is_killed_without_a_gap_and_nothing_twice(
     )
 
 
-def test_without_a_bus_a_listener_is_refused_and_told_to_come_again(served: Served) -> None:
+def test_without_a_bus_a_listener_gets_503_with_retry_after(served: Served) -> None:
     uid = served.deploy()
     served.house.kill_server()
 
@@ -202,7 +203,7 @@ def test_without_a_bus_a_listener_is_refused_and_told_to_come_again(served: Serv
         assert (listener.refusal.problem[0], listener.refusal.headers["retry-after"]) == (503, "1")
 
 
-def test_a_web_server_that_ends_tells_its_listeners_to_come_again(served: Served) -> None:
+def test_a_stopping_web_server_asks_its_listeners_to_reconnect(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener:
@@ -211,10 +212,10 @@ def test_a_web_server_that_ends_tells_its_listeners_to_come_again(served: Served
         assert served.web.await_end() == 0
 
     assert closed.code == 1001
-    assert "come again with ?after=CURSOR" in closed.reason
+    assert "reconnect with ?after=CURSOR" in closed.reason
 
 
-def test_a_listener_that_stopped_reading_does_not_hold_up_the_end(served: Served) -> None:
+def test_a_stalled_listener_does_not_delay_the_shutdown(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid):
@@ -223,4 +224,4 @@ def test_a_listener_that_stopped_reading_does_not_hold_up_the_end(served: Served
         began = time.monotonic()
         assert served.web.stop() == 0
 
-    assert time.monotonic() - began < 4 + LATE_S  # process managers kill after 5
+    assert time.monotonic() - began < 4 + LATE_S  # process managers kill after 5 s

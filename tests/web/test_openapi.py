@@ -1,4 +1,4 @@
-"""/openapi.json and /docs: everything that is served, by what is declared beside it."""
+"""/openapi.json and /docs: complete and consistent with the declarations."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_the_document_is_valid(document: dict[str, Any]) -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 
 
-def test_every_route_of_the_server_is_in_it(document: dict[str, Any], tmp_path: Path) -> None:
+def test_every_route_is_in_the_document(document: dict[str, Any], tmp_path: Path) -> None:
     served = {(route.method, route.path) for route in routes_of(tmp_path) if route.method != "HEAD"}
 
     told = {
@@ -32,7 +32,7 @@ def test_every_route_of_the_server_is_in_it(document: dict[str, Any], tmp_path: 
     assert told == served and len(told) > 30
 
 
-def test_each_says_what_it_is_for_what_it_answers_and_who_may_call(
+def test_every_route_documents_its_summary_responses_and_access(
     document: dict[str, Any], tmp_path: Path
 ) -> None:
     scopes = {(route.method, route.path): route.access for route in routes_of(tmp_path)}
@@ -57,7 +57,7 @@ def test_each_says_what_it_is_for_what_it_answers_and_who_may_call(
 
 
 @pytest.mark.parametrize("name", all_operations())
-def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: str) -> None:
+def test_an_operation_is_documented_as_declared(document: dict[str, Any], name: str) -> None:
     operation = all_operations()[name]
     place = route_of(operation)
     told = document["paths"][place.path][place.method.lower()]
@@ -76,7 +76,7 @@ def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: 
     assert ("Idempotency-Key" in {one["name"] for one in told["parameters"]}) is operation.mutates
 
 
-def test_what_programs_make_clients_of_is_told(document: dict[str, Any]) -> None:
+def test_the_document_suits_client_generators(document: dict[str, Any]) -> None:
     everything = [told for methods in document["paths"].values() for told in methods.values()]
     bodies = [
         content
@@ -106,7 +106,7 @@ def test_what_programs_make_clients_of_is_told(document: dict[str, Any]) -> None
     }
 
 
-def test_a_filter_is_told_with_its_fields_and_operators(document: dict[str, Any]) -> None:
+def test_filters_are_documented_with_fields_and_operators(document: dict[str, Any]) -> None:
     at = document["paths"]["/v1/pipelines/{uid}/records"]["get"]["parameters"]
     (parameter,) = [one for one in at if one["name"] == "filter"]
     body = document["paths"]["/v1/pipelines/{uid}/records/search"]["post"]["requestBody"][
@@ -128,7 +128,7 @@ def test_a_filter_is_told_with_its_fields_and_operators(document: dict[str, Any]
         )
 
 
-def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(
+def test_the_docs_page_is_complete_and_loads_nothing_external(
     served: Served, document: dict[str, Any]
 ) -> None:
     answer = served.get("/docs")
