@@ -122,4 +122,4 @@ def test_without_a_checkout_the_settings_have_their_defaults_and_the_data_is_in_
 def test_what_others_wrote_comes_with_its_licence(installed: Path) -> None:
     for name in ("memory/embedding/vocab.txt", "memory/embedding/word_signs.bin"):
         assert (installed / f"{name}.license").is_file(), name
-    assert list(installed.glob("web/console/static/htmx-*.licence.txt"))
+    assert list(installed.glob("web/console/static/htmx-*.license.txt"))

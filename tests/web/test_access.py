@@ -56,7 +56,7 @@ def routes_of(root: Path) -> list[Route]:
     return found
 
 
-class Door(NamedTuple):
+class AccessServer(NamedTuple):
     """A server with two pipelines and one key of each kind."""
 
     served: Served
@@ -65,14 +65,14 @@ class Door(NamedTuple):
     mine: list[str]
 
     def ask(self, route: Route, kind: str, uid: str = "") -> Answer:
-        return self.knock(route, self.kinds[kind], uid)
+        return self.send(route, self.kinds[kind], uid)
 
-    def knock(self, route: Route, headers: dict[str, str], uid: str = "") -> Answer:
+    def send(self, route: Route, headers: dict[str, str], uid: str = "") -> Answer:
         return ask(self.served.url, route.method, route.filled(uid or self.mine[0]), b"", headers)
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
     with Served(worker=False) as served:
         root, routes = served.house.root, routes_of(tmp_path_factory.mktemp("routes"))
         mine, other = [make_uid() for _ in routes], make_uid()
@@ -103,7 +103,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
             for scope in SCOPES
         }
         await_closed(served)
-        yield Door(served, routes, kinds, mine)
+        yield AccessServer(served, routes, kinds, mine)
 
 
 def is_unserved(route: Route, answer: Answer) -> bool:
@@ -126,13 +126,13 @@ STRANGERS = (
 )
 
 
-def test_every_route_declares_its_access(door: Door) -> None:
-    assert len(door.routes) > 20
-    assert [route for route in door.routes if route.access not in (*SCOPES, OPEN, OWN)] == []
+def test_every_route_declares_its_access(server: AccessServer) -> None:
+    assert len(server.routes) > 20
+    assert [route for route in server.routes if route.access not in (*SCOPES, OPEN, OWN)] == []
 
 
-def test_a_caller_without_a_key_reaches_only_open_routes(door: Door) -> None:
-    paths = {route.path for route in door.routes if route.access in (OPEN, OWN)}
+def test_a_caller_without_a_key_reaches_only_open_routes(server: AccessServer) -> None:
+    paths = {route.path for route in server.routes if route.access in (OPEN, OWN)}
 
     assert paths == {
         "/live",
@@ -148,10 +148,10 @@ def test_a_caller_without_a_key_reaches_only_open_routes(door: Door) -> None:
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_a_route_with_a_scope_rejects_strangers(door: Door, kind: str) -> None:
-    for route in door.routes:
+def test_a_route_with_a_scope_rejects_strangers(server: AccessServer, kind: str) -> None:
+    for route in server.routes:
         if route.access in SCOPES:
-            answers = {door.ask(route, kind, uid).status for uid in (door.mine[0], "ghost")}
+            answers = {server.ask(route, kind, uid).status for uid in (server.mine[0], "ghost")}
             assert answers <= {401} or (answers == {303} and route.method in ("GET", "HEAD")), (
                 route,
                 kind,
@@ -159,40 +159,43 @@ def test_a_route_with_a_scope_rejects_strangers(door: Door, kind: str) -> None:
             )
 
 
-def test_a_page_redirects_to_the_login_and_back(door: Door) -> None:
-    answer = ask(door.served.url, "GET", f"/pipelines/{door.mine[0]}")
+def test_a_page_redirects_to_the_login_and_back(server: AccessServer) -> None:
+    answer = ask(server.served.url, "GET", f"/pipelines/{server.mine[0]}")
 
     assert (answer.status, answer.headers["location"]) == (
         303,
-        f"/login?next=/pipelines/{door.mine[0]}",
+        f"/login?next=/pipelines/{server.mine[0]}",
     )
 
 
-def test_a_key_without_the_scope_gets_its_name(door: Door) -> None:
-    for route in door.routes:
+def test_a_key_without_the_scope_gets_its_name(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access in SCOPES:
-            answer = door.ask(route, f"lacks {route.access}")
+            answer = server.ask(route, f"lacks {route.access}")
             assert answer.status == 403, route
             assert (
                 route.method == "HEAD" or f"needs the scope {route.access}".encode() in answer.body
             )
 
 
-def test_the_pipeline_of_another_key_is_not_found(door: Door) -> None:
-    for route in door.routes:
+def test_the_pipeline_of_another_key_is_not_found(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access in SCOPES and route.has_uid:
             there, ghost = (
-                door.ask(route, "other pipeline", uid)
-                for uid in (door.mine[0], "g" * len(door.mine[0]))
+                server.ask(route, "other pipeline", uid)
+                for uid in (server.mine[0], "g" * len(server.mine[0]))
             )
             assert there.status == ghost.status == 404, route
-            assert there.body.replace(door.mine[0].encode(), b"g" * len(door.mine[0])) == ghost.body
+            assert (
+                there.body.replace(server.mine[0].encode(), b"g" * len(server.mine[0]))
+                == ghost.body
+            )
 
 
-def test_a_route_without_a_uid_shows_only_the_keys_pipelines(door: Door) -> None:
-    for route in door.routes:
+def test_a_route_without_a_uid_shows_only_the_keys_pipelines(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access == "read" and "{" not in route.path:
-            answer = door.ask(route, "right")
+            answer = server.ask(route, "right")
             is_of_one = (
                 route.path == "/api/v1/memory-entries" and answer.status == 400
             )  # requires a memory_id
@@ -200,10 +203,10 @@ def test_a_route_without_a_uid_shows_only_the_keys_pipelines(door: Door) -> None
             assert CANARY.encode() not in answer.body
 
 
-def test_a_key_with_all_scopes_reaches_every_route(door: Door) -> None:
-    for number, route in enumerate(door.routes):
+def test_a_key_with_all_scopes_reaches_every_route(server: AccessServer) -> None:
+    for number, route in enumerate(server.routes):
         if route.access in SCOPES:
-            answer = door.ask(route, "right", door.mine[number])
+            answer = server.ask(route, "right", server.mine[number])
             assert is_unserved(route, answer) or answer.status in (200, 202, 204, 400, 404, 422), (
                 route,
                 answer,
@@ -213,22 +216,27 @@ def test_a_key_with_all_scopes_reaches_every_route(door: Door) -> None:
             )  # the pipeline is known, but not the requested item
 
 
-def test_open_routes_give_every_caller_the_same_answer(door: Door) -> None:
-    for route in door.routes:
+def test_open_routes_give_every_caller_the_same_answer(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access == OPEN:
-            assert len({door.ask(route, kind).status for kind in door.kinds}) == 1, route
+            assert len({server.ask(route, kind).status for kind in server.kinds}) == 1, route
 
 
-def test_a_webhook_without_a_secret_accepts_keys_with_publish(door: Door) -> None:
-    (route,) = [route for route in door.routes if route.path.startswith("/webhooks/")]
+def test_a_webhook_without_a_secret_accepts_keys_with_publish(server: AccessServer) -> None:
+    (route,) = [route for route in server.routes if route.path.startswith("/webhooks/")]
 
-    told = {
-        kind: door.knock(route, headers | {"Content-Type": "text/plain"}).status
-        for kind, headers in door.kinds.items()
+    statuses = {
+        kind: server.send(route, headers | {"Content-Type": "text/plain"}).status
+        for kind, headers in server.kinds.items()
     }
 
-    assert {kind: told[kind] for kind in STRANGERS} == dict.fromkeys(STRANGERS, 401)
-    assert (told["right"], told["other pipeline"], told["lacks publish"], told["lacks read"]) == (
+    assert {kind: statuses[kind] for kind in STRANGERS} == dict.fromkeys(STRANGERS, 401)
+    assert (
+        statuses["right"],
+        statuses["other pipeline"],
+        statuses["lacks publish"],
+        statuses["lacks read"],
+    ) == (
         202,
         404,
         403,

@@ -17,9 +17,7 @@ def get(served: Served, path: str, key: Held) -> Answer:
     return ask(served.url, "GET", path, b"", key.headers)
 
 
-def test_the_first_key_makes_authentication_mandatory_until_the_end() -> (
-    None
-):
+def test_the_first_key_makes_authentication_mandatory_until_the_end() -> None:
     with Served(worker=False) as served:
         assert served.get("/status").status == 200
         assert "no key was ever made" in served.web.await_event("web_ready")["access"]
@@ -29,7 +27,7 @@ def test_the_first_key_makes_authentication_mandatory_until_the_end() -> (
         assert get(served, "/status", key).status == 200
 
         revoke(served.house.root, key)
-        wait_for(lambda: get(served, "/status", key).status == 401, "the key opens nothing")
+        wait_for(lambda: get(served, "/status", key).status == 401, "the key is rejected")
         assert (served.get("/status").status, served.get("/v1/pipelines").status) == (401, 401)
 
         served.web.stop()
@@ -145,13 +143,13 @@ def test_ready_shows_reasons_only_to_keys_for_all_pipelines(keyed: Served) -> No
         keys = make_key(served.house.root, pipelines=("a",)), make_key(served.house.root)
         await_closed(served)
         served.house.server.stop()
-        told = [
+        answers = [
             ask(served.url, "GET", "/ready", b"", headers)
             for headers in ({}, *(key.headers for key in keys))
         ]
 
-    assert [answer.status for answer in told] == [503] * 3
-    assert [answer.json["checks"]["bus"] == "not ok" for answer in told] == [True, True, False]
+    assert [answer.status for answer in answers] == [503] * 3
+    assert [answer.json["checks"]["bus"] == "not ok" for answer in answers] == [True, True, False]
     assert (
         get(keyed, "/ready", confined).json
         == get(keyed, "/ready", whole).json

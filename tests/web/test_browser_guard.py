@@ -96,9 +96,7 @@ def test_a_key_does_not_admit_another_origin(served: Served, uid: str) -> None:
         "evil.example\t",
     ],
 )
-def test_a_rebound_host_name_is_rejected(
-    served: Served, uid: str, host: str
-) -> None:
+def test_a_rebound_host_name_is_rejected(served: Served, uid: str, host: str) -> None:
     origin = {
         "Origin": f"http://{host.strip()}",
         "Sec-Fetch-Site": "same-origin",
@@ -149,7 +147,9 @@ def test_the_consoles_pages_must_send_json(served: Served, uid: str, kind: str) 
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT"])
-def test_a_browser_without_a_content_type_changes_nothing(served: Served, uid: str, method: str) -> None:
+def test_a_browser_without_a_content_type_changes_nothing(
+    served: Served, uid: str, method: str
+) -> None:
     assert (
         ask(served.url, method, f"/v1/pipelines/{uid}", b"", {"Origin": served.url}).problem[0]
         == 415
@@ -166,11 +166,11 @@ def test_the_consoles_pages_may_send_and_deploy(served: Served) -> None:
         "Referer": f"{served.url}/",
     }
 
-    said = ask(served.url, "POST", paths(uid)[1], {"text": "/write tea"}, headers)
+    sent = ask(served.url, "POST", paths(uid)[1], {"text": "/write tea"}, headers)
     replaced = ask(served.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid), headers)
     removed = ask(served.url, "DELETE", f"/v1/pipelines/{uid}", b"", headers)
 
-    assert [answer.status for answer in (said, replaced, removed)] == [202, 200, 204]
+    assert [answer.status for answer in (sent, replaced, removed)] == [202, 200, 204]
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
@@ -239,10 +239,10 @@ def test_no_response_allows_another_origin(served: Served, uid: str) -> None:
 def test_a_page_of_another_site_cannot_detect_resources(
     served: Served, uid: str, site: str, mode: str, dest: str
 ) -> None:
-    told = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    fetch_headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
 
     answers = [
-        ask(served.url, method, path, b"", told)
+        ask(served.url, method, path, b"", fetch_headers)
         for method in ("GET", "HEAD")
         for path in (
             f"/v1/pipelines/{uid}",

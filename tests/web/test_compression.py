@@ -26,9 +26,7 @@ def listed(url: str, accepted: str | None, query: str = "") -> Answer:
     )
 
 
-@pytest.mark.parametrize(
-    "accepted", ["gzip", "br, gzip;q=0.5", "GZIP", "deflate, gzip; q=1.0"]
-)
+@pytest.mark.parametrize("accepted", ["gzip", "br, gzip;q=0.5", "GZIP", "deflate, gzip; q=1.0"])
 def test_a_long_response_is_compressed(url: str, accepted: str) -> None:
     answer = listed(url, accepted)
 
@@ -42,7 +40,9 @@ def test_a_long_response_is_compressed(url: str, accepted: str) -> None:
 @pytest.mark.parametrize(
     "accepted", [None, "identity", "br", "gzip;q=0", "gzip; q=0.0, *", "", ";;,"]
 )
-def test_a_client_without_gzip_gets_an_uncompressed_response(url: str, accepted: str | None) -> None:
+def test_a_client_without_gzip_gets_an_uncompressed_response(
+    url: str, accepted: str | None
+) -> None:
     answer = listed(url, accepted)
 
     assert "content-encoding" not in answer.headers

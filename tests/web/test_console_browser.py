@@ -20,7 +20,7 @@ HOSTILE = (
     '"><script>document.title = "taken"</script><img src=x onerror="document.title = \'taken\'">'
 )
 DARK = "#14171a"
-LOOKS = 200
+REFRESHES = 200
 WARM = 20  # refreshes until the browser has compiled and cached everything
 
 
@@ -55,7 +55,7 @@ def make_person(name: str = "User", swarm: str = "chat") -> Json:
 
 
 @contextmanager
-def opened(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
+def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
     """Open a page. Fails on script errors and on requests to other servers."""
     context = browser.new_context(**how)
     page, faults, asked = context.new_page(), list[str](), list[str]()
@@ -75,7 +75,7 @@ def opened(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[
         context.close()
 
 
-def say(page: Page, text: str) -> Any:
+def send(page: Page, text: str) -> Any:
     """Send a message in the chat and return its exchange."""
     page.locator("#text").fill(text)
     page.locator("#text").press("Enter")
@@ -93,19 +93,21 @@ def overflow(page: Page) -> int:
 def test_a_record_written_in_the_chat_is_found_there(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        written = say(page, "/write The meeting is at 3pm")
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        written = send(page, "/write The meeting is at 3pm")
         expect(written.locator(".answer")).to_have_text(re.compile("Written as [0-9a-f-]{36}"))
         guid = written.locator("code").inner_text()
 
-        found = say(page, "/search meeting")
+        found = send(page, "/search meeting")
         expect(found.locator("tbody tr")).to_have_count(1)
         expect(found.locator("tbody")).to_contain_text("The meeting is at 3pm")
         expect(found.locator("tbody")).to_contain_text(guid)
 
-        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text("Deleted 1 record.")
-        expect(say(page, "/read").locator(".answer")).to_contain_text("Nothing found.")
-        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text(
+        expect(send(page, f"/delete {guid}").locator(".answer")).to_contain_text(
+            "Deleted 1 record."
+        )
+        expect(send(page, "/read").locator(".answer")).to_contain_text("Nothing found.")
+        expect(send(page, f"/delete {guid}").locator(".answer")).to_contain_text(
             "Nothing was deleted"
         )
 
@@ -124,21 +126,21 @@ def test_an_explained_search_shows_records_and_the_explanation(
     keep = make_agent("keep", "regex_match", {"pattern": "^/write (.*)"})
     uid = put(served.url, make_bundle(make_uid(), make_person(), find, search, keep, write))
 
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        say(page, "/write The meeting is at 3pm")
-        found = say(page, "/search meeting").locator(".answer")
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        send(page, "/write The meeting is at 3pm")
+        found = send(page, "/search meeting").locator(".answer")
 
         expect(found.locator("tbody tr")).to_have_count(1)
         expect(found.locator("pre")).to_be_hidden()
         found.locator("summary").click()
         expect(found.locator("pre")).to_contain_text('"state": "wanted"')
-        expect(say(page, "/search xylophone").locator(".answer")).to_contain_text("Nothing found: ")
+        expect(send(page, "/search xylophone").locator(".answer")).to_contain_text(
+            "Nothing found: "
+        )
 
 
-def test_a_very_long_message_is_shortened(
-    browser: Browser, served: Served, uid: str
-) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+def test_a_very_long_message_is_shortened(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.locator("#text").fill("/write " + "tea " * 50_000)
         page.locator("#text").press("Enter")
 
@@ -150,21 +152,20 @@ def test_a_very_long_message_is_shortened(
 def test_the_exchanges_are_a_list_in_a_live_region(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         log = page.get_by_role("log", name="Your messages and the answers")
         expect(log).to_have_count(1)
 
-        say(page, "/write tea")
-        say(page, "/read")
+        send(page, "/write tea")
+        send(page, "/read")
 
         expect(log.get_by_role("list").get_by_role("listitem")).to_have_count(2)
 
 
-def test_right_to_left_text_is_aligned_right(
-    browser: Browser, served: Served, uid: str
-) -> None:
+def test_right_to_left_text_is_aligned_right(browser: Browser, served: Served, uid: str) -> None:
     ends_left = """(node) => {
-      const text = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode(), at = (place) => {
+      const text = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode();
+      const at = (place) => {
         const range = document.createRange();
         range.setStart(text, place);
         range.setEnd(text, place + 1);
@@ -172,19 +173,21 @@ def test_right_to_left_text_is_aligned_right(
       };
       return at(text.length - 1) < at(0);
     }"""
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         expect(page.locator("#text")).to_have_css("unicode-bidi", "plaintext")
-        assert say(page, "שלום עולם!").locator(".text").first.evaluate(ends_left)
+        assert send(page, "שלום עולם!").locator(".text").first.evaluate(ends_left)
         expect(page.locator(".messages")).to_contain_text("שלום", timeout=10_000)
         assert page.locator(".messages .text", has_text="שלום").first.evaluate(ends_left)
-        say(page, "/write מרחבא!")
-        assert say(page, "/read").locator("tbody .content").evaluate(ends_left)
-        assert not say(page, "hello!").locator(".text").first.evaluate(ends_left)
+        send(page, "/write מרחבא!")
+        assert send(page, "/read").locator("tbody .content").evaluate(ends_left)
+        assert not send(page, "hello!").locator(".text").first.evaluate(ends_left)
 
 
-def test_a_message_without_results_shows_the_reason(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        expect(say(page, "hello")).to_contain_text(
+def test_a_message_without_results_shows_the_reason(
+    browser: Browser, served: Served, uid: str
+) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        expect(send(page, "hello")).to_contain_text(
             "No results: no agent of the pipeline answers this message."
         )
 
@@ -192,27 +195,27 @@ def test_a_message_without_results_shows_the_reason(browser: Browser, served: Se
 def test_the_chat_keeps_a_bounded_number_of_exchanges(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         for number in range(23):
-            say(page, f"/write number {number}")
+            send(page, f"/write number {number}")
 
         expect(page.locator("#exchanges > li")).to_have_count(20)
         expect(page.locator("#exchanges > li").first).to_contain_text("number 3")
 
 
 def test_messages_of_others_appear(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         served.house.client.enter(uid, "/write from elsewhere", sender="Anna")
 
         expect(page.locator(".messages")).to_contain_text("Anna", timeout=10_000)
         expect(page.locator(".messages")).to_contain_text("/write from elsewhere")
-        expect(page.locator(".strip")).to_contain_text(re.compile(r"Done\s*[1-9]"), timeout=10_000)
+        expect(page.locator(".stats")).to_contain_text(re.compile(r"Done\s*[1-9]"), timeout=10_000)
 
 
 def test_the_sender_name_can_be_changed(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.locator("#from").fill("Anna")
-        say(page, "hello")
+        send(page, "hello")
 
     assert served.house.client.log(uid)[0].sender == "Anna"
 
@@ -226,8 +229,8 @@ def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: 
         make_bundle(make_uid(), make_person(HOSTILE, HOSTILE), write, read, name=HOSTILE),
     )
 
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        exchange = say(page, HOSTILE)
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        exchange = send(page, HOSTILE)
 
         expect(exchange.locator("tbody")).to_contain_text(HOSTILE)
         expect(page.locator(".messages")).to_contain_text(HOSTILE)
@@ -237,19 +240,17 @@ def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: 
         )
 
 
-def test_pages_are_readable_without_javascript(
-    browser: Browser, served: Served, uid: str
-) -> None:
+def test_pages_are_readable_without_javascript(browser: Browser, served: Served, uid: str) -> None:
     served.say(uid, {"text": "/write tea"}, query="?wait=5")
 
-    with opened(browser, served, f"/pipelines/{uid}", java_script_enabled=False) as page:
+    with open_page(browser, served, f"/pipelines/{uid}", java_script_enabled=False) as page:
         expect(page.locator("#send")).to_be_hidden()
         expect(page.get_by_text("The chat needs JavaScript.")).to_be_visible()
         expect(page.locator(".chat pre")).to_contain_text(
             f"curl '{served.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'"
         )
-        for told in (".strip", ".messages", "svg .box", ".agents", ".try pre"):
-            expect(page.locator(told).first).to_be_visible()
+        for selector in (".stats", ".messages", "svg .box", ".agents", ".examples pre"):
+            expect(page.locator(selector).first).to_be_visible()
         expect(page.locator(".copy")).to_have_count(0)
 
 
@@ -259,10 +260,10 @@ def test_no_page_is_wider_than_a_phone(
 ) -> None:
     phone = {"width": 360, "height": 740}
 
-    with opened(browser, served, path.format(uid=uid), viewport=phone, has_touch=True) as page:
+    with open_page(browser, served, path.format(uid=uid), viewport=phone, has_touch=True) as page:
         if "{uid}" in path:
-            say(page, "/write " + "verylongword" * 50)
-            say(page, "/read")
+            send(page, "/write " + "verylongword" * 50)
+            send(page, "/read")
             expect(page.locator(".messages")).to_contain_text("verylongword")
         assert overflow(page) <= 0
 
@@ -270,7 +271,7 @@ def test_no_page_is_wider_than_a_phone(
 def test_pages_are_dark_in_dark_mode(browser: Browser, served: Served, uid: str) -> None:
     papers = []
     for scheme in ("light", "dark"):
-        with opened(browser, served, f"/pipelines/{uid}", color_scheme=scheme) as page:
+        with open_page(browser, served, f"/pipelines/{uid}", color_scheme=scheme) as page:
             papers.append(
                 page.evaluate(
                     "getComputedStyle(document.documentElement).getPropertyValue('--paper')"
@@ -287,10 +288,9 @@ def lowest_contrast(page: Page) -> float:
 
 
 def test_the_console_works_by_keyboard(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, "/") as page:
-        expect(
-            page.locator(f"#to-{uid}")
-        ).to_be_visible()  # a deployed pipeline appears within two refreshes
+    with open_page(browser, served, "/") as page:
+        # A deployed pipeline appears within two refreshes.
+        expect(page.locator(f"#to-{uid}")).to_be_visible()
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         tab_to(page, f"document.activeElement.id === 'to-{uid}'")
@@ -313,13 +313,11 @@ def tab_to(page: Page, arrived: str) -> None:
         if page.evaluate(arrived):
             return
         page.keyboard.press("Tab")
-    raise AssertionError(f"no way by Tab to where {arrived}")
+    raise AssertionError(f"Tab does not reach: {arrived}")
 
 
-def test_a_refresh_keeps_the_focus(
-    browser: Browser, served: Served, uid: str
-) -> None:
-    with opened(browser, served, "/") as page:
+def test_a_refresh_keeps_the_focus(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, "/") as page:
         link = page.locator(f"#to-{uid}")
         link.focus()
         before = link.element_handle()
@@ -330,7 +328,7 @@ def test_a_refresh_keeps_the_focus(
 
 
 def test_a_button_copies_an_example(browser: Browser, served: Served, uid: str) -> None:
-    with opened(
+    with open_page(
         browser, served, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]
     ) as page:
         page.locator(".copy").first.click()
@@ -342,10 +340,8 @@ def test_a_button_copies_an_example(browser: Browser, served: Served, uid: str) 
         )
 
 
-def test_each_copy_button_names_its_example(
-    browser: Browser, served: Served, uid: str
-) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+def test_each_copy_button_names_its_example(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         names = [button.inner_text() for button in page.get_by_role("button", name="Copy ").all()]
 
         expect(
@@ -357,16 +353,16 @@ def test_each_copy_button_names_its_example(
 def test_a_lost_server_is_reported_and_polled_less_often(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.clock.install()
         page.clock.run_for(2000)
         failed: list[str] = []
         page.on("requestfailed", lambda request: failed.append(request.url))
         page.route("**/pipelines/**", lambda route: route.abort())
 
-        look(page, lambda: len(failed) >= 4)
-        silence = page.locator("#refresh-fault")
-        expect(silence).to_have_text(
+        advance_until(page, lambda: len(failed) >= 4)
+        fault_line = page.locator("#refresh-fault")
+        expect(fault_line).to_have_text(
             re.compile(r"^No answer from the server since \d\d:\d\d:\d\d\.$")
         )
         seen = len(failed)
@@ -378,11 +374,11 @@ def test_a_lost_server_is_reported_and_polled_less_often(
         page.unroute("**/pipelines/**")
         for _ in range(40):
             page.clock.run_for(1000)
-        expect(silence).to_be_hidden()
+        expect(fault_line).to_be_hidden()
 
 
 def test_a_hidden_page_does_not_refresh(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.evaluate(
             "Object.defineProperty(document, 'hidden', {get: () => window.away === true})"
         )
@@ -398,50 +394,48 @@ def test_a_hidden_page_does_not_refresh(browser: Browser, served: Served, uid: s
         assert len(asked) == 2
 
 
-def look(page: Page, done: Callable[[], object]) -> None:
+def advance_until(page: Page, done: Callable[[], object]) -> None:
     """Advance the page's clock until a condition holds."""
 
     def holds() -> object:
         page.clock.run_for(1500)
         return done()
 
-    wait_for(holds, "the page has looked")
+    wait_for(holds, "the page has refreshed")
 
 
 @pytest.mark.timeout(120)
-def test_a_page_open_for_hours_leaks_nothing(
-    browser: Browser, served: Served, uid: str
-) -> None:
+def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, uid: str) -> None:
     sockets = count_sockets(served.web.pid)
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         session, answers = page.context.new_cdp_session(page), list[int]()
         page.on("response", lambda response: answers.append(response.status))
         page.clock.install()
 
-        def load_and_look(looks: int) -> dict[str, int]:
-            for _ in range(looks):
+        def load_and_refresh(refreshes: int) -> dict[str, int]:
+            for _ in range(refreshes):
                 served.house.client.enter_together(
                     uid, ["/write number one", "/search number", "x" * 500] * 5
                 )
                 seen = len(answers)
-                look(page, lambda seen=seen: len(answers) >= seen + 2)
+                advance_until(page, lambda seen=seen: len(answers) >= seen + 2)
             return weigh(page, session)
 
-        before = load_and_look(WARM)
-        after = load_and_look(LOOKS)
+        before = load_and_refresh(WARM)
+        after = load_and_refresh(REFRESHES)
 
         print(
-            f"after {WARM} looks {before}, after {WARM + LOOKS} looks {after}, {len(answers)} answers"
+            f"after {WARM} refreshes {before}, after {WARM + REFRESHES} refreshes {after}, "
+            f"{len(answers)} answers"
         )
         assert set(answers) == {200}
-        assert (
-            after["nodes"] <= before["nodes"] + 20
-            and after["listeners"] <= before["listeners"] + 24
-        )  # two requests per refresh
+        assert after["nodes"] <= before["nodes"] + 20
+        # Each refresh sends two requests.
+        assert after["listeners"] <= before["listeners"] + 24
         assert after["heap"] <= before["heap"] + 500_000
 
     wait_for(
-        lambda: count_sockets(served.web.pid) <= sockets, "the server keeps nothing of the page"
+        lambda: count_sockets(served.web.pid) <= sockets, "the connections of the page are closed"
     )
     assert served.get("/status").json["listeners"] == 0
 

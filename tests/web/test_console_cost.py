@@ -22,16 +22,18 @@ def served() -> Iterator[Served]:
 
 def test_many_open_pages_read_the_bus_once_a_second(served: Served) -> None:
     uid = served.deploy()
-    before = looks(served)
+    before = count_reads(served)
 
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: served.get(f"/pipelines/{uid}/stats").status, range(100)))
 
     assert set(answers) == {200}
-    assert 1 <= looks(served) - before <= 10  # at most one read per second, even on a busy machine
+    assert (
+        1 <= count_reads(served) - before <= 10
+    )  # at most one read per second, even on a busy machine
 
 
-def looks(served: Served) -> int:
+def count_reads(served: Served) -> int:
     """Return how often the list of workers was read. Each status read does so once."""
     return int(
         served.house.client.redis.info("commandstats").get("cmdstat_zrangebyscore", {"calls": 0})[
@@ -54,12 +56,10 @@ def test_a_slow_read_is_shared_and_a_failed_one_is_retried(served: Served) -> No
         assert set(pool.map(lambda _: served.get(f"/pipelines/{uid}").status, range(10))) == {200}
 
     served.house.server.stop(grace_s=5)
-    wait_for(
-        lambda: served.get(f"/pipelines/{uid}").status == 503, "the page tells that the bus is away"
-    )
+    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 503, "the page reports the lost bus")
     served.house.server.start()
 
-    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 200, "the page is back")
+    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 200, "the page recovers")
 
 
 def test_a_closed_page_leaves_no_task_behind(served: Served) -> None:
@@ -82,16 +82,16 @@ async def count_tasks(served: Served, paths: list[str]) -> tuple[int, int]:
     )
     running = asyncio.create_task(server.run())
     await server.ready.wait()
-    await look(server.url, paths, 1)
+    await request_pages(server.url, paths, 1)
     before = await settled_tasks()
-    await look(server.url, paths, 100)
+    await request_pages(server.url, paths, 100)
     after = await settled_tasks()
     server.stop()
     await running
     return before, after
 
 
-async def look(url: str, paths: list[str], times: int) -> None:
+async def request_pages(url: str, paths: list[str], times: int) -> None:
     async with ClientSession(url) as session:
         for _ in range(times):
             for answer in await asyncio.gather(*map(session.get, paths)):

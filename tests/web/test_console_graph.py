@@ -1,4 +1,4 @@
-"""The diagram of a pipeline: every agent has a position, whoever its senders are."""
+"""The diagram of a pipeline: every agent has a position."""
 
 from itertools import pairwise
 from typing import Any

@@ -59,12 +59,12 @@ def post_until(served: Served, uid: str, ended: threading.Event, ids: bool) -> A
         return [answer for answers in pool.map(post, range(8)) for answer in answers]
 
 
-def kept(served: Served, uid: str) -> list[str]:
+def read_texts(served: Served, uid: str) -> list[str]:
     served.house.client.await_quiet(uid, 20)
     return sorted(served.house.contents(uid))
 
 
-def taken(answers: Answers) -> list[str]:
+def accepted(answers: Answers) -> list[str]:
     return sorted(text for text, answer in answers if answer is not None and answer.status == 202)
 
 
@@ -72,26 +72,26 @@ def test_a_web_server_stopped_under_load_loses_no_accepted_message(served: Serve
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=False)
-        wait_for(lambda: len(served.house.contents(uid)) > 200, "the load is on")
+        wait_for(lambda: len(served.house.contents(uid)) > 200, "messages are being sent")
         code = served.web.stop()
         ended.set()
 
     answers = posting.result()
     assert code == 0
     assert {answer.status for _, answer in answers if answer is not None} == {202}
-    assert set(taken(answers)) <= set(kept(served, uid))
-    assert len(set(kept(served, uid))) == len(kept(served, uid))
+    assert set(accepted(answers)) <= set(read_texts(served, uid))
+    assert len(set(read_texts(served, uid))) == len(read_texts(served, uid))
 
 
 def test_a_web_server_killed_under_load_loses_no_accepted_message(served: Served) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=False)
-        wait_for(lambda: len(served.house.contents(uid)) > 200, "the load is on")
+        wait_for(lambda: len(served.house.contents(uid)) > 200, "messages are being sent")
         served.web.kill()
         ended.set()
 
-    assert set(taken(posting.result())) <= set(kept(served, uid))
+    assert set(accepted(posting.result())) <= set(read_texts(served, uid))
 
 
 def test_a_bus_killed_under_load_loses_nothing_and_retries_have_one_effect(
@@ -100,11 +100,11 @@ def test_a_bus_killed_under_load_loses_nothing_and_retries_have_one_effect(
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=True)
-        wait_for(lambda: len(served.house.contents(uid)) > 200, "the load is on")
+        wait_for(lambda: len(served.house.contents(uid)) > 200, "messages are being sent")
         restart_bus(served)
         wait_for(
             lambda: served.webhook(uid, "memory_write_", "again").status == 202,
-            "it takes messages again",
+            "it accepts messages again",
         )
         ended.set()
 
@@ -118,7 +118,7 @@ def test_a_bus_killed_under_load_loses_nothing_and_retries_have_one_effect(
     assert {
         served.webhook(uid, "memory_write_", text, webhook_id=text).status for text in failed
     } == {202}
-    assert [text for text in kept(served, uid) if text != "again"] == sorted(answers)
+    assert [text for text in read_texts(served, uid) if text != "again"] == sorted(answers)
 
 
 def test_a_waiting_client_gets_an_error_when_the_bus_dies_and_can_retry(served: Served) -> None:
@@ -141,7 +141,7 @@ def test_a_waiting_client_gets_an_error_when_the_bus_dies_and_can_retry(served: 
             0
         ]
     )
-    assert kept(served, uid) == ["tea"]
+    assert read_texts(served, uid) == ["tea"]
 
 
 def test_without_a_worker_the_wait_times_out_and_the_message_runs_later(served: Served) -> None:
@@ -157,7 +157,7 @@ def test_without_a_worker_the_wait_times_out_and_the_message_runs_later(served: 
     )
     assert named.json["message_id"] == "msg_1"
     served.house.start_worker()
-    assert kept(served, uid) == ["milk", "tea"]
+    assert read_texts(served, uid) == ["milk", "tea"]
 
 
 def test_a_web_server_started_before_the_bus_recovers_with_it(
@@ -185,11 +185,11 @@ def test_listeners_survive_a_killed_bus_without_gap_or_duplicate(
             served.house.client.enter_together(uid, [f"{number}-{at}" for at in range(50)])
             if number in (1, 3):
                 restart_bus(served)
-        heard = listener.texts(250), other.texts(250)
+        received = listener.texts(250), other.texts(250)
         served.house.client.await_quiet(uid)
 
-    logged = [said.text for said in served.house.client.log(uid)]
-    assert heard == (logged, logged)
+    logged = [entry.text for entry in served.house.client.log(uid)]
+    assert received == (logged, logged)
     assert sorted(set(logged)) == sorted(
         f"{number}-{at}" for number in range(5) for at in range(50)
     )

@@ -21,7 +21,7 @@ def samples(served: Served) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def told(served: Served, uid: str) -> dict[str, object]:
+def pipeline_status(served: Served, uid: str) -> dict[str, object]:
     """Return a pipeline's row in /status."""
     (one,) = [one for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid]
     return one
@@ -47,9 +47,7 @@ def test_the_status_shows_the_durability(served: Served) -> None:
     ("key", "value", "meaning"),
     [("appendonly", "no", "NOT PERSISTENT"), ("appendfsync", "everysec", "up to two seconds")],
 )
-def test_lower_durability_is_reported(
-    served: Served, key: str, value: str, meaning: str
-) -> None:
+def test_lower_durability_is_reported(served: Served, key: str, value: str, meaning: str) -> None:
     redis = served.house.client.redis
     before = redis.config_get(key)
     redis.config_set(key, value)
@@ -80,12 +78,13 @@ def test_the_status_has_owner_count_and_rate_of_a_pipeline(served: Served) -> No
     for _ in range(3):
         served.say(uid, {"text": "/write tea"}, query="?wait=10")
 
-    wait_for(lambda: told(served, uid)["done"] == 3, "the worker has told")
+    wait_for(lambda: pipeline_status(served, uid)["done"] == 3, "the worker has reported")
 
     status = served.get("/status").json
-    assert told(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]
+    assert pipeline_status(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]
     assert {
-        key: told(served, uid)[key] for key in ("lag", "oldest_s", "dead_letters", "version")
+        key: pipeline_status(served, uid)[key]
+        for key in ("lag", "oldest_s", "dead_letters", "version")
     } == {"lag": 0, "oldest_s": 0.0, "dead_letters": 0, "version": 1}
 
 
@@ -94,7 +93,7 @@ def test_a_dead_letter_is_counted(served: Served) -> None:
 
     served.say(uid, "1", query="?wait=10")
 
-    assert told(served, uid)["dead_letters"] == 1
+    assert pipeline_status(served, uid)["dead_letters"] == 1
     assert samples(served)[f'memrelay_dead_letters{{name="test",pipeline="{uid}"}}'] == 1
 
 
@@ -116,7 +115,7 @@ def test_listeners_are_counted_while_connected(served: Served) -> None:
     with Listener(served.url, uid), Listener(served.url, uid):
         assert samples(served)["memrelay_listeners"] == served.get("/status").json["listeners"] == 2
 
-    wait_for(lambda: samples(served)["memrelay_listeners"] == 0, "both are gone")
+    wait_for(lambda: samples(served)["memrelay_listeners"] == 0, "both listeners are gone")
 
 
 @pytest.fixture
@@ -158,9 +157,9 @@ def test_a_full_bus_is_not_ready(served: Served) -> None:
     redis = served.house.client.redis
     redis.config_set("maxmemory", 1)
 
-    ready, said = served.get("/ready"), served.say(served.deploy_unserved(), "x")
+    ready, sent = served.get("/ready"), served.say(served.deploy_unserved(), "x")
 
     redis.config_set("maxmemory", 0)
     assert ready.status == 503
-    assert (said.problem[0], said.headers["retry-after"]) == (503, "1")
+    assert (sent.problem[0], sent.headers["retry-after"]) == (503, "1")
     assert served.get("/ready").status == 200

@@ -14,7 +14,7 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
-def say_many(served: Served, uid: str, start: int, end: int) -> list[str]:
+def send_numbered(served: Served, uid: str, start: int, end: int) -> list[str]:
     """Send numbered messages without results in one batch, and return their texts."""
     texts = [f"said {number}" for number in range(start, end)]
     served.house.client.enter_together(uid, texts)
@@ -30,8 +30,8 @@ def after(served: Served, uid: str, text: str) -> str:
     return f"?after={cursor}"
 
 
-def place(heard: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(map(int, heard["cursor"].split("-")))
+def position(received: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(map(int, received["cursor"].split("-")))
 
 
 def test_a_listener_receives_new_messages(served: Served) -> None:
@@ -40,16 +40,20 @@ def test_a_listener_receives_new_messages(served: Served) -> None:
 
     with Listener(served.url, uid) as listener:
         answer = served.say(uid, {"text": "/write tea"}, query="?wait=10")
-        heard = [listener.hear() for _ in range(3)]
+        received = [listener.hear() for _ in range(3)]
 
-    assert [one["message"]["from"] for one in heard] == ["User", "dispatch_write", "memory_write"]
-    assert heard[2]["message"] == answer.json["results"][0]
-    assert heard[0]["mid"].startswith(answer.json["message_id"])
+    assert [one["message"]["from"] for one in received] == [
+        "User",
+        "dispatch_write",
+        "memory_write",
+    ]
+    assert received[2]["message"] == answer.json["results"][0]
+    assert received[0]["mid"].startswith(answer.json["message_id"])
 
 
 def test_a_listener_from_the_beginning_receives_the_whole_log(served: Served) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 0, 3)
+    texts = send_numbered(served, uid, 0, 3)
     wait_for(
         lambda: len(served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]) == 3,
         "the log",
@@ -63,10 +67,10 @@ def test_a_listener_receives_exactly_the_log(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener:
-        say_many(served, uid, 0, 20)
-        heard = [listener.hear() for _ in range(20)]
+        send_numbered(served, uid, 0, 20)
+        received = [listener.hear() for _ in range(20)]
 
-    assert heard == served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]
+    assert received == served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]
 
 
 def test_listeners_receive_only_their_swarm(served: Served) -> None:
@@ -76,9 +80,9 @@ def test_listeners_receive_only_their_swarm(served: Served) -> None:
         listeners = [stack.enter_context(Listener(served.url, uid)) for uid in uids * 2]
         for uid in uids:
             served.say(uid, f"for {uid}")
-        heard = [listener.texts(1) for listener in listeners]
+        received = [listener.texts(1) for listener in listeners]
 
-    assert heard == [[f"for {uid}"] for uid in uids * 2]
+    assert received == [[f"for {uid}"] for uid in uids * 2]
 
 
 def test_a_close_frame_is_answered(served: Served) -> None:
@@ -90,11 +94,11 @@ def test_a_close_frame_is_answered(served: Served) -> None:
 
 def test_a_listener_from_a_cursor_first_gets_the_rest_of_the_log(served: Served) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 0, 10)
+    texts = send_numbered(served, uid, 0, 10)
     served.house.client.await_quiet(uid)
 
     with Listener(served.url, uid, after(served, uid, "said 3")) as listener:
-        texts += say_many(served, uid, 10, 12)
+        texts += send_numbered(served, uid, 10, 12)
         assert listener.texts(8) == texts[4:]
 
 
@@ -102,7 +106,7 @@ def test_catching_up_under_load_has_no_gap_and_no_duplicate(
     served: Served,
 ) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 0, 2000)
+    texts = send_numbered(served, uid, 0, 2000)
     served.house.client.await_quiet(uid)
 
     with (
@@ -111,13 +115,15 @@ def test_catching_up_under_load_has_no_gap_and_no_duplicate(
     ):
         speaking = pool.submit(
             lambda: [
-                text for at in range(2000, 3000, 5) for text in say_many(served, uid, at, at + 5)
+                text
+                for at in range(2000, 3000, 5)
+                for text in send_numbered(served, uid, at, at + 5)
             ]
         )
-        heard = [listener.hear() for _ in range(2999)]
+        received = [listener.hear() for _ in range(2999)]
 
-    assert [one["message"]["args"][0]["text"] for one in heard] == texts[1:] + speaking.result()
-    assert all(place(earlier) < place(later) for earlier, later in pairwise(heard))
+    assert [one["message"]["args"][0]["text"] for one in received] == texts[1:] + speaking.result()
+    assert all(position(earlier) < position(later) for earlier, later in pairwise(received))
 
 
 def test_foreign_entries_in_the_log_make_no_gap(served: Served) -> None:
@@ -127,9 +133,9 @@ def test_foreign_entries_in_the_log_make_no_gap(served: Served) -> None:
         log.xadd(swarm_of(uid, "chat"), ours if number % 5 else {"note": "not ours"})
 
     with Listener(served.url, uid, "?after=0-1") as listener:
-        heard = listener.texts(1200)
+        received = listener.texts(1200)
 
-    assert heard == [f"said {number}" for number in range(1500) if number % 5]
+    assert received == [f"said {number}" for number in range(1500) if number % 5]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +162,10 @@ def test_a_malformed_handshake_is_rejected_and_leaves_nothing_behind(
     with Listener(served.url, served.deploy(), **headers) as listener:
         assert listener.refusal.problem[0] == 400
 
-    wait_for(lambda: served.get("/status").json["listeners"] == 0, "nobody listens")
+    wait_for(
+        lambda: served.get("/status").json["listeners"] == 0,
+        "all listeners are connecteders are gone",
+    )
 
 
 def test_an_upgrade_to_another_protocol_is_ignored(served: Served) -> None:
@@ -215,19 +224,21 @@ def test_reconnecting_listeners_receive_each_message_once(
         visits = 0
         while not done.is_set():
             with Listener(served.url, uid) as guest:
-                first = [place(guest.hear()) for _ in range(3)]
+                first = [position(guest.hear()) for _ in range(3)]
             assert first == sorted(set(first))
             visits += 1
         return visits
 
     with ThreadPoolExecutor(4) as pool, Listener(served.url, uid) as listener:
         guests = [pool.submit(come_and_go, number) for number in range(4)]
-        texts = [text for at in range(0, 1500, 3) for text in say_many(served, uid, at, at + 3)]
+        texts = [
+            text for at in range(0, 1500, 3) for text in send_numbered(served, uid, at, at + 3)
+        ]
         assert listener.texts(1500) == texts
         done.set()
         wait_for(
-            lambda: [say_many(served, uid, 0, 3)] and all(guest.done() for guest in guests),
-            "the guests are gone",
+            lambda: [send_numbered(served, uid, 0, 3)] and all(guest.done() for guest in guests),
+            "the listeners are gone",
         )
 
     assert all(guest.result() for guest in guests)

@@ -15,7 +15,7 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
-def own(served: Served) -> dict[str, str]:
+def own_form_headers(served: Served) -> dict[str, str]:
     """Return the headers that a browser sends with the console's own form."""
     return {
         "Origin": served.url,
@@ -26,7 +26,11 @@ def own(served: Served) -> dict[str, str]:
 
 def log_in(served: Served, key: str, *, goal: str = "/", **headers: str) -> Answer:
     return ask(
-        served.url, "POST", "/login", urlencode({"key": key, "next": goal}), own(served) | headers
+        served.url,
+        "POST",
+        "/login",
+        urlencode({"key": key, "next": goal}),
+        own_form_headers(served) | headers,
     )
 
 
@@ -47,14 +51,14 @@ def test_a_session_gives_access_to_pages_api_and_sockets(keyed: Served) -> None:
     assert "Secure" not in answer.headers["set-cookie"]
     assert key.text not in str(answer.headers) and key.text[16:] not in str(answer.headers)
     assert "Log out" in text_of(ask(keyed.url, "GET", f"/pipelines/{uid}", b"", cookie))
-    said = ask(
+    sent = ask(
         keyed.url,
         "POST",
         f"/v1/pipelines/{uid}/swarms/chat/messages?wait=5",
         {"text": "/write tea"},
-        own(keyed) | cookie | {"Content-Type": "application/json"},
+        own_form_headers(keyed) | cookie | {"Content-Type": "application/json"},
     )
-    assert "guid" in said.texts[0]
+    assert "guid" in sent.texts[0]
     assert ask(keyed.url, "DELETE", f"/v1/pipelines/{uid}", b"", cookie).status == 403
     with Listener(keyed.url, uid, Origin=keyed.url, **cookie) as listener:
         assert listener.answer.status == 101
@@ -112,7 +116,7 @@ def test_an_invalid_key_gets_the_form_with_the_reason(keyed: Served, key: str) -
 
 @pytest.mark.parametrize("body", [b"\xff", b"key=" + b"x" * 5000, b"&".join([b"a=1"] * 20)])
 def test_a_malformed_form_is_rejected(keyed: Served, body: bytes) -> None:
-    assert ask(keyed.url, "POST", "/login", body, own(keyed)).status == 400
+    assert ask(keyed.url, "POST", "/login", body, own_form_headers(keyed)).status == 400
 
 
 def test_another_origin_can_neither_log_in_nor_out(keyed: Served) -> None:
@@ -121,7 +125,13 @@ def test_another_origin_can_neither_log_in_nor_out(keyed: Served) -> None:
     foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
 
     refused = [
-        ask(keyed.url, "POST", path, urlencode({"key": key.text}), own(keyed) | cookie | foreign)
+        ask(
+            keyed.url,
+            "POST",
+            path,
+            urlencode({"key": key.text}),
+            own_form_headers(keyed) | cookie | foreign,
+        )
         for path in ("/login", "/logout")
     ]
 
@@ -133,7 +143,7 @@ def test_a_session_ends_at_logout_and_with_its_key(keyed: Served) -> None:
     key = make_key(keyed.house.root)
     first, second = (cookie_of(log_in(keyed, key.text)) for _ in range(2))
 
-    left = ask(keyed.url, "POST", "/logout", b"", own(keyed) | first)
+    left = ask(keyed.url, "POST", "/logout", b"", own_form_headers(keyed) | first)
 
     assert (left.status, left.headers["location"]) == (303, "/login")
     assert "Max-Age=0" in left.headers["set-cookie"]
@@ -197,7 +207,9 @@ def test_an_open_page_reports_the_end_of_its_session(keyed: Served) -> None:
         )
         page.fill("#text", "/write tea")
         page.click("button:has-text('Send')")
-        page.wait_for_selector("#exchanges :text('You are logged out, and the message was not sent.')")
+        page.wait_for_selector(
+            "#exchanges :text('You are logged out, and the message was not sent.')"
+        )
 
 
 def test_a_key_without_read_can_log_in_again(keyed: Served) -> None:

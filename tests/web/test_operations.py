@@ -111,10 +111,10 @@ def test_a_record_is_created_read_updated_and_deleted(records: Records) -> None:
 
 
 def test_a_shown_record_can_be_created_again(records: Records) -> None:
-    told = records("POST", "", {"content": "tea", "tags": ["hot"]}).json
+    found = records("POST", "", {"content": "tea", "tags": ["hot"]}).json
     written = {
         name: held
-        for name, held in told.items()
+        for name, held in found.items()
         if name not in ("guid", "created_at", "updated_at", "version")
     }
 
@@ -147,7 +147,7 @@ def test_a_history_is_shown_and_a_deletion_undone(records: Records) -> None:
         "tea",
         f'"{back.json["version"]}"',
     )
-    told = [
+    found = [
         (
             one["number"],
             one["record"] and one["record"]["content"],
@@ -157,7 +157,7 @@ def test_a_history_is_shown_and_a_deletion_undone(records: Records) -> None:
         )
         for one in first["items"] + rest["items"]
     ]
-    assert told == [
+    assert found == [
         (4, "tea", None, None, None),
         (3, None, "restore", "http", "after all"),
         (2, "coffee", "delete", "http", "gone off"),
@@ -311,9 +311,9 @@ def test_faults_in_a_filter_or_in_data_have_their_pointer(records: Records) -> N
         records("GET", f"?filter={quote(json.dumps(wrong))}"),
         records("POST", "/search", {"query": "tea", "filter": wrong}),
     ):
-        told = faults(answer)
-        assert told.keys() == expected.keys()
-        assert all(told[place].startswith(rule) for place, rule in expected.items())
+        found = faults(answer)
+        assert found.keys() == expected.keys()
+        assert all(found[place].startswith(rule) for place, rule in expected.items())
     for text in ("", "{", "[]", "1", "null", "[" * 900):
         assert faults(records("GET", f"?filter={quote(text)}")).keys() == {"/filter"}
     assert records("GET", "?filter={}&filter={}").problem[0] == 400
@@ -411,10 +411,10 @@ def test_an_edit_of_another_version_is_rejected(records: Records) -> None:
 
 
 def test_all_faults_are_reported_together(records: Records) -> None:
-    told = faults(records("POST", "", {"contnt": 1, "kind": "", "tags": ["a", 1], "guid": "x"}))
+    found = faults(records("POST", "", {"contnt": 1, "kind": "", "tags": ["a", 1], "guid": "x"}))
 
-    assert told.keys() == {"/content", "/contnt", "/kind", "/tags/1", "/guid"}
-    assert 'did you mean "content"' in told["/contnt"]
+    assert found.keys() == {"/content", "/contnt", "/kind", "/tags/1", "/guid"}
+    assert 'did you mean "content"' in found["/contnt"]
     assert faults(records("GET", "?limit=0&order=up")).keys() == {"/limit", "/order"}
     assert faults(records("POST", "", {"content": "x", "tags": "a,b"})).keys() == {"/tags"}
 
@@ -422,9 +422,9 @@ def test_all_faults_are_reported_together(records: Records) -> None:
 def test_a_body_field_that_belongs_in_the_url_is_reported(records: Records) -> None:
     path = f"/{records.create('tea')['guid']}"
 
-    told = faults(records("DELETE", path, {"reason": "mistaken", "why": "x"}))
+    found = faults(records("DELETE", path, {"reason": "mistaken", "why": "x"}))
 
-    assert told["/reason"].endswith("send it in the URL: ?reason=...") and told["/why"].endswith(
+    assert found["/reason"].endswith("send it in the URL: ?reason=...") and found["/why"].endswith(
         "known are reason"
     )
     assert records("DELETE", f"{path}?reason=mistaken").status == 204
@@ -506,9 +506,7 @@ def test_without_a_worker_the_caller_gets_503_and_nothing_is_done() -> None:
         assert records("GET").json["total"] == 0
 
 
-def test_after_a_timeout_the_key_gets_the_answer_later() -> (
-    None
-):
+def test_after_a_timeout_the_key_gets_the_answer_later() -> None:
     with Served(WEB__CALL_TIMEOUT_S="1") as served:
         records = Records(served)
         records("GET")
@@ -543,12 +541,12 @@ def test_a_write_to_a_paused_pipeline_gets_the_reason_and_runs_later() -> None:
 def test_a_search_with_explain_returns_the_explanation(records: Records) -> None:
     made = records.create("green tea")
 
-    plain, told = (
+    plain, found = (
         records("POST", "/search", {"query": "tea", "explain": explain}).json
         for explain in (False, True)
     )
 
-    assert (plain["explanation"], plain["items"]) == (None, told["items"])
-    assert [(hit["guid"], hit["arms"][0]["arm"]) for hit in told["explanation"]["hits"]] == [
+    assert (plain["explanation"], plain["items"]) == (None, found["items"])
+    assert [(hit["guid"], hit["arms"][0]["arm"]) for hit in found["explanation"]["hits"]] == [
         (made["guid"], "content")
     ]

@@ -29,7 +29,8 @@ def deploy(served: Served, swarm: str, *agents: Json) -> str:
     """Deploy a pipeline on a public swarm, wait until it is a member, and return its uid."""
     uid = served.deploy(*agents, swarms=[{"name": swarm, "visibility": "public"}])
     wait_for(
-        lambda: uid in str(served.house.client.redis.zrange(LISTENERS, 0, -1)), "it is a member"
+        lambda: uid in str(served.house.client.redis.zrange(LISTENERS, 0, -1)),
+        "the pipeline is a member",
     )
     return uid
 
@@ -46,9 +47,9 @@ def deploy_both(served: Served, swarm: str) -> tuple[str, str]:
 def test_a_public_swarm_has_one_log_for_all_pipelines(served: Served) -> None:
     speaker, keeper = deploy_both(served, swarm := f"news_{make_uid()}")
 
-    told = served.say(speaker, "/tell tea", query="?wait=10")
-    said = served.post(f"/v1/pipelines/{keeper}/swarms/{swarm}/messages?wait=10", {"text": "milk"})
-    wait_for(lambda: served.house.contents(keeper) == ["tea", "milk"], "both are heard")
+    answer = served.say(speaker, "/tell tea", query="?wait=10")
+    sent = served.post(f"/v1/pipelines/{keeper}/swarms/{swarm}/messages?wait=10", {"text": "milk"})
+    wait_for(lambda: served.house.contents(keeper) == ["tea", "milk"], "both are recorded")
 
     pages = [log_of(served, uid, swarm) for uid in (speaker, keeper)]
     assert pages[0].json == pages[1].json and (texts(pages[0]), pages[0].json["total"]) == (
@@ -56,11 +57,11 @@ def test_a_public_swarm_has_one_log_for_all_pipelines(served: Served) -> None:
         2,
     )
     assert texts(log_of(served, speaker, swarm, "?order=desc&limit=1")) == ["milk"]
-    assert [result["from"] for result in told.json["results"]] == ["dispatch_tell"]
-    assert (said.status, said.json["results"]) == (200, [])
+    assert [result["from"] for result in answer.json["results"]] == ["dispatch_tell"]
+    assert (sent.status, sent.json["results"]) == (200, [])
     assert (
-        said.json["reason"]
-        == f"it was said on the public swarm {swarm}: who listens there answers there, if at all"
+        sent.json["reason"]
+        == f"it was sent on the public swarm {swarm}: who listens there answers there, if at all"
     )
 
 
@@ -80,7 +81,7 @@ def test_a_webhook_and_a_chat_publish_on_a_public_swarm(served: Served) -> None:
     assert served.webhook(uid, "ann", "hello", webhook_id="1").status == 202
     assert served.webhook(uid, "filter_", "more tea", webhook_id="2").status == 202
     assert served.webhook(uid, "ann", "hello", webhook_id="1").status == 202
-    wait_for(lambda: len(served.house.contents(keeper)) == 2, "both are heard")
+    wait_for(lambda: len(served.house.contents(keeper)) == 2, "both are recorded")
     served.house.client.await_quiet(uid)
     served.house.client.await_quiet(keeper)
 
@@ -96,9 +97,12 @@ def test_a_websocket_follows_a_public_swarm(served: Served) -> None:
 
     with Listener(served.url, keeper, swarm=swarm) as listener:
         served.say(speaker, "/tell tea", query="?wait=10")
-        heard = listener.hear()
+        received = listener.hear()
 
-    assert (heard["message"]["from"], heard["mid"].partition("/")[0]) == ("dispatch_tell", speaker)
+    assert (received["message"]["from"], received["mid"].partition("/")[0]) == (
+        "dispatch_tell",
+        speaker,
+    )
 
 
 def test_a_pipeline_page_shows_messages_of_others_on_its_public_swarm(served: Served) -> None:
@@ -115,7 +119,7 @@ def test_a_public_swarm_is_readable_only_through_a_visible_pipeline(keyed: Serve
     speaker, keeper = deploy_both(keyed, swarm := f"news_{make_uid()}")
     stranger = keyed.deploy()
     keyed.house.client.enter(speaker, "/tell tea")
-    wait_for(lambda: keyed.house.contents(keeper) == ["tea"], "it is heard")
+    wait_for(lambda: keyed.house.contents(keeper) == ["tea"], "it is recorded")
 
     key = make_key(keyed.house.root, "read", pipelines=(keeper,))
     other = make_key(keyed.house.root, "read", pipelines=(stranger,))

@@ -74,9 +74,7 @@ def test_the_number_of_buckets_is_bounded(clock: Clock) -> None:
 
 
 @given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 20), st.integers(1, 10))
-def test_burst_and_rate_are_never_exceeded(
-    pauses: list[float], rate: int, burst: int
-) -> None:
+def test_burst_and_rate_are_never_exceeded(pauses: list[float], rate: int, burst: int) -> None:
     clock = Clock()
     buckets, taken = TokenBuckets(rate, burst, clock), 0
     for pause in pauses:

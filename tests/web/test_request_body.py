@@ -22,10 +22,10 @@ ENVELOPE = {
 NESTED = {depth: b"[" * depth + b"]" * depth for depth in (60, 65, 2000)}
 
 
-def read(body: bytes, most: int = MOST, depth: int = 64) -> dict[str, Any]:
+def convert(body: bytes, most: int = MOST, depth: int = 64) -> dict[str, Any]:
     """Return the envelope of a body. The codec must be able to decode it."""
     bounds = WebOptions(message_bytes=most, json_depth=depth)
-    envelope = to_envelope(body, sender="webhook", now_ms=1_780_000_000_000, bounds=bounds)
+    envelope = to_envelope(body, sender="webhook", now_ms=1_780_000_000_000, limits=bounds)
     decode(envelope, MOST)
     made: dict[str, Any] = orjson.loads(envelope)
     return made
@@ -33,18 +33,18 @@ def read(body: bytes, most: int = MOST, depth: int = 64) -> dict[str, Any]:
 
 def part(body: bytes, depth: int = 64) -> dict[str, Any]:
     """Return the only part of a body's envelope."""
-    (only,) = read(body, depth=depth)["args"]
+    (only,) = convert(body, depth=depth)["args"]
     return only
 
 
-def refusal(body: bytes, most: int = MOST, depth: int = 64) -> Problem:
+def get_problem(body: bytes, most: int = MOST, depth: int = 64) -> Problem:
     with pytest.raises(Problem) as caught:
-        read(body, most, depth)
+        convert(body, most, depth)
     return caught.value
 
 
 def test_an_envelope_keeps_its_unknown_fields() -> None:
-    assert read(orjson.dumps(ENVELOPE)) == ENVELOPE
+    assert convert(orjson.dumps(ENVELOPE)) == ENVELOPE
 
 
 @pytest.mark.parametrize("body", [b'{"text": "hello"}', b"hello"])
@@ -54,7 +54,7 @@ def test_a_byte_order_mark_is_not_part_of_the_text(body: bytes) -> None:
 
 @pytest.mark.parametrize("nobody", [{}, {"from": None}, {"from": ""}])
 def test_an_envelope_without_a_sender_comes_from_the_caller(nobody: dict[str, Any]) -> None:
-    made = read(orjson.dumps({"args": [{"text": "hello"}]} | nobody))
+    made = convert(orjson.dumps({"args": [{"text": "hello"}]} | nobody))
 
     assert (made["from"], made["id"]) == ("webhook", "")
 
@@ -63,7 +63,7 @@ def test_an_envelope_without_a_sender_comes_from_the_caller(nobody: dict[str, An
     "nobody", [{"from": None}, {"from": ""}, {"id": None}, {"from": None, "id": ""}]
 )
 def test_a_text_without_a_sender_comes_from_the_caller(nobody: dict[str, Any]) -> None:
-    assert read(orjson.dumps({"text": "hello"} | nobody)) == read(b'{"text": "hello"}')
+    assert convert(orjson.dumps({"text": "hello"} | nobody)) == convert(b'{"text": "hello"}')
 
 
 def test_an_object_with_a_text_becomes_the_only_part() -> None:
@@ -77,7 +77,7 @@ def test_an_object_with_a_text_becomes_the_only_part() -> None:
 
 
 def test_an_object_with_a_text_may_set_sender_and_type() -> None:
-    made = read(
+    made = convert(
         b'{"text": "{}", "from": "Ann", "id": "x", "type": "application/json", "username": "ann"}'
     )
 
@@ -122,7 +122,7 @@ def test_an_empty_body_is_an_empty_text() -> None:
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", b'{"text": "\xc3"', b"caf\xe9"])
 def test_a_body_that_is_not_utf8_is_rejected(body: bytes) -> None:
-    assert isinstance(refusal(body), BadRequest)
+    assert isinstance(get_problem(body), BadRequest)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_body_that_is_not_utf8_is_rejected(body: bytes) -> None:
     ],
 )
 def test_a_malformed_message_is_rejected(body: bytes) -> None:
-    assert isinstance(refusal(body), Unprocessable)
+    assert isinstance(get_problem(body), Unprocessable)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_a_malformed_message_is_rejected(body: bytes) -> None:
     ids=["any", "text", "envelope", "very deep"],
 )
 def test_deeply_nested_json_is_rejected(body: bytes) -> None:
-    assert "deeper than 64 levels (web.max_json_depth)" in refusal(body).detail
+    assert "deeper than 64 levels (web.max_json_depth)" in get_problem(body).detail
 
 
 def test_the_depth_limit_is_configurable() -> None:
-    assert "deeper than 100" in refusal(NESTED[2000], depth=100).detail
+    assert "deeper than 100" in get_problem(NESTED[2000], depth=100).detail
     assert part(NESTED[65], depth=100)["text"] == NESTED[65].decode()
 
 
@@ -177,8 +177,7 @@ def test_brackets_and_colons_in_strings_count_toward_no_limit() -> None:
 def test_json_with_too_many_keys_is_rejected(make: Callable[[int], Any]) -> None:
     assert part(orjson.dumps(make(10_000)))
     assert (
-        "more than 10000 keys (web.max_json_keys)"
-        in refusal(orjson.dumps(make(10_001))).detail
+        "more than 10000 keys (web.max_json_keys)" in get_problem(orjson.dumps(make(10_001))).detail
     )
 
 
@@ -193,7 +192,7 @@ def test_json_with_too_many_keys_is_rejected(make: Callable[[int], Any]) -> None
     ids=["text", "control characters", "text in JSON", "envelope"],
 )
 def test_a_body_whose_envelope_is_too_long_is_rejected(body: bytes) -> None:
-    fault = refusal(body, 1000)
+    fault = get_problem(body, 1000)
 
     assert isinstance(fault, TooLarge)
     assert "bus.max_message_bytes allows 1000" in fault.detail
@@ -221,7 +220,7 @@ def test_every_body_becomes_a_valid_envelope_or_a_problem(
     body: bytes,
 ) -> None:
     try:
-        read(body)
+        convert(body)
     except Problem as fault:
         assert fault.status in (400, 422)
         assert fault.detail

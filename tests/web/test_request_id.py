@@ -15,10 +15,10 @@ def test_a_valid_request_id_is_kept(served: Served, path: str) -> None:
 
 @pytest.mark.parametrize("given", ["", " ", "x" * 129, "a b", "<script>", "a;b", "-x"])
 def test_an_invalid_request_id_is_replaced(served: Served, given: str) -> None:
-    told = {
+    ids = {
         ask(served.url, "GET", "/live", b"", {"X-Request-Id": given}).headers["x-request-id"]
         for _ in range(3)
     }
 
-    assert len(told) == 3
-    assert all(len(one) == 32 and one.isalnum() for one in told)
+    assert len(ids) == 3
+    assert all(len(one) == 32 and one.isalnum() for one in ids)

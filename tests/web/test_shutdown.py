@@ -17,9 +17,7 @@ REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 # asyncio logs a connection that it accepted after the server has closed.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.parametrize("turns", range(5))
-def test_a_connection_during_shutdown_does_not_delay_it(
-    turns: int, tmp_path: Path
-) -> None:
+def test_a_connection_during_shutdown_does_not_delay_it(turns: int, tmp_path: Path) -> None:
     asyncio.run(end_soon_after_a_connection(tmp_path, turns))
     gc.collect()  # asyncio's report of that connection arrives here
 

@@ -398,7 +398,7 @@ def test_a_list_that_is_too_long_names_the_paged_route() -> None:
             soat.write(memory, f"{number} {'x' * 3500}", mode="create")
         soat.write(few, EMAIL)
 
-        refused, told = (
+        refused, listed = (
             soat("GET", FACTS.format(memory=memory)),
             soat("GET", FACTS.format(memory=few)),
         )
@@ -407,4 +407,4 @@ def test_a_list_that_is_too_long_names_the_paged_route() -> None:
         refused.status == 400
         and f"/v1/pipelines/{soat.uid}use the pages of /v1" in refused.json["error"]
     ), refused
-    assert [one["content"] for one in told.json] == [EMAIL]
+    assert [one["content"] for one in listed.json] == [EMAIL]

@@ -136,9 +136,11 @@ def test_entries_beyond_one_answer_are_all_listed(soat: Soat) -> None:
     for number in range(9):
         write(soat, memory, f"{long}{number}", mode="create")
 
-    told = soat("GET", f"{ENTRIES}?memory_id={memory}&limit=8&offset=1").json
+    answers = soat("GET", f"{ENTRIES}?memory_id={memory}&limit=8&offset=1").json
 
-    assert [one["content"][-1] for one in told["data"]] == list("12345678") and told["total"] == 9
+    assert [one["content"][-1] for one in answers["data"]] == list("12345678") and answers[
+        "total"
+    ] == 9
 
 
 @pytest.mark.parametrize(
@@ -284,15 +286,15 @@ def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None
         await_closed(served)
 
         for scope, method, path, body in routes(memory, entry):
-            told = [soat(method, path, body, key) for key in (None, lesser[scope], foreign)]
-            codes = [(answer.status, answer.json["error"]["code"]) for answer in told]
+            answers = [soat(method, path, body, key) for key in (None, lesser[scope], foreign)]
+            codes = [(answer.status, answer.json["error"]["code"]) for answer in answers]
             assert codes == [
                 (401, "UNAUTHORIZED"),
                 (403, "FORBIDDEN"),
                 (404, "RESOURCE_NOT_FOUND"),
             ], path
             nobody = "Memory entry not found" if entry in path else "Memory not found"
-            assert told[2].json["error"]["message"] == nobody, path
+            assert answers[2].json["error"]["message"] == nobody, path
         for _, method, path, body in routes("mem_nobody", "me_nobody"):
             assert soat(method, path, body, mine).status == 404, path
         for scope, method, path, body in routes(memory, entry):

@@ -94,9 +94,7 @@ def test_a_rollback_reactivates_a_removed_pipeline(served: Served) -> None:
         ({}, "one bundle only"),
     ],
 )
-def test_an_unknown_version_is_not_found(
-    served: Served, body: Json | bytes, rule: str
-) -> None:
+def test_an_unknown_version_is_not_found(served: Served, body: Json | bytes, rule: str) -> None:
     uid, _ = deploy(served, 1)
 
     status, detail = rollback(served, uid, body).problem

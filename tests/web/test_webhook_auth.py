@@ -1,8 +1,8 @@
 """Webhook signatures as defined by Standard Webhooks."""
 
 import hmac
-import time
 from base64 import b64encode
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -34,7 +34,6 @@ def find_fault(
     return ""
 
 
-GOOD = make_headers()["webhook-signature"]
 FOREIGN = "v1," + b64encode(hmac.digest(b"another", b"x", "sha256")).decode()
 
 
@@ -67,22 +66,25 @@ def test_every_secret_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    "signature",
+    "change",
     [
-        FOREIGN,
-        GOOD.replace("v1,", "v2,"),
-        GOOD.replace("v1,", "v1a,"),
-        GOOD[3:],
-        GOOD[:-1],
-        "v1,",
-        GOOD.swapcase(),
-        "v1,ü",
-        ",",
-        GOOD.replace("v1,", "v1,,"),
+        pytest.param(lambda good: FOREIGN, id="another secret"),
+        pytest.param(lambda good: good.replace("v1,", "v2,"), id="version 2"),
+        pytest.param(lambda good: good.replace("v1,", "v1a,"), id="version 1a"),
+        pytest.param(lambda good: good[3:], id="no version"),
+        pytest.param(lambda good: good[:-1], id="no padding"),
+        pytest.param(lambda good: "v1,", id="no signature"),
+        pytest.param(str.swapcase, id="other case"),
+        pytest.param(lambda good: "v1,ü", id="not ASCII"),
+        pytest.param(lambda good: ",", id="comma"),
+        pytest.param(lambda good: good.replace("v1,", "v1,,"), id="two commas"),
     ],
 )
-def test_a_signature_that_does_not_match_is_rejected(signature: str) -> None:
-    assert NO_MATCH in find_fault(make_headers(signature=signature))
+def test_a_signature_that_does_not_match_is_rejected(change: Callable[[str], str]) -> None:
+    headers = make_headers()
+    headers["webhook-signature"] = change(headers["webhook-signature"])
+
+    assert NO_MATCH in find_fault(headers)
 
 
 def test_the_signature_covers_every_byte_of_body_id_and_timestamp() -> None:
@@ -134,7 +136,7 @@ def test_clocks_may_differ_by_five_minutes(age_s: int, is_accepted: bool) -> Non
 
 @pytest.mark.parametrize(
     "timestamp",
-    ["now", f"{time.time():.1f}", "-1614265330", "1" * 5000, "١٦١٤٢٦٥٣٣٠", "0x1", "1e9", "+16"],
+    ["now", "1614265330.0", "-1614265330", "1" * 5000, "١٦١٤٢٦٥٣٣٠", "0x1", "1e9", "+16"],
 )
 def test_an_invalid_timestamp_is_rejected(timestamp: str) -> None:
     fault = find_fault(make_headers(timestamp=timestamp))

@@ -68,8 +68,8 @@ def test_a_webhook_to_a_chat_is_published_as_its_user(served: Served) -> None:
     answer = served.webhook(uid, "ann", {"text": "/write tea", "from": "Mallory"}, query="?wait=10")
 
     assert "guid" in answer.texts[0]
-    said = served.house.client.log(uid)[0]
-    assert (said.sender, said.envelope["id"], said.envelope["args"][0]["username"]) == (
+    entry = served.house.client.log(uid)[0]
+    assert (entry.sender, entry.envelope["id"], entry.envelope["args"][0]["username"]) == (
         "Ann",
         "ann",
         "ann",
@@ -277,4 +277,4 @@ def test_a_chat_on_the_kilroy_path_accepts_any_trigger(served: Served) -> None:
     uid = served.deploy(make_chat(agent_alias="telegram", wf_webhook_token="env:HOOK_TOKEN"))
 
     assert kilroy(served, "telegram", trigger="swarm_hook", body="hello").status == 200
-    assert [said.text for said in served.house.client.log(uid)] == ["hello"]
+    assert [entry.text for entry in served.house.client.log(uid)] == ["hello"]

@@ -19,7 +19,7 @@ DURABILITIES = {
     ("yes", "everysec"): "up to two seconds of acknowledged data may be lost if the machine fails",
     ("yes", "no"): "acknowledged data may be lost until the operating system writes it to disk",
 }
-# What a pipeline's owner reports (worker/session.py), with the values for a pipeline without owner.
+# The report of a pipeline's owner (worker/session.py), with the values of a pipeline without one.
 OWNER_DEFAULTS: dict[str, Any] = {
     "rate": 0.0,
     "in": 0,

@@ -1,4 +1,4 @@
-"""What all pages share: templates, static files, response headers, and error pages."""
+"""The common parts of all pages: templates, static files, response headers, and error pages."""
 
 import re
 from collections.abc import Awaitable, Callable

@@ -166,19 +166,16 @@ class _Snapshot:
         workers, pipelines = self._status["workers"], self._status["pipelines"]
         yield GaugeMetricFamily("memrelay_workers", "Running workers.", len(workers))
         for spec in WORKER_METRICS:
-            samples = [((worker["name"],), spec.read(worker)) for worker in workers]
-            yield _family(spec, ("worker",), samples)
+            yield _family(spec, workers, worker="name")
         for spec in PIPELINE_METRICS:
-            samples = [((one["pipeline_uid"], one["name"]), spec.read(one)) for one in pipelines]
-            yield _family(spec, ("pipeline", "name"), samples)
+            yield _family(spec, pipelines, pipeline="pipeline_uid", name="name")
 
 
-def _family(
-    spec: _MetricSpec, labels: tuple[str, ...], samples: list[tuple[tuple[str, ...], float]]
-) -> Metric:
-    family = spec.family(spec.name, spec.help, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
+def _family(spec: _MetricSpec, items: list[Status], **labels: str) -> Metric:
+    """Return a metric with one sample per item. `labels` maps labels to keys of the items."""
+    family = spec.family(spec.name, spec.help, labels=list(labels))
+    for item in items:
+        family.add_metric([item[key] for key in labels.values()], spec.read(item))
     return family
 
 
