@@ -5,7 +5,7 @@ handlers, with five relays and
 with fifty more, and measures fifty pipelines against one, our webhook against an aiohttp handler
 that does nothing, and REST
 against a plain aiohttp and aiosqlite service. The yardstick is a folder of fixed programs,
-../shared/bench by default; it gets
+benchmarks/yardstick; it gets
 an environment of its own. Tables are printed, and every round is in benchmarks/results/*.json.
 """
 
@@ -59,7 +59,7 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two modes instead of five")
-    parser.add_argument("--yardstick", type=Path, default=CHECKOUT.parent / "shared" / "bench")
+    parser.add_argument("--yardstick", type=Path, default=HERE / "yardstick")
     given, options = parser.parse_known_args()
     if not (given.yardstick / "drive.py").exists():
         print(

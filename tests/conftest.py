@@ -1,4 +1,4 @@
-"""What all tests have in common."""
+"""Configuration of all tests."""
 
 import signal
 
@@ -13,12 +13,11 @@ checks.append(assert_described)
 route_to_standard_library()  # so that caplog sees the events
 hypothesis.settings.register_profile(
     "any machine", deadline=None
-)  # a busy one takes its time; pytest's timeout is the bound
+)  # a busy machine needs more time; pytest's timeout is the limit
 hypothesis.settings.register_profile("long", deadline=None, max_examples=6_000)  # for `make fuzz`
 hypothesis.settings.load_profile("any machine")
 
-# Ctrl-C reaches what the tests start, also where they run in the background of a shell, which has
-# it ignored.
+# Ctrl-C must reach the processes that the tests start. A shell ignores it for background jobs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -33,6 +32,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def queries(request: pytest.FixtureRequest) -> int:
-    """How many queries a fuzz test asks, about."""
+    """Return the number of queries for fuzz tests."""
     count: int = request.config.getoption("--queries")
     return count

@@ -66,7 +66,7 @@ def test_any_words_are_from_no_to_full_nearness(ones: list[str], others: list[st
     assert all(found[row, others.index(one)] == 1 for row, one in enumerate(ones) if one in others)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_table_is_what_the_model_says() -> None:
     table = np.frombuffer(
         files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes(), np.uint8
