@@ -161,7 +161,7 @@ def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> Non
     assert "Commands:" in user.memrelay("--help")
     log = user.up()
 
-    assert "Ctrl-C ends it" in log, log
+    assert "Press Ctrl-C to stop" in log, log
     assert '"guid"' in user.memrelay("say", "memory_test", "/write tea")
 
 
@@ -169,5 +169,5 @@ def test_files_by_other_authors_come_with_their_licenses(installed: Path) -> Non
     package = installed / "memrelay"
     for name in ("memory/embedding/vocab.txt", "memory/embedding/word_signs.bin"):
         assert (package / f"{name}.license").is_file(), name
-    assert list(package.glob("web/console/static/htmx-*.licence.txt"))
+    assert list(package.glob("web/console/static/htmx-*.license.txt"))
     assert (package / "py.typed").is_file()

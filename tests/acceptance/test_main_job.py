@@ -179,7 +179,7 @@ def test_a_second_up_in_the_same_folder_is_refused(program: Program) -> None:
     ended = program.run("up", MEMRELAY_WEB__PORT=port)
 
     assert ended.code == 1
-    assert "is another one running?" in ended.err and "Traceback" not in ended.err
+    assert "is another server running?" in ended.err and "Traceback" not in ended.err
     assert say(program, "/search nothing like this") == [[]]
 
 

@@ -1,4 +1,4 @@
-"""/openapi.json and /docs: everything that is served, by what is declared beside it."""
+"""/openapi.json and /docs: complete and consistent with the declarations."""
 
 import re
 from pathlib import Path
@@ -22,73 +22,73 @@ def test_the_document_is_valid(document: dict[str, Any]) -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 
 
-def test_every_route_of_the_server_is_in_it(document: dict[str, Any], tmp_path: Path) -> None:
+def test_every_route_is_in_the_document(document: dict[str, Any], tmp_path: Path) -> None:
     served = {(route.method, route.path) for route in routes_of(tmp_path) if route.method != "HEAD"}
 
-    told = {
+    item = {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
 
-    assert told == served and len(told) > 30
+    assert item == served and len(item) > 30
 
 
-def test_each_says_what_it_is_for_what_it_answers_and_who_may_call(
+def test_every_route_documents_its_summary_responses_and_access(
     document: dict[str, Any], tmp_path: Path
 ) -> None:
     scopes = {(route.method, route.path): route.access for route in routes_of(tmp_path)}
-    everything = [
-        (method.upper(), path, told)
+    items = [
+        (method.upper(), path, item)
         for path, methods in document["paths"].items()
-        for method, told in methods.items()
+        for method, item in methods.items()
     ]
 
-    for method, path, told in everything:
-        assert told["summary"].endswith((".", "}", ";")) or ":" in told["summary"], (
+    for method, path, item in items:
+        assert item["summary"].endswith((".", "}", ";")) or ":" in item["summary"], (
             path,
-            told["summary"],
+            item["summary"],
         )
         assert (
-            any(status < "400" for status in told["responses"])
-            and "default" not in told["responses"]
+            any(status < "400" for status in item["responses"])
+            and "default" not in item["responses"]
         )
-        assert told["x-scope"] == scopes[method, path]
-        assert (told["security"] == [{"key": []}]) is (told["x-scope"] not in ("open", "own"))
-    assert len({told["operationId"] for _, _, told in everything}) == len(everything)
+        assert item["x-scope"] == scopes[method, path]
+        assert (item["security"] == [{"key": []}]) is (item["x-scope"] not in ("open", "own"))
+    assert len({item["operationId"] for _, _, item in items}) == len(items)
 
 
 @pytest.mark.parametrize("name", all_operations())
-def test_an_operation_is_told_as_it_is_declared(document: dict[str, Any], name: str) -> None:
+def test_an_operation_is_documented_as_declared(document: dict[str, Any], name: str) -> None:
     operation = all_operations()[name]
     place = route_of(operation)
-    told = document["paths"][place.path][place.method.lower()]
-    given = {one["name"] for one in told["parameters"] if one["in"] != "header"} - {"uid", "store"}
+    item = document["paths"][place.path][place.method.lower()]
+    given = {one["name"] for one in item["parameters"] if one["in"] != "header"} - {"uid", "store"}
     body = (
-        told.get("requestBody", {})
+        item.get("requestBody", {})
         .get("content", {})
         .get("application/json", {})
         .get("schema", {})
         .get("properties", {})
     )
 
-    assert told["operationId"] == name
+    assert item["operationId"] == name
     in_header = {"if_version"} if place.has_if_match else set()
     assert given | body.keys() | in_header == operation.adapter.json_schema()["properties"].keys()
-    assert ("Idempotency-Key" in {one["name"] for one in told["parameters"]}) is operation.mutates
+    assert ("Idempotency-Key" in {one["name"] for one in item["parameters"]}) is operation.mutates
 
 
-def test_what_programs_make_clients_of_is_told(document: dict[str, Any]) -> None:
-    everything = [told for methods in document["paths"].values() for told in methods.values()]
+def test_the_document_suits_client_generators(document: dict[str, Any]) -> None:
+    items = [item for methods in document["paths"].values() for item in methods.values()]
     bodies = [
         content
-        for told in everything
-        if "requestBody" in told
-        for content in told["requestBody"]["content"].values()
+        for item in items
+        if "requestBody" in item
+        for content in item["requestBody"]["content"].values()
     ]
     kinds = {
         (one["in"], one["name"]): one["schema"]["type"]
-        for told in everything
-        if "." in told["operationId"]
-        for one in told["parameters"]
+        for item in items
+        if "." in item["operationId"]
+        for one in item["parameters"]
         if one["name"] in ("wait", "limit", "tags", "offset")
     }
 
@@ -106,18 +106,18 @@ def test_what_programs_make_clients_of_is_told(document: dict[str, Any]) -> None
     }
 
 
-def test_a_filter_is_told_with_its_fields_and_operators(document: dict[str, Any]) -> None:
+def test_filters_are_documented_with_fields_and_operators(document: dict[str, Any]) -> None:
     at = document["paths"]["/v1/pipelines/{uid}/records"]["get"]["parameters"]
     (parameter,) = [one for one in at if one["name"] == "filter"]
     body = document["paths"]["/v1/pipelines/{uid}/records/search"]["post"]["requestBody"][
         "content"
     ]["application/json"]
 
-    for told in (
+    for item in (
         parameter["content"]["application/json"]["schema"],
         body["schema"]["properties"]["filter"],
     ):
-        schema = told["anyOf"][0]
+        schema = item["anyOf"][0]
         assert schema["properties"].keys() == {"and", "or", "not"} and schema["examples"]
         sorts = {
             pattern: set(held["properties"])
@@ -128,7 +128,7 @@ def test_a_filter_is_told_with_its_fields_and_operators(document: dict[str, Any]
         )
 
 
-def test_the_page_tells_all_of_it_and_loads_nothing_from_elsewhere(
+def test_the_docs_page_is_complete_and_loads_nothing_external(
     served: Served, document: dict[str, Any]
 ) -> None:
     answer = served.get("/docs")

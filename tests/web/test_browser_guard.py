@@ -1,5 +1,4 @@
-"""What a page on the internet would send to a local memory, as its browser would send it: nothing
-of it has an effect."""
+"""Requests that a hostile web page would make a browser send have no effect."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from tests.support.listener import Listener
 from tests.support.served import Served
 
 EVIL = "https://evil.example"
-FORMS = {  # what a form, or fetch with mode "no-cors", sends without asking for leave
+FORMS = {  # content types that a form or fetch with mode "no-cors" sends without a preflight
     "urlencoded": ("application/x-www-form-urlencoded", b"text=tea"),
     "JSON in plain text": ("text/plain", b'{"text": "tea", "x": "="}'),
     "multipart": (
@@ -36,7 +35,7 @@ ORIGINS = {
 
 @pytest.fixture
 def uid(served: Served) -> Iterator[str]:
-    """A pipeline that holds nothing, and still does at the end."""
+    """Deploy an empty pipeline and assert at the end that it is still empty."""
     uid = served.deploy()
     yield uid
     assert served.house.client.redis.xinfo_stream(f"pipeline:{{{uid}}}:in")["entries-added"] == 0
@@ -53,7 +52,7 @@ def paths(uid: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("origin", ORIGINS)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_page_of_another_origin_can_post_nothing(
+def test_a_page_of_another_origin_cannot_post(
     served: Served, uid: str, origin: str, form: str
 ) -> None:
     kind, body = FORMS[form]
@@ -66,7 +65,7 @@ def test_a_page_of_another_origin_can_post_nothing(
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_a_page_of_another_origin_can_change_no_pipeline(
+def test_a_page_of_another_origin_cannot_change_pipelines(
     served: Served, uid: str, method: str, origin: str
 ) -> None:
     headers = ORIGINS[origin] | {"Content-Type": "application/json"}
@@ -77,7 +76,7 @@ def test_a_page_of_another_origin_can_change_no_pipeline(
     assert served.get(f"/v1/pipelines/{uid}").json["version"] == 1
 
 
-def test_a_key_does_not_open_the_door_to_another_origin(served: Served, uid: str) -> None:
+def test_a_key_does_not_admit_another_origin(served: Served, uid: str) -> None:
     refused = served.webhook(uid, "memory_write_", "tea", Origin=EVIL, Authorization="Bearer x")
 
     assert refused.problem[0] == 403
@@ -97,13 +96,11 @@ def test_a_key_does_not_open_the_door_to_another_origin(served: Served, uid: str
         "evil.example\t",
     ],
 )
-def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(
-    served: Served, uid: str, host: str
-) -> None:
+def test_a_rebound_host_name_is_rejected(served: Served, uid: str, host: str) -> None:
     origin = {
         "Origin": f"http://{host.strip()}",
         "Sec-Fetch-Site": "same-origin",
-    }  # as the rebound page has it
+    }  # as a rebound page sends it
     headers = origin | {"Host": host, "Content-Type": "application/json"}
 
     answers = [
@@ -115,17 +112,17 @@ def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(
     assert {answer.problem[0] for answer in answers} <= {400, 421}
 
 
-def test_the_refusal_of_a_name_says_how_it_becomes_ours(served: Served) -> None:
+def test_a_rejected_host_name_gets_the_fix(served: Served) -> None:
     status, detail = served.get("/live", Host="memory.example").problem
 
     assert (status, detail) == (
         421,
-        "this server is not 'memory.example'; add the name to web.hosts if it is to be",
+        "the host name 'memory.example' is not served here; add it to web.hosts",
     )
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8765"])
-def test_every_name_of_loopback_is_ours(served: Served, host: str) -> None:
+def test_all_names_of_loopback_are_accepted(served: Served, host: str) -> None:
     assert served.get("/live", Host=host).json == {"live": True}
 
 
@@ -139,7 +136,7 @@ def test_every_name_of_loopback_is_ours(served: Served, host: str) -> None:
         "",
     ],
 )
-def test_our_own_page_sends_json_or_nothing(served: Served, uid: str, kind: str) -> None:
+def test_the_consoles_pages_must_send_json(served: Served, uid: str, kind: str) -> None:
     headers = {"Origin": served.url, "Sec-Fetch-Site": "same-origin"} | (
         {"Content-Type": kind} if kind else {}
     )
@@ -150,7 +147,9 @@ def test_our_own_page_sends_json_or_nothing(served: Served, uid: str, kind: str)
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT"])
-def test_a_browser_that_says_no_type_changes_nothing(served: Served, uid: str, method: str) -> None:
+def test_a_browser_without_a_content_type_changes_nothing(
+    served: Served, uid: str, method: str
+) -> None:
     assert (
         ask(served.url, method, f"/v1/pipelines/{uid}", b"", {"Origin": served.url}).problem[0]
         == 415
@@ -158,7 +157,7 @@ def test_a_browser_that_says_no_type_changes_nothing(served: Served, uid: str, m
     assert served.get(f"/v1/pipelines/{uid}").status == 200
 
 
-def test_our_own_page_may_say_and_deploy(served: Served) -> None:
+def test_the_consoles_pages_may_send_and_deploy(served: Served) -> None:
     uid = served.deploy()
     headers = {
         "Origin": served.url,
@@ -167,15 +166,15 @@ def test_our_own_page_may_say_and_deploy(served: Served) -> None:
         "Referer": f"{served.url}/",
     }
 
-    said = ask(served.url, "POST", paths(uid)[1], {"text": "/write tea"}, headers)
+    sent = ask(served.url, "POST", paths(uid)[1], {"text": "/write tea"}, headers)
     replaced = ask(served.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid), headers)
     removed = ask(served.url, "DELETE", f"/v1/pipelines/{uid}", b"", headers)
 
-    assert [answer.status for answer in (said, replaced, removed)] == [202, 200, 204]
+    assert [answer.status for answer in (sent, replaced, removed)] == [202, 200, 204]
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
-def test_who_is_no_browser_may_send_anything(served: Served, kind: str) -> None:
+def test_other_clients_may_send_any_content_type(served: Served, kind: str) -> None:
     uid = served.deploy()
 
     answers = [served.post(path, "tea", Content_Type=kind) for path in paths(uid)[:2]]
@@ -190,7 +189,7 @@ def raw_post(served: Served, path: str, *lines: str) -> Answer:
     )
 
 
-def test_two_hosts_or_two_origins_open_no_door(served: Served, uid: str) -> None:
+def test_repeated_host_or_origin_headers_are_rejected(served: Served, uid: str) -> None:
     path, host = paths(uid)[0], f"Host: {urlsplit(served.url).netloc}"
 
     assert raw_post(served, path, "Host: localhost", "Host: evil.example").status == 400
@@ -206,7 +205,7 @@ def test_two_hosts_or_two_origins_open_no_door(served: Served, uid: str) -> None
     )
 
 
-def test_no_answer_gives_leave_to_another_origin(served: Served, uid: str) -> None:
+def test_no_response_allows_another_origin(served: Served, uid: str) -> None:
     asked = ask(
         served.url,
         "OPTIONS",
@@ -237,13 +236,13 @@ def test_no_answer_gives_leave_to_another_origin(served: Served, uid: str) -> No
         ("no-cors", "empty"),
     ],
 )
-def test_a_page_of_another_site_cannot_tell_what_is_there(
+def test_a_page_of_another_site_cannot_detect_resources(
     served: Served, uid: str, site: str, mode: str, dest: str
 ) -> None:
-    told = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    fetch_headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
 
     answers = [
-        ask(served.url, method, path, b"", told)
+        ask(served.url, method, path, b"", fetch_headers)
         for method in ("GET", "HEAD")
         for path in (
             f"/v1/pipelines/{uid}",
@@ -251,17 +250,17 @@ def test_a_page_of_another_site_cannot_tell_what_is_there(
             f"/pipelines/{uid}",
             "/metrics",
             "/live",
-            "/static/mark.svg",
+            "/static/logo.svg",
             "/nope",
         )
     ]
 
     assert {answer.status for answer in answers} == {403}
-    assert len({answer.body for answer in answers}) == 2  # of GET, and of HEAD, which has none
+    assert len({answer.body for answer in answers}) == 2  # GET has a body, HEAD has none
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/v1/pipelines"])
-def test_a_link_of_another_site_may_be_followed(served: Served, path: str) -> None:
+def test_a_link_from_another_site_may_be_followed(served: Served, path: str) -> None:
     followed = {
         "Sec-Fetch-Site": "cross-site",
         "Sec-Fetch-Mode": "navigate",
@@ -277,6 +276,6 @@ def test_a_page_of_another_origin_cannot_listen(served: Served, uid: str, origin
         assert listener.refusal.problem[0] == 403
 
 
-def test_our_own_page_may_listen(served: Served, uid: str) -> None:
+def test_the_consoles_pages_may_listen(served: Served, uid: str) -> None:
     with Listener(served.url, uid, Origin=served.url, Sec_Fetch_Site="same-origin") as listener:
         assert listener.answer.status == 101

@@ -1,5 +1,4 @@
-"""A body becomes an envelope: JSON first, whatever its Content-Type; what is no JSON is plain
-text."""
+"""Conversion of request bodies to envelopes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,39 +22,39 @@ ENVELOPE = {
 NESTED = {depth: b"[" * depth + b"]" * depth for depth in (60, 65, 2000)}
 
 
-def read(body: bytes, most: int = MOST, depth: int = 64) -> dict[str, Any]:
-    """The envelope of a body, which a worker can read too."""
+def convert(body: bytes, most: int = MOST, depth: int = 64) -> dict[str, Any]:
+    """Return the envelope of a body. The codec must be able to decode it."""
     bounds = WebOptions(message_bytes=most, json_depth=depth)
-    envelope = to_envelope(body, sender="webhook", now_ms=1_780_000_000_000, bounds=bounds)
+    envelope = to_envelope(body, sender="webhook", now_ms=1_780_000_000_000, limits=bounds)
     decode(envelope, MOST)
     made: dict[str, Any] = orjson.loads(envelope)
     return made
 
 
 def part(body: bytes, depth: int = 64) -> dict[str, Any]:
-    """The only part of what a body becomes."""
-    (only,) = read(body, depth=depth)["args"]
+    """Return the only part of a body's envelope."""
+    (only,) = convert(body, depth=depth)["args"]
     return only
 
 
-def refusal(body: bytes, most: int = MOST, depth: int = 64) -> Problem:
+def get_problem(body: bytes, most: int = MOST, depth: int = 64) -> Problem:
     with pytest.raises(Problem) as caught:
-        read(body, most, depth)
+        convert(body, most, depth)
     return caught.value
 
 
-def test_an_envelope_stays_as_it_is_with_keys_that_nobody_knows() -> None:
-    assert read(orjson.dumps(ENVELOPE)) == ENVELOPE
+def test_an_envelope_keeps_its_unknown_fields() -> None:
+    assert convert(orjson.dumps(ENVELOPE)) == ENVELOPE
 
 
 @pytest.mark.parametrize("body", [b'{"text": "hello"}', b"hello"])
-def test_the_mark_that_some_editors_put_before_a_text_is_no_part_of_it(body: bytes) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_text(body: bytes) -> None:
     assert part(b"\xef\xbb\xbf" + body) == part(body)
 
 
 @pytest.mark.parametrize("nobody", [{}, {"from": None}, {"from": ""}])
-def test_an_envelope_that_names_nobody_was_said_by_the_caller(nobody: dict[str, Any]) -> None:
-    made = read(orjson.dumps({"args": [{"text": "hello"}]} | nobody))
+def test_an_envelope_without_a_sender_comes_from_the_caller(nobody: dict[str, Any]) -> None:
+    made = convert(orjson.dumps({"args": [{"text": "hello"}]} | nobody))
 
     assert (made["from"], made["id"]) == ("webhook", "")
 
@@ -63,11 +62,11 @@ def test_an_envelope_that_names_nobody_was_said_by_the_caller(nobody: dict[str, 
 @pytest.mark.parametrize(
     "nobody", [{"from": None}, {"from": ""}, {"id": None}, {"from": None, "id": ""}]
 )
-def test_a_text_that_names_nobody_was_said_by_the_caller(nobody: dict[str, Any]) -> None:
-    assert read(orjson.dumps({"text": "hello"} | nobody)) == read(b'{"text": "hello"}')
+def test_a_text_without_a_sender_comes_from_the_caller(nobody: dict[str, Any]) -> None:
+    assert convert(orjson.dumps({"text": "hello"} | nobody)) == convert(b'{"text": "hello"}')
 
 
-def test_a_text_is_the_only_part_with_whatever_else_it_holds() -> None:
+def test_an_object_with_a_text_becomes_the_only_part() -> None:
     assert part(b'{"text": "hello", "mood": {"is": "good"}}') == {
         "text": "hello",
         "mood": {"is": "good"},
@@ -77,8 +76,8 @@ def test_a_text_is_the_only_part_with_whatever_else_it_holds() -> None:
     }
 
 
-def test_a_text_may_say_who_says_it_and_of_what_type_it_is() -> None:
-    made = read(
+def test_an_object_with_a_text_may_set_sender_and_type() -> None:
+    made = convert(
         b'{"text": "{}", "from": "Ann", "id": "x", "type": "application/json", "username": "ann"}'
     )
 
@@ -101,29 +100,29 @@ def test_a_text_may_say_who_says_it_and_of_what_type_it_is() -> None:
         NESTED[60],
     ],
 )
-def test_any_other_json_is_the_text(body: bytes) -> None:
+def test_other_json_becomes_the_text(body: bytes) -> None:
     assert (part(body)["text"], part(body)["type"]) == (body.decode(), "application/json")
 
 
 @pytest.mark.parametrize(
     "body", [b"hello", b"a=b&c=d", b"{", b"NaN", b"--x\r\nContent-Type: text/plain"]
 )
-def test_what_is_no_json_is_plain_text(body: bytes) -> None:
+def test_a_body_that_is_not_json_is_plain_text(body: bytes) -> None:
     assert (part(body)["text"], part(body)["type"]) == (body.decode(), "text/plain")
 
 
-def test_the_line_break_at_the_end_is_none_of_the_text() -> None:
+def test_a_final_line_break_is_stripped() -> None:
     assert part(b"hello\n")["text"] == "hello"
     assert part(b'{"event": 1}\n')["text"] == '{"event": 1}'
 
 
-def test_nothing_at_all_is_an_empty_text() -> None:
+def test_an_empty_body_is_an_empty_text() -> None:
     assert (part(b"")["text"], part(b"")["type"]) == ("", "text/plain")
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", b'{"text": "\xc3"', b"caf\xe9"])
-def test_what_is_no_text_is_refused(body: bytes) -> None:
-    assert isinstance(refusal(body), BadRequest)
+def test_a_body_that_is_not_utf8_is_rejected(body: bytes) -> None:
+    assert isinstance(get_problem(body), BadRequest)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +136,8 @@ def test_what_is_no_text_is_refused(body: bytes) -> None:
         b'{"text": "x", "id": []}',
     ],
 )
-def test_a_message_that_nobody_could_read_is_refused(body: bytes) -> None:
-    assert isinstance(refusal(body), Unprocessable)
+def test_a_malformed_message_is_rejected(body: bytes) -> None:
+    assert isinstance(get_problem(body), Unprocessable)
 
 
 @pytest.mark.parametrize(
@@ -151,16 +150,16 @@ def test_a_message_that_nobody_could_read_is_refused(body: bytes) -> None:
     ],
     ids=["any", "text", "envelope", "very deep"],
 )
-def test_what_is_nested_too_deeply_is_refused(body: bytes) -> None:
-    assert "deeper than 64, which is what web.max_json_depth allows" in refusal(body).detail
+def test_deeply_nested_json_is_rejected(body: bytes) -> None:
+    assert "deeper than 64 levels (web.max_json_depth)" in get_problem(body).detail
 
 
-def test_a_bound_on_depth_that_is_higher_holds_too() -> None:
-    assert "deeper than 100" in refusal(NESTED[2000], depth=100).detail
+def test_the_depth_limit_is_configurable() -> None:
+    assert "deeper than 100" in get_problem(NESTED[2000], depth=100).detail
     assert part(NESTED[65], depth=100)["text"] == NESTED[65].decode()
 
 
-def test_brackets_and_colons_in_strings_nest_nothing_and_are_no_keys() -> None:
+def test_brackets_and_colons_in_strings_count_toward_no_limit() -> None:
     text = "[{:" * 20_000
 
     assert part(orjson.dumps({"text": text, "list": [[]] * 100}))["text"] == text
@@ -175,11 +174,10 @@ def test_brackets_and_colons_in_strings_nest_nothing_and_are_no_keys() -> None:
     ],
     ids=["one object", "many"],
 )
-def test_more_keys_than_are_allowed_are_refused(make: Callable[[int], Any]) -> None:
+def test_json_with_too_many_keys_is_rejected(make: Callable[[int], Any]) -> None:
     assert part(orjson.dumps(make(10_000)))
     assert (
-        "more than 10000 keys, which is what web.max_json_keys allows"
-        in refusal(orjson.dumps(make(10_001))).detail
+        "more than 10000 keys (web.max_json_keys)" in get_problem(orjson.dumps(make(10_001))).detail
     )
 
 
@@ -193,8 +191,8 @@ def test_more_keys_than_are_allowed_are_refused(make: Callable[[int], Any]) -> N
     ],
     ids=["text", "control characters", "text in JSON", "envelope"],
 )
-def test_what_becomes_too_long_as_an_envelope_is_refused_at_once(body: bytes) -> None:
-    fault = refusal(body, 1000)
+def test_a_body_whose_envelope_is_too_long_is_rejected(body: bytes) -> None:
+    fault = get_problem(body, 1000)
 
     assert isinstance(fault, TooLarge)
     assert "bus.max_message_bytes allows 1000" in fault.detail
@@ -218,11 +216,11 @@ JSON_VALUES = st.recursive(
 
 
 @given(st.binary(max_size=200) | JSON_VALUES.map(orjson.dumps))
-def test_every_body_becomes_an_envelope_that_a_worker_reads_or_is_refused_with_a_reason(
+def test_every_body_becomes_a_valid_envelope_or_a_problem(
     body: bytes,
 ) -> None:
     try:
-        read(body)
+        convert(body)
     except Problem as fault:
         assert fault.status in (400, 422)
         assert fault.detail

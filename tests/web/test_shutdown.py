@@ -1,4 +1,4 @@
-"""The web server ends at once, whoever connects meanwhile."""
+"""Shutdown of the web server while clients connect."""
 
 import asyncio
 import gc
@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 
 from memrelay.bus.client.url import Address
-from memrelay.web.server.service import GRACE_S, WebServer
+from memrelay.web.server.service import SHUTDOWN_S, WebServer
 from memrelay.web.server.services import WebOptions
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-# asyncio itself drops one that it accepted when its server has closed, and says so.
+# asyncio logs a connection that it accepted after the server has closed.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.parametrize("turns", range(5))
-def test_who_connects_when_it_is_told_to_end_does_not_hold_it_up(
-    turns: int, tmp_path: Path
-) -> None:
+def test_a_connection_during_shutdown_does_not_delay_it(turns: int, tmp_path: Path) -> None:
     asyncio.run(end_soon_after_a_connection(tmp_path, turns))
-    gc.collect()  # what asyncio says of that connection is said here
+    gc.collect()  # asyncio's report of that connection arrives here
 
 
 async def end_soon_after_a_connection(root: Path, turns: int) -> None:
-    """It is told to end so many turns of its loop after somebody has connected: before it is
-    accepted, or open, or heard."""
+    """Stop the server `turns` loop iterations after a client connects.
+
+    The connection is then not yet accepted, not yet open, or not yet read.
+    """
     server = WebServer(Address(path=str(root / "no.sock")), root, WebOptions(port=0), str)
     serving = asyncio.create_task(server.run())
     await server.ready.wait()
@@ -36,7 +36,7 @@ async def end_soon_after_a_connection(root: Path, turns: int) -> None:
         server.stop()
         connection.sendall(REQUEST)
         async with asyncio.timeout(
-            GRACE_S * 0.9
-        ):  # what aiohttp would wait for a request that it does not hear
+            SHUTDOWN_S * 0.9
+        ):  # aiohttp would wait this long for a request that it ignores
             await serving
-        await asyncio.sleep(0.05)  # what was refused is closed some turns later
+        await asyncio.sleep(0.05)  # a rejected connection closes some iterations later

@@ -1,5 +1,4 @@
-"""What is lost when parts are killed: nothing that was answered with 202, and nothing is done twice
-under one webhook-id."""
+"""Killed processes lose no accepted message, and retries have one effect."""
 
 import threading
 import time
@@ -20,21 +19,23 @@ Answers = list[tuple[str, Answer | None]]
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """One that may be broken."""
+    """Start a system that the test may break."""
     with Served() as served:
         yield served
 
 
 def restart_bus(served: Served) -> None:
-    """SIGKILL, and another server on the same files and the same socket."""
+    """Kill the bus with SIGKILL and start another on the same files and socket."""
     served.house.kill_server()
     served.house.server.start()
     served.house.client.redis.connection_pool.disconnect()
 
 
 def post_until(served: Served, uid: str, ended: threading.Event, ids: bool) -> Answers:
-    """Posts numbered writes from eight threads until it is told to end: (text, answer); None where
-    the connection broke."""
+    """Post numbered writes from eight threads until `ended`.
+
+    Returns (text, answer) pairs. The answer is None if the connection broke.
+    """
 
     def post(worker: int) -> Answers:
         answers: Answers = []
@@ -58,52 +59,52 @@ def post_until(served: Served, uid: str, ended: threading.Event, ids: bool) -> A
         return [answer for answers in pool.map(post, range(8)) for answer in answers]
 
 
-def kept(served: Served, uid: str) -> list[str]:
+def read_texts(served: Served, uid: str) -> list[str]:
     served.house.client.await_quiet(uid, 20)
     return sorted(served.house.contents(uid))
 
 
-def taken(answers: Answers) -> list[str]:
+def accepted(answers: Answers) -> list[str]:
     return sorted(text for text, answer in answers if answer is not None and answer.status == 202)
 
 
-def test_a_web_server_that_is_told_to_end_under_load_has_kept_every_202(served: Served) -> None:
+def test_a_web_server_stopped_under_load_loses_no_accepted_message(served: Served) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=False)
-        wait_for(lambda: len(served.house.contents(uid)) > 200, "the load is on")
+        wait_for(lambda: len(served.house.contents(uid)) > 200, "messages are being sent")
         code = served.web.stop()
         ended.set()
 
     answers = posting.result()
     assert code == 0
     assert {answer.status for _, answer in answers if answer is not None} == {202}
-    assert set(taken(answers)) <= set(kept(served, uid))
-    assert len(set(kept(served, uid))) == len(kept(served, uid))
+    assert set(accepted(answers)) <= set(read_texts(served, uid))
+    assert len(set(read_texts(served, uid))) == len(read_texts(served, uid))
 
 
-def test_a_web_server_that_is_killed_under_load_has_kept_every_202(served: Served) -> None:
+def test_a_web_server_killed_under_load_loses_no_accepted_message(served: Served) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=False)
-        wait_for(lambda: len(served.house.contents(uid)) > 200, "the load is on")
+        wait_for(lambda: len(served.house.contents(uid)) > 200, "messages are being sent")
         served.web.kill()
         ended.set()
 
-    assert set(taken(posting.result())) <= set(kept(served, uid))
+    assert set(accepted(posting.result())) <= set(read_texts(served, uid))
 
 
-def test_a_bus_that_is_killed_under_load_has_kept_every_202_and_a_repeat_has_one_effect(
+def test_a_bus_killed_under_load_loses_nothing_and_retries_have_one_effect(
     served: Served,
 ) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=True)
-        wait_for(lambda: len(served.house.contents(uid)) > 200, "the load is on")
+        wait_for(lambda: len(served.house.contents(uid)) > 200, "messages are being sent")
         restart_bus(served)
         wait_for(
             lambda: served.webhook(uid, "memory_write_", "again").status == 202,
-            "it takes messages again",
+            "it accepts messages again",
         )
         ended.set()
 
@@ -117,10 +118,10 @@ def test_a_bus_that_is_killed_under_load_has_kept_every_202_and_a_repeat_has_one
     assert {
         served.webhook(uid, "memory_write_", text, webhook_id=text).status for text in failed
     } == {202}
-    assert [text for text in kept(served, uid) if text != "again"] == sorted(answers)
+    assert [text for text in read_texts(served, uid) if text != "again"] == sorted(answers)
 
 
-def test_who_waits_while_the_bus_dies_is_told_and_asks_again(served: Served) -> None:
+def test_a_waiting_client_gets_an_error_when_the_bus_dies_and_can_retry(served: Served) -> None:
     uid = served.deploy()
     served.house.workers[-1].kill()
 
@@ -140,10 +141,10 @@ def test_who_waits_while_the_bus_dies_is_told_and_asks_again(served: Served) -> 
             0
         ]
     )
-    assert kept(served, uid) == ["tea"]
+    assert read_texts(served, uid) == ["tea"]
 
 
-def test_without_a_worker_who_waits_is_told_and_the_message_runs_later(served: Served) -> None:
+def test_without_a_worker_the_wait_times_out_and_the_message_runs_later(served: Served) -> None:
     uid = served.deploy()
     served.house.workers[-1].stop()
 
@@ -156,10 +157,10 @@ def test_without_a_worker_who_waits_is_told_and_the_message_runs_later(served: S
     )
     assert named.json["message_id"] == "msg_1"
     served.house.start_worker()
-    assert kept(served, uid) == ["milk", "tea"]
+    assert read_texts(served, uid) == ["milk", "tea"]
 
 
-def test_a_web_server_that_was_there_before_the_bus_serves_as_soon_as_the_bus_does(
+def test_a_web_server_started_before_the_bus_recovers_with_it(
     served: Served,
 ) -> None:
     uid, house = served.deploy(), served.house
@@ -174,7 +175,7 @@ def test_a_web_server_that_was_there_before_the_bus_serves_as_soon_as_the_bus_do
     assert served.webhook(uid, "memory_write_", "tea", query="?wait=15").status == 200
 
 
-def test_listeners_outlive_a_bus_that_is_killed_without_a_gap_and_nothing_twice(
+def test_listeners_survive_a_killed_bus_without_gap_or_duplicate(
     served: Served,
 ) -> None:
     uid = served.deploy()
@@ -184,17 +185,17 @@ def test_listeners_outlive_a_bus_that_is_killed_without_a_gap_and_nothing_twice(
             served.house.client.enter_together(uid, [f"{number}-{at}" for at in range(50)])
             if number in (1, 3):
                 restart_bus(served)
-        heard = listener.texts(250), other.texts(250)
+        received = listener.texts(250), other.texts(250)
         served.house.client.await_quiet(uid)
 
-    logged = [said.text for said in served.house.client.log(uid)]
-    assert heard == (logged, logged)
+    logged = [entry.text for entry in served.house.client.log(uid)]
+    assert received == (logged, logged)
     assert sorted(set(logged)) == sorted(
         f"{number}-{at}" for number in range(5) for at in range(50)
     )
 
 
-def test_without_a_bus_a_listener_is_refused_and_told_to_come_again(served: Served) -> None:
+def test_without_a_bus_a_listener_gets_503_with_retry_after(served: Served) -> None:
     uid = served.deploy()
     served.house.kill_server()
 
@@ -202,7 +203,7 @@ def test_without_a_bus_a_listener_is_refused_and_told_to_come_again(served: Serv
         assert (listener.refusal.problem[0], listener.refusal.headers["retry-after"]) == (503, "1")
 
 
-def test_a_web_server_that_ends_tells_its_listeners_to_come_again(served: Served) -> None:
+def test_a_stopping_web_server_asks_its_listeners_to_reconnect(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener:
@@ -211,10 +212,10 @@ def test_a_web_server_that_ends_tells_its_listeners_to_come_again(served: Served
         assert served.web.await_end() == 0
 
     assert closed.code == 1001
-    assert "come again with ?after=CURSOR" in closed.reason
+    assert "reconnect with ?after=CURSOR" in closed.reason
 
 
-def test_a_listener_that_stopped_reading_does_not_hold_up_the_end(served: Served) -> None:
+def test_a_stalled_listener_does_not_delay_the_shutdown(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid):
@@ -223,4 +224,4 @@ def test_a_listener_that_stopped_reading_does_not_hold_up_the_end(served: Served
         began = time.monotonic()
         assert served.web.stop() == 0
 
-    assert time.monotonic() - began < 4 + LATE_S  # process managers kill after 5
+    assert time.monotonic() - began < 4 + LATE_S  # process managers kill after 5 s

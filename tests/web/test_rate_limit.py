@@ -1,5 +1,4 @@
-"""A token bucket for each caller: a burst at once, then a steady rate; no caller pays for
-another."""
+"""Rate limits: a token bucket per caller."""
 
 import threading
 from collections.abc import Iterator
@@ -8,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.web.server.rate_limit import MOST_CALLERS, Buckets
+from memrelay.web.server.rate_limit import MAX_CALLERS, TokenBuckets
 from tests.support.keys import Held, await_closed, make_key
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
 class Clock:
-    """Goes on only when it is told to."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -31,55 +30,53 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Served]:
-    """A server that takes five requests at once, and one a second after that."""
+    """Start a server that accepts bursts of five requests and one request per second."""
     with Served(worker=False, WEB__RATE="1", WEB__BURST="5") as limited:
         yield limited
 
 
 def await_known(limited: Served, key: Held) -> None:
-    """Waits until the web server takes a key."""
+    """Wait until the web server knows a key."""
     await_closed(limited)
     wait_for(lambda: limited.get("/v1/pipelines", **key.headers).status != 401, "the key is known")
 
 
-def test_a_burst_is_taken_at_once_and_then_one_as_often_as_the_rate_says(clock: Clock) -> None:
-    buckets = Buckets(10, 3, clock)
+def test_a_burst_passes_at_once_and_then_the_rate_applies(clock: Clock) -> None:
+    buckets = TokenBuckets(10, 3, clock)
 
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, pytest.approx(0.1)]
     clock.now += 0.1
     assert [buckets.take("a"), buckets.take("a")] == [0, pytest.approx(0.1)]
 
 
-def test_a_refusal_takes_no_token(clock: Clock) -> None:
-    buckets = Buckets(1, 1, clock)
+def test_a_rejection_takes_no_token(clock: Clock) -> None:
+    buckets = TokenBuckets(1, 1, clock)
 
     assert [buckets.take("a") for _ in range(100)] == [0] + [1] * 99
     clock.now += 1
     assert buckets.take("a") == 0
 
 
-def test_each_caller_has_a_bucket_of_its_own(clock: Clock) -> None:
-    buckets = Buckets(1, 1, clock)
+def test_each_caller_has_its_own_bucket(clock: Clock) -> None:
+    buckets = TokenBuckets(1, 1, clock)
 
     assert [buckets.take(name) for name in "abab"] == [0, 0, 1, 1]
 
 
-def test_the_callers_that_are_kept_are_bounded(clock: Clock) -> None:
-    buckets = Buckets(1, 1, clock)
+def test_the_number_of_buckets_is_bounded(clock: Clock) -> None:
+    buckets = TokenBuckets(1, 1, clock)
 
-    for caller in range(MOST_CALLERS + 500):
+    for caller in range(MAX_CALLERS + 500):
         buckets.take(caller)
 
-    assert len(buckets) == MOST_CALLERS
-    assert buckets.take(MOST_CALLERS + 499) > 0
+    assert len(buckets) == MAX_CALLERS
+    assert buckets.take(MAX_CALLERS + 499) > 0
 
 
 @given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 20), st.integers(1, 10))
-def test_no_more_than_the_burst_and_the_rate_is_ever_taken(
-    pauses: list[float], rate: int, burst: int
-) -> None:
+def test_burst_and_rate_are_never_exceeded(pauses: list[float], rate: int, burst: int) -> None:
     clock = Clock()
-    buckets, taken = Buckets(rate, burst, clock), 0
+    buckets, taken = TokenBuckets(rate, burst, clock), 0
     for pause in pauses:
         clock.now += pause
         taken += buckets.take("a") == 0
@@ -87,7 +84,7 @@ def test_no_more_than_the_burst_and_the_rate_is_ever_taken(
     assert taken <= burst + rate * clock.now + 1e-6
 
 
-def test_over_http_a_key_is_a_caller_and_is_told_when_to_come_again(limited: Served) -> None:
+def test_a_limited_key_gets_429_with_retry_after(limited: Served) -> None:
     one, two = (make_key(limited.house.root, "read") for _ in range(2))
     await_known(limited, two)
 
@@ -99,14 +96,14 @@ def test_over_http_a_key_is_a_caller_and_is_told_when_to_come_again(limited: Ser
     assert limited.get("/live", **two.headers).status == 200
 
 
-def test_who_sends_no_key_from_this_machine_is_not_limited(limited: Served) -> None:
+def test_loopback_callers_without_a_key_are_not_limited(limited: Served) -> None:
     assert {limited.get("/live").status for _ in range(20)} == {200}
     assert {
         limited.get("/live", Authorization=f"Bearer mr_{number}_x").status for number in range(20)
     } == {200}
 
 
-def test_a_refused_message_is_not_taken(limited: Served) -> None:
+def test_a_rejected_message_is_not_stored(limited: Served) -> None:
     uid, statuses, gate = limited.deploy_unserved(), [], threading.Barrier(20)
     key = make_key(limited.house.root, "publish")
     await_known(limited, key)

@@ -1,5 +1,4 @@
-"""Entries by the paths and in the shapes of SOAT's later versions, beside those of its document:
-one write path under both."""
+"""Entries over the API of later SOAT versions. Both APIs share one write path."""
 
 import pytest
 
@@ -34,7 +33,7 @@ def write(soat: Soat, memory: str, content: str, **keys: object) -> Json:
     return dict(answer.json)
 
 
-def test_the_life_of_an_entry(soat: Soat) -> None:
+def test_an_entry_is_created_updated_and_deleted(soat: Soat) -> None:
     memory = soat.make()
     made = write(
         soat, memory, "tea", source_type="orchestration", tags=["x"], metadata={"seen": {"page": 3}}
@@ -67,7 +66,7 @@ def test_the_life_of_an_entry(soat: Soat) -> None:
     assert missing.json["error"]["message"] == "Memory entry not found"
 
 
-def test_a_write_is_skipped_or_created_and_added_to_another_entry_where_that_is_asked_for(
+def test_a_write_is_skipped_or_created_and_merged_on_request(
     soat: Soat,
 ) -> None:
     memory, more = soat.make(), "Customer prefers email, especially for billing inquiries"
@@ -95,7 +94,7 @@ def test_a_write_is_skipped_or_created_and_added_to_another_entry_where_that_is_
     )
 
 
-def test_a_list_is_an_envelope_with_limit_and_offset(soat: Soat) -> None:
+def test_a_list_has_limit_and_offset(soat: Soat) -> None:
     memory = soat.make()
     for number in range(7):
         write(soat, memory, f"fact {number}", mode="create", tags=["odd" if number % 2 else "even"])
@@ -132,14 +131,16 @@ def test_a_list_is_an_envelope_with_limit_and_offset(soat: Soat) -> None:
     assert [one["id"] for one in nested] == [one["id"] for one in whole["data"]]
 
 
-def test_entries_that_do_not_fit_into_one_answer_are_all_there(soat: Soat) -> None:
+def test_entries_beyond_one_answer_are_all_listed(soat: Soat) -> None:
     memory, long = soat.make(), "é" * 32_000
     for number in range(9):
         write(soat, memory, f"{long}{number}", mode="create")
 
-    told = soat("GET", f"{ENTRIES}?memory_id={memory}&limit=8&offset=1").json
+    answers = soat("GET", f"{ENTRIES}?memory_id={memory}&limit=8&offset=1").json
 
-    assert [one["content"][-1] for one in told["data"]] == list("12345678") and told["total"] == 9
+    assert [one["content"][-1] for one in answers["data"]] == list("12345678") and answers[
+        "total"
+    ] == 9
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_entries_that_do_not_fit_into_one_answer_are_all_there(soat: Soat) -> No
             "POST",
             ENTRIES,
             {"memory_id": "MEM", "content": "x", "source": "agent", "source_type": "manual"},
-            "source and source_type are two names of one field",
+            "source and source_type are names of the same field",
             {},
         ),
         (
@@ -198,7 +199,7 @@ def test_entries_that_do_not_fit_into_one_answer_are_all_there(soat: Soat) -> No
             {},
         ),
         ("POST", ENTRIES, b"{", "the body is no JSON", {}),
-        ("POST", ENTRIES, b"[]", "the body is a JSON object", {}),
+        ("POST", ENTRIES, b"[]", "the body must be a JSON object", {}),
         (
             "GET",
             ENTRIES,
@@ -206,7 +207,7 @@ def test_entries_that_do_not_fit_into_one_answer_are_all_there(soat: Soat) -> No
             "Missing required field(s): memory_id",
             {"missingFields": ["memory_id"]},
         ),
-        ("GET", f"{ENTRIES}?memory_id=MEM&colour=1", b"", "there is no parameter 'colour'", {}),
+        ("GET", f"{ENTRIES}?memory_id=MEM&colour=1", b"", "unknown parameter 'colour'", {}),
         ("PUT", f"{ENTRIES}/ME", {"content": ""}, "content is required", {}),
         (
             "PUT",
@@ -217,7 +218,7 @@ def test_entries_that_do_not_fit_into_one_answer_are_all_there(soat: Soat) -> No
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_the_later_shape(
+def test_errors_have_the_later_shape(
     soat: Soat, method: str, path: str, body: Json | bytes, *, message: str, meta: Json
 ) -> None:
     memory = soat.make()
@@ -235,7 +236,7 @@ def test_what_is_wrong_is_told_in_the_later_shape(
     assert meta.items() <= answer.json["error"]["meta"].items()
 
 
-def test_a_key_stands_for_one_call_of_both_shapes(soat: Soat) -> None:
+def test_a_key_belongs_to_one_call_of_either_shape(soat: Soat) -> None:
     memory, keyed = soat.make(), {"Idempotency_Key": "later-1"}
     first = soat("POST", ENTRIES, {"memory_id": memory, "content": EMAIL, "mode": "merge"}, **keyed)
 
@@ -255,7 +256,7 @@ def test_a_key_stands_for_one_call_of_both_shapes(soat: Soat) -> None:
 
 
 def routes(memory: str, entry: str) -> list[tuple[str, str, str, Json | bytes]]:
-    """(scope, method, path, body) of all of them."""
+    """Return (scope, method, path, body) of all routes."""
     return [
         ("write", "POST", ENTRIES, {"memory_id": memory, "content": "x"}),
         ("read", "GET", f"{ENTRIES}?memory_id={memory}", b""),
@@ -265,7 +266,7 @@ def routes(memory: str, entry: str) -> list[tuple[str, str, str, Json | bytes]]:
     ]
 
 
-def test_every_route_refuses_strangers_keys_that_go_less_far_and_other_pipelines() -> None:
+def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None:
     with Served() as served:
         uid, other = served.deploy(), served.deploy()
         soat = Soat(served, uid)
@@ -285,15 +286,15 @@ def test_every_route_refuses_strangers_keys_that_go_less_far_and_other_pipelines
         await_closed(served)
 
         for scope, method, path, body in routes(memory, entry):
-            told = [soat(method, path, body, key) for key in (None, lesser[scope], foreign)]
-            codes = [(answer.status, answer.json["error"]["code"]) for answer in told]
+            answers = [soat(method, path, body, key) for key in (None, lesser[scope], foreign)]
+            codes = [(answer.status, answer.json["error"]["code"]) for answer in answers]
             assert codes == [
                 (401, "UNAUTHORIZED"),
                 (403, "FORBIDDEN"),
                 (404, "RESOURCE_NOT_FOUND"),
             ], path
             nobody = "Memory entry not found" if entry in path else "Memory not found"
-            assert told[2].json["error"]["message"] == nobody, path
+            assert answers[2].json["error"]["message"] == nobody, path
         for _, method, path, body in routes("mem_nobody", "me_nobody"):
             assert soat(method, path, body, mine).status == 404, path
         for scope, method, path, body in routes(memory, entry):

@@ -1,4 +1,4 @@
-"""Keys over HTTP: what they open, for how long, and what closes when the first is made."""
+"""Authentication with keys over HTTP, and its start with the first key."""
 
 import os
 import time
@@ -17,19 +17,17 @@ def get(served: Served, path: str, key: Held) -> Answer:
     return ask(served.url, "GET", path, b"", key.headers)
 
 
-def test_the_first_key_closes_the_house_on_loopback_too_and_the_last_ones_end_does_not_open_it() -> (
-    None
-):
+def test_the_first_key_makes_authentication_mandatory_until_the_end() -> None:
     with Served(worker=False) as served:
         assert served.get("/status").status == 200
-        assert "no key was ever made" in served.web.await_event("web_ready")["who_may_call"]
+        assert "no key was ever made" in served.web.await_event("web_ready")["access"]
 
         key = make_key(served.house.root)
         await_closed(served)
         assert get(served, "/status", key).status == 200
 
         revoke(served.house.root, key)
-        wait_for(lambda: get(served, "/status", key).status == 401, "the key opens nothing")
+        wait_for(lambda: get(served, "/status", key).status == 401, "the key is rejected")
         assert (served.get("/status").status, served.get("/v1/pipelines").status) == (401, 401)
 
         served.web.stop()
@@ -37,7 +35,7 @@ def test_the_first_key_closes_the_house_on_loopback_too_and_the_last_ones_end_do
         assert served.get("/status").status == 401
 
 
-def test_a_control_plane_that_lost_its_keys_opens_nothing() -> None:
+def test_losing_all_keys_disables_no_authentication() -> None:
     with Served(worker=False) as served:
         make_key(served.house.root)
         await_closed(served)
@@ -48,7 +46,7 @@ def test_a_control_plane_that_lost_its_keys_opens_nothing() -> None:
         assert "it is empty" in served.get("/v1/pipelines").problem[1]
 
 
-def test_a_revoked_key_opens_nothing_within_a_second(keyed: Served) -> None:
+def test_a_revoked_key_stops_working_within_a_second(keyed: Served) -> None:
     key = make_key(keyed.house.root, "read")
     wait_for(lambda: get(keyed, "/status", key).status == 200, "the key is known")
 
@@ -58,11 +56,11 @@ def test_a_revoked_key_opens_nothing_within_a_second(keyed: Served) -> None:
     status, detail = get(keyed, "/status", key).problem
     assert (status, detail) == (
         401,
-        "the key 'test' was revoked; `memrelay keys create` makes another",
+        "the key 'test' was revoked; create another with `memrelay keys create`",
     )
 
 
-def test_only_who_knows_the_secret_learns_what_became_of_a_key(keyed: Served) -> None:
+def test_only_the_right_secret_reveals_that_a_key_was_revoked(keyed: Served) -> None:
     key = make_key(keyed.house.root, lasts_ms=-1)
     forged = Held(key.id, f"mr_{key.id}_{'0' * 64}")
 
@@ -72,7 +70,7 @@ def test_only_who_knows_the_secret_learns_what_became_of_a_key(keyed: Served) ->
     assert get(keyed, "/status", forged).headers["www-authenticate"] == "Bearer"
 
 
-def test_lists_and_counts_are_of_what_a_key_sees(keyed: Served) -> None:
+def test_lists_and_counts_cover_the_pipelines_of_the_key(keyed: Served) -> None:
     mine, other = keyed.deploy(), keyed.deploy()
     key = make_key(keyed.house.root, "read", pipelines=(mine,))
     wait_for(lambda: get(keyed, "/v1/pipelines", key).status == 200, "the key is known")
@@ -90,7 +88,7 @@ def test_lists_and_counts_are_of_what_a_key_sees(keyed: Served) -> None:
     assert b"memrelay_http_answers" not in get(keyed, "/metrics", key).body
 
 
-def test_a_key_that_deploys_is_confined_to_its_pipelines_and_their_stores(keyed: Served) -> None:
+def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: Served) -> None:
     mine, other = keyed.deploy(), keyed.deploy()
     key = make_key(keyed.house.root, "deploy", pipelines=(mine,))
     wait_for(lambda: get(keyed, "/status", key).status == 403, "the key is known")
@@ -117,7 +115,7 @@ def test_a_key_that_deploys_is_confined_to_its_pipelines_and_their_stores(keyed:
     assert ask(keyed.url, "DELETE", f"/v1/pipelines/{other}", b"", key.headers).status == 404
 
 
-def test_a_listener_whose_key_is_revoked_hears_no_more(keyed: Served) -> None:
+def test_revoking_a_key_disconnects_its_listeners(keyed: Served) -> None:
     uid, key = keyed.deploy(), make_key(keyed.house.root, "read")
     wait_for(lambda: get(keyed, "/status", key).status == 200, "the key is known")
 
@@ -137,7 +135,7 @@ def test_a_listener_needs_a_key(keyed: Served) -> None:
         assert listener.refusal.status == 401
 
 
-def test_whether_it_is_ready_is_told_to_all_and_why_not_to_who_sees_all(keyed: Served) -> None:
+def test_ready_shows_reasons_only_to_keys_for_all_pipelines(keyed: Served) -> None:
     confined, whole = make_key(keyed.house.root, pipelines=("a",)), make_key(keyed.house.root)
     wait_for(lambda: get(keyed, "/status", whole).status == 200, "the key is known")
 
@@ -145,13 +143,13 @@ def test_whether_it_is_ready_is_told_to_all_and_why_not_to_who_sees_all(keyed: S
         keys = make_key(served.house.root, pipelines=("a",)), make_key(served.house.root)
         await_closed(served)
         served.house.server.stop()
-        told = [
+        answers = [
             ask(served.url, "GET", "/ready", b"", headers)
             for headers in ({}, *(key.headers for key in keys))
         ]
 
-    assert [answer.status for answer in told] == [503] * 3
-    assert [answer.json["checks"]["bus"] == "not ok" for answer in told] == [True, True, False]
+    assert [answer.status for answer in answers] == [503] * 3
+    assert [answer.json["checks"]["bus"] == "not ok" for answer in answers] == [True, True, False]
     assert (
         get(keyed, "/ready", confined).json
         == get(keyed, "/ready", whole).json
@@ -172,11 +170,11 @@ def listening_on_all(house: House) -> ChildProcess:
     )
 
 
-def test_without_a_key_only_loopback_is_listened_on_and_it_says_so() -> None:
+def test_without_a_key_only_loopback_is_served() -> None:
     with House() as house:
         refused = listening_on_all(house)
         assert refused.await_end() == 1
-        assert "web.host is 0.0.0.0, and no key was made yet" in refused.said
+        assert "web.host is 0.0.0.0, but no key was made yet" in refused.said
 
         key = make_key(house.root)
         revoke(house.root, key)
