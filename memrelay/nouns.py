@@ -46,7 +46,8 @@ class Blocking(Generic[P, Output]):
     def __get__(self, noun: BlockingNoun | None, owner: type) -> Any:
         if noun is None:
             return self
-        bound = functools.partial(self._method, noun.remote)
+        method: Callable[..., Coroutine[Any, Any, Any]] = self._method
+        bound = functools.partial(method, noun.remote)
 
         @functools.wraps(self._method)
         def wait(*args: Any, **named: Any) -> Any:

@@ -244,7 +244,9 @@ async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
     for entry, answer in zip(entries, answers, strict=True):
         if isinstance(answer, BaseException):
             raise answer
-        report_progress(partial(print_json, {"replayed": entry.replay_of, "pipeline_uid": entry.uid}))
+        report_progress(
+            partial(print_json, {"replayed": entry.replay_of, "pipeline_uid": entry.uid})
+        )
     return len(entries)
 
 

@@ -84,7 +84,9 @@ class User:
                 stderr=out,
             )
         up = self._up
-        wait_for(lambda: "Press Ctrl-C to stop" in log.read_text() or up.poll() is not None, "it is up")
+        wait_for(
+            lambda: "Press Ctrl-C to stop" in log.read_text() or up.poll() is not None, "it is up"
+        )
         return log.read_text()
 
     def memrelay(self, *words: str) -> str:

@@ -200,7 +200,9 @@ def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
         for one in started:
             stack.callback(one.kill)
 
-        wait_for(lambda: all("Press Ctrl-C to stop" in log.read_text() for log in logs), "all are up")
+        wait_for(
+            lambda: all("Press Ctrl-C to stop" in log.read_text() for log in logs), "all are up"
+        )
         there = program.run("ls").lines
         for one in started:
             one.send_signal(signal.SIGTERM)

@@ -324,9 +324,7 @@ def test_a_scrub_reports_a_sound_store_with_a_damage_note_and_a_missing_store() 
         saved = run_on(house, "backup", "--to", str(house.folder / "saved"))
 
         assert scrubbed.code == 1 and scrubbed.out.count("DAMAGED") == 2, scrubbed.out
-        assert (
-            scrubbed.out.count("interrupted; run it again") == 2 and "sound" not in scrubbed.out
-        )
+        assert scrubbed.out.count("interrupted; run it again") == 2 and "sound" not in scrubbed.out
         assert saved.code == 1 and saved.err.count("is not in the backup") == 2, saved.err
 
 

@@ -294,9 +294,9 @@ def test_a_forged_file_is_rejected_without_a_traceback(up: Program, line: bytes)
 
     ended = run_import(up, file="bad.jsonl")
 
-    assert ended.code == 1 and ended.err.startswith(
-        "memrelay: bad.jsonl has an invalid line"
-    ), ended.err
+    assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl has an invalid line"), (
+        ended.err
+    )
 
 
 def made_up(**given: Any) -> str:

@@ -76,8 +76,7 @@ def test_all_fields_and_filters_are_available_by_command(program: Program) -> No
     )
     assert (listed["items"], found["items"]) == ([changed], [])
     assert (
-        wrong.code == 1
-        and "filter.kynd: unknown field 'kynd' (did you mean 'kind'?)" in wrong.err
+        wrong.code == 1 and "filter.kynd: unknown field 'kynd' (did you mean 'kind'?)" in wrong.err
     )
     assert broken.code == 1 and "filter: not JSON" in broken.err
 

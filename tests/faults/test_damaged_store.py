@@ -266,8 +266,7 @@ def test_an_emptied_store_is_reported_everywhere_and_salvaged() -> None:
         assert_paused_until_salvaged(house, uid, "it is empty")
 
         assert all(
-            "it is empty: its data is lost" in one.stdout + one.stderr
-            and one.returncode == 1
+            "it is empty: its data is lost" in one.stdout + one.stderr and one.returncode == 1
             for one in told
         )
         assert all(str(house.store_file(uid)) in one.stdout + one.stderr for one in told)
