@@ -25,7 +25,7 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.made_vectors import MadeVectors
+from benchmarks.support.synthetic_vectors import MadeVectors
 from benchmarks.recall_latency import VOCABULARY, Texts, word
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder

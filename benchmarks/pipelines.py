@@ -19,8 +19,8 @@ import orjson
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from benchmarks.blocking import BlockingConnection  # noqa: E402  the checkout is no installed package here
-from benchmarks.trial import bus_of_its_own, end, keep, options  # noqa: E402
+from benchmarks.support.blocking import BlockingConnection  # noqa: E402  the checkout is no installed package here
+from benchmarks.support.harness import bus_of_its_own, end, keep, options  # noqa: E402
 from memrelay.bus.client.resp import EXEC, MULTI, pack  # noqa: E402
 from memrelay.bus.keys import input_key, swarm_key  # noqa: E402
 

@@ -26,7 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.made_vectors import MadeVectors, Ready
+from benchmarks.support.synthetic_vectors import MadeVectors, Ready
 from benchmarks.recall.product import embed_all
 from memrelay.memory.embedding.questions import Questions
 from memrelay.memory.operations.records_search import SearchInput, search

@@ -23,10 +23,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.bundle import make_bundle
-from benchmarks.load import Load
-from benchmarks.paced import one_by_one, paced
-from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
+from benchmarks.support.bundle import make_bundle
+from benchmarks.support.load import Load
+from benchmarks.support.paced import one_by_one, paced
+from benchmarks.support.harness import bus_of_its_own, end, keep, options, start_peer, start_product
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.embedded import open_store

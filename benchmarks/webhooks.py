@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.blocking import BlockingConnection
-from benchmarks.bundle import make_bundle
-from benchmarks.load import Load
-from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
+from benchmarks.support.blocking import BlockingConnection
+from benchmarks.support.bundle import make_bundle
+from benchmarks.support.load import Load
+from benchmarks.support.harness import bus_of_its_own, end, keep, options, start_peer, start_product
 from memrelay.bus.client.resp import pack
 from memrelay.bus.keys import input_key
 

@@ -20,7 +20,7 @@ CHECKOUT = HERE.parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
 from benchmarks.recall.collection import BadData  # noqa: E402  the checkout is no installed package here
-from benchmarks.recall.folder import collections  # noqa: E402
+from benchmarks.recall.data_sets import collections  # noqa: E402
 from benchmarks.recall.report import as_json, tables  # noqa: E402
 from benchmarks.recall.systems import SYSTEMS  # noqa: E402
 from benchmarks.recall.trial import Trial, run  # noqa: E402

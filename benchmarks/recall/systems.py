@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.recall.embedder_alone import EmbedderAlone
+from benchmarks.recall.embedder_only import EmbedderAlone
 from benchmarks.recall.plain_fts5 import PlainFts5
 from benchmarks.recall.product import Product
 from benchmarks.recall.rank_fusion import RankFusion

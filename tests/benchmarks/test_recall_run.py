@@ -1,4 +1,4 @@
-"""The command, over tiny data; and the product over the development data, where it is."""
+"""The command on tiny data, and search quality on the development data if it is present."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.recall.folder import collections
+from benchmarks.recall.data_sets import collections
 from benchmarks.recall.nonsense import queries
 from benchmarks.recall.product import Product
 from benchmarks.recall.report import as_json
@@ -16,8 +16,8 @@ from tests.benchmarks.datasets import ask, conversation, write_beir, write_locom
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEVELOPMENT = CHECKOUT.parent / "shared" / "data"
-# A little below what was measured (docs/search-quality.md), so that another version of a library is no
-# failure.
+# A little below the measured values (docs/search-quality.md), so that a new library version does not
+# fail the test.
 FLOORS = {
     "locomo": {"turn@5": 0.69, "turn@10": 0.78, "session@5": 0.88, "session@10": 0.92},
     "cranfield": {"nDCG@10": 0.38},
@@ -29,7 +29,7 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_a_run_prints_tables_and_writes_them_as_json(tmp_path: Path) -> None:
+def test_a_run_prints_tables_and_writes_json(tmp_path: Path) -> None:
     write_locomo(
         tmp_path / "locomo",
         conversation(
@@ -57,14 +57,14 @@ def test_a_run_prints_tables_and_writes_them_as_json(tmp_path: Path) -> None:
     ) == (0, 0)
 
 
-def test_a_run_without_data_says_what_to_give() -> None:
+def test_a_run_without_data_prints_what_to_pass() -> None:
     done = bench()
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "make bench-recall DATA=FOLDER" in done.stderr
 
 
-def test_nonsense_is_the_same_each_time_and_different_by_seed() -> None:
+def test_nonsense_queries_depend_only_on_the_seed() -> None:
     assert queries() == queries() != queries(1)
     assert len(queries()) == 200
 
@@ -73,7 +73,7 @@ def test_nonsense_is_the_same_each_time_and_different_by_seed() -> None:
 @pytest.mark.skipif(
     not DEVELOPMENT.is_dir(), reason="the development data is no part of the project"
 )
-def test_the_product_finds_what_it_did_on_the_development_data(name: str) -> None:
+def test_search_quality_on_the_development_data_stays_above_the_floor(name: str) -> None:
     [collection] = collections(DEVELOPMENT / name)
 
     measured = as_json(collection, {"Memrelay": run(collection, Product)})["systems"]["Memrelay"]
