@@ -80,30 +80,21 @@ def test_a_non_finite_cosine_counts_as_missing(cosine: float) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "word ",
-        "x",
-        "e\u0301\u0315",
-        "\u0315\u0300",
-        "\ufdfa",
-        "1",
-        "a'b-",
-        "\n",
-        "line\n",
-        "\u4e0d",
-        "!",
-        ".,;",
-        "( ",
-        "\u00e9 ",
+        *("word ", "line\n", "\u0315\u0300", "\u4e0d", "1"),
+        *(
+            pytest.param(part, marks=pytest.mark.long)
+            for part in ("x", "e\u0301\u0315", "\ufdfa", "a'b-", "\n", "!", ".,;", "( ", "\u00e9 ")
+        ),
     ],
 )
 def test_a_text_of_one_mebibyte_is_compared_in_bounded_time(part: str) -> None:
     text = part * ((1 << 20) // len(part.encode()))
-    started = time.process_time()
+    started_s = time.process_time()
 
     compare(text, text + " more", 0.99, LOCAL)
     compare("tea", text, None, LOCAL)
 
-    assert time.process_time() - started < 5
+    assert time.process_time() - started_s < 5
 
 
 def test_the_examples_of_the_model_document_get_the_documented_actions() -> None:

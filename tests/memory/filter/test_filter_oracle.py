@@ -16,11 +16,12 @@ from memrelay.memory.memory_id import path_of
 from memrelay.memory.search.pool import Meaning, Pool
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.timestamps import as_us
-from tests.memory.builders import MEMORY_ID, NOW, assert_sound, fresh_store, perform
+from tests.memory.builders import FAST_ROOT, MEMORY_ID, NOW, assert_sound, fresh_store, perform
 from tests.memory.embedding.embedders import embed_all
 from tests.memory.filtering import aimed_at, filters, passes, records
 
 MODES = ("fts", "hybrid")
+Case = tuple[list[dict[str, Any]], list[dict[str, Any]]]  # records, filters
 
 
 def as_oracle_record(view: Any) -> dict[str, Any]:
@@ -94,13 +95,20 @@ cases = st.lists(records, max_size=6).flatmap(
 )
 
 
-@pytest.mark.timeout(240)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases)
-def test_lists_and_searches_match_the_oracle(
-    case: tuple[list[dict[str, Any]], list[dict[str, Any]]],
-) -> None:
-    made, filters_to_check = case
+def test_lists_and_searches_match_the_oracle(case: Case) -> None:
+    check_case(*case)
+
+
+@pytest.mark.long
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(case=cases)
+def test_lists_and_searches_match_the_oracle_in_many_cases(case: Case) -> None:
+    check_case(*case)
+
+
+def check_case(made: list[dict[str, Any]], filters_to_check: list[dict[str, Any]]) -> None:
     with fresh_store() as store:
         create_all(store, made)
         for given_filter in filters_to_check:
@@ -118,17 +126,14 @@ def lazy() -> LazyEmbedder:
     return loaded
 
 
-@pytest.mark.timeout(240)
 @settings(
     max_examples=15,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(case=cases)
-def test_a_search_by_meaning_matches_the_oracle(
-    lazy: LazyEmbedder, case: tuple[list[dict[str, Any]], list[dict[str, Any]]]
-) -> None:
+def test_a_search_by_meaning_matches_the_oracle(lazy: LazyEmbedder, case: Case) -> None:
     made, filters_to_check = case
-    with TemporaryDirectory() as root:
+    with TemporaryDirectory(dir=FAST_ROOT) as root:
         store = Store(
             MEMORY_ID,
             path_of(Path(root), MEMORY_ID),

@@ -16,7 +16,7 @@ from memrelay.memory.errors import NotThere, Refused
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.retention import delete_expired
 from memrelay.memory.timestamps import as_time
-from tests.memory.builders import NOW, assert_sound, find, make_store, perform, read_all
+from tests.memory.builders import FAST_ROOT, NOW, assert_sound, find, make_store, perform, read_all
 
 KINDS = ("observation", "log")
 texts = st.sampled_from(("tea", "green tea", "user-name", "x", "tea"))
@@ -56,12 +56,12 @@ class Life:
         return Life(list(self.states), list(self.changes))
 
 
-class Lives(RuleBasedStateMachine):
+class RecordLifecycles(RuleBasedStateMachine):
     """The store and a dictionary of lives by guid. Nothing is ever removed from the dictionary."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp())
+        self.root = Path(tempfile.mkdtemp(dir=FAST_ROOT))
         self.store = make_store(self.root)
         self.now_ms = NOW
         self.lives: dict[str, Life] = {}
@@ -279,5 +279,10 @@ class Lives(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
-TestLives = Lives.TestCase
-TestLives.settings = settings(max_examples=40, stateful_step_count=40)
+class TestRecordLifecycles(RecordLifecycles.TestCase):
+    settings = settings(max_examples=20, stateful_step_count=40)
+
+
+@pytest.mark.long
+class TestManyRecordLifecycles(RecordLifecycles.TestCase):
+    settings = settings(max_examples=200, stateful_step_count=40)

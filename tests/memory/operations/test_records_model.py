@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,7 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_write import WriteInput, write
-from tests.memory.builders import NOW, assert_sound, find, make_record, make_store, read_all
+from tests.memory.builders import (
+    FAST_ROOT,
+    NOW,
+    assert_sound,
+    find,
+    make_record,
+    make_store,
+    read_all,
+)
 
 WORDS = (
     "tea",
@@ -118,12 +127,12 @@ def contains(content: str, word: str) -> bool:
     return any(found[at : at + len(phrase)] == phrase for at in range(len(found)))
 
 
-class History(RuleBasedStateMachine):
+class RecordHistories(RuleBasedStateMachine):
     """The store and the model after the same actions."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp())
+        self.root = Path(tempfile.mkdtemp(dir=FAST_ROOT))
         self.store = make_store(self.root)
         self.now_ms = NOW
         self.committed, self.model = Model(), Model()
@@ -222,5 +231,10 @@ class History(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
-TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=60, stateful_step_count=40)
+class TestRecordHistories(RecordHistories.TestCase):
+    settings = settings(max_examples=25, stateful_step_count=40)
+
+
+@pytest.mark.long
+class TestManyRecordHistories(RecordHistories.TestCase):
+    settings = settings(max_examples=300, stateful_step_count=40)

@@ -31,6 +31,7 @@ from memrelay.memory.search.pool import Meaning, Pool
 from memrelay.memory.search.query import NO_BOOSTS, Boosts
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import (
+    FAST_ROOT,
     MEMORY_ID,
     NOW,
     PLENTY,
@@ -140,7 +141,7 @@ def test_the_explanation_reproduces_the_order_in_each_ranked_mode(
     lazy: LazyEmbedder, conversation: Any, added: Any, question: str, *, recency: float, limit: int
 ) -> None:
     boosts = Boosts(recency, 30, 0.5 * recency, NOW)
-    with TemporaryDirectory() as root:
+    with TemporaryDirectory(dir=FAST_ROOT) as root:
         store = Store(
             MEMORY_ID,
             path_of(Path(root), MEMORY_ID),
@@ -163,7 +164,7 @@ def test_the_explanation_reproduces_the_order_in_each_ranked_mode(
 
 @given(conversation=st.lists(turns, max_size=9), question=st.sampled_from(QUESTIONS))
 def test_the_order_of_fts_mode_is_explained(conversation: Any, question: str) -> None:
-    with TemporaryDirectory() as root:
+    with TemporaryDirectory(dir=FAST_ROOT) as root:
         store = make_store(Path(root))
         write_turns(store, conversation)
         found, explanation = explain_search(store, question, "fts")

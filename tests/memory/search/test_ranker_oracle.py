@@ -182,16 +182,33 @@ steps = st.tuples(
 batches = st.lists(st.tuples(st.lists(steps, max_size=12), st.booleans()), min_size=1, max_size=6)
 
 
-@settings(max_examples=25)
-@given(
+Batches = list[tuple[list[tuple[Any, ...]], bool]]
+histories = given(
     batches=batches,
     words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True),
     kind=st.sampled_from(("", "a")),
     turns=st.integers(0, 40),
 )
+
+
+@settings(max_examples=12)
+@histories
 def test_every_state_is_ranked_by_the_documented_formula(
-    batches: list[tuple[list[tuple[Any, ...]], bool]], words: list[str], kind: str, turns: int
+    batches: Batches, words: list[str], kind: str, turns: int
 ) -> None:
+    check_history(batches, words, kind, turns)
+
+
+@pytest.mark.long
+@settings(max_examples=200)
+@histories
+def test_many_states_are_ranked_by_the_documented_formula(
+    batches: Batches, words: list[str], kind: str, turns: int
+) -> None:
+    check_history(batches, words, kind, turns)
+
+
+def check_history(batches: Batches, words: list[str], kind: str, turns: int) -> None:
     with fresh_store() as store:
         world = World(store, [])
         with store.transaction() as tx:

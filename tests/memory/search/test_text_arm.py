@@ -122,11 +122,24 @@ steps = st.lists(
 batches = st.lists(st.tuples(steps, st.booleans(), st.booleans()), min_size=1, max_size=6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(batches=batches)
 def test_in_memory_ranking_equals_fts5_after_every_change_and_rollback(
     batches: list[tuple[Any, bool, bool]],
 ) -> None:
+    check_batches(batches)
+
+
+@pytest.mark.long
+@settings(max_examples=400)
+@given(batches=batches)
+def test_in_memory_ranking_equals_fts5_in_many_histories(
+    batches: list[tuple[Any, bool, bool]],
+) -> None:
+    check_batches(batches)
+
+
+def check_batches(batches: list[tuple[Any, bool, bool]]) -> None:
     with fresh_store() as store:
         for number, (changes, searched_inside, lost) in enumerate(batches):
             with suppress(Rollback), store.transaction() as tx:

@@ -5,12 +5,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memrelay.memory.sqlite.inbox import Done
-from tests.memory.builders import NOW, assert_sound, make_store
+from tests.memory.builders import FAST_ROOT, NOW, assert_sound, make_store
 
 DONE = Done("hash", b"outputs")
 
@@ -171,13 +172,13 @@ def test_attempts_are_counted_per_input_and_rolled_back(tmp_path: Path) -> None:
         assert tx.inbox.count_attempt("p/1-0") == 2
 
 
-class InboxHistory(RuleBasedStateMachine):
+class InboxHistories(RuleBasedStateMachine):
     """The inbox compared with a dict. A forgotten id never returns, like an acknowledged entry. A
     rolled back id may return."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp())
+        self.root = Path(tempfile.mkdtemp(dir=FAST_ROOT))
         self.store = make_store(self.root)
         self.committed: dict[str, Done] = {}
         self.expected: dict[str, Done] = {}
@@ -242,5 +243,10 @@ class InboxHistory(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
-TestInboxHistory = InboxHistory.TestCase
-TestInboxHistory.settings = settings(max_examples=60, stateful_step_count=30)
+class TestInboxHistories(InboxHistories.TestCase):
+    settings = settings(max_examples=25, stateful_step_count=30)
+
+
+@pytest.mark.long
+class TestManyInboxHistories(InboxHistories.TestCase):
+    settings = settings(max_examples=300, stateful_step_count=30)

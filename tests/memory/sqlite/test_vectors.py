@@ -309,7 +309,7 @@ def test_a_reindex_without_vectors_does_nothing(store: Store) -> None:
     assert store.vectors.sets() == []
 
 
-class VectorsInStep(RuleBasedStateMachine):
+class VectorHistories(RuleBasedStateMachine):
     """Writes, edits, deletions, rollbacks and reindexes in any order. In the end every record has
     the vector of its text."""
 
@@ -385,5 +385,10 @@ class VectorsInStep(RuleBasedStateMachine):
             assert stored_lengths(self.store).items() <= expected_lengths(self.store).items()
 
 
-TestVectorsInStep = VectorsInStep.TestCase
-TestVectorsInStep.settings = settings(max_examples=40, stateful_step_count=30)
+class TestVectorHistories(VectorHistories.TestCase):
+    settings = settings(max_examples=20, stateful_step_count=30)
+
+
+@pytest.mark.long
+class TestManyVectorHistories(VectorHistories.TestCase):
+    settings = settings(max_examples=200, stateful_step_count=30)

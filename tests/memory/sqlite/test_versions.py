@@ -102,24 +102,25 @@ def test_history_pages_join_without_a_gap(tmp_path: Path) -> None:
     assert len(small.items) == 1 and small.next_cursor == "8"
 
 
-def test_many_appends_keep_the_last_states_without_their_text(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_many_appends_keep_the_last_states_without_their_text(tmp_path: Path, count: int) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "0")
-    for batch in range(40):
+    for first in range(1, count, 250):
         with store.transaction() as tx:
-            for number in range(250):
-                append_to(tx, str(batch * 250 + number + 1), guid=guid)
+            for number in range(first, first + 250):
+                append_to(tx, str(number), guid=guid)
 
     states = list_states(store, guid)
 
     whole = states[0][1].split("\n")
-    assert whole == [str(number) for number in range(10_001)]
+    assert whole == [str(number) for number in range(count + 1)]
     assert KEPT < len(states) <= KEPT + TOGETHER
     assert all(content.split("\n") == whole[:number] for number, content, _ in states)
     assert fetch_all(store.path, "SELECT count(content) FROM versions") == [(0,)]
-    assert run(store, "records.restore", guid=guid, number=9_950).content.endswith("\n9949")
+    assert run(store, "records.restore", guid=guid, number=count - 50).content.endswith(
+        f"\n{count - 51}"
+    )
 
 
 def test_a_state_that_is_not_a_prefix_of_the_next_is_stored_whole(tmp_path: Path) -> None:
