@@ -1,4 +1,4 @@
-"""The data sets that lie in a folder that the user has named: itself one, or the folder of some."""
+"""Detection of the data sets in a folder or in its subfolders."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,30 +6,30 @@ from pathlib import Path
 from benchmarks.recall import beir, cranfield, locomo
 from benchmarks.recall.collection import BadData, Collection
 
-WANTED = (
-    "LoCoMo's conversations (*.json), Cranfield (cran.all.1400, cran.qry, cranqrel), or BEIR's layout (corpus.jsonl, "
-    "queries.jsonl, qrels/test.tsv)"
+EXPECTED = (
+    "LoCoMo's conversations (*.json), Cranfield (cran.all.1400, cran.qry, cranqrel), "
+    "or BEIR's layout (corpus.jsonl, queries.jsonl, qrels/test.tsv)"
 )
 
 
 def collections(folder: Path) -> list[Collection]:
-    """Those of the folder, or those of its folders. Raises BadData where there are none."""
-    found = list(_found(folder))
+    """Return the collections of the folder and its subfolders. Raises BadData: if there is none."""
+    found = list(_load_all(folder))
     if not found:
         raise BadData(
-            f"{folder} is no folder, or holds no data set that is known, nor do the folders in it: {WANTED}"
+            f"no known data set in {folder} or in its subfolders: pass a folder with {EXPECTED}"
         )
     return found
 
 
-def _found(folder: Path) -> Iterator[Collection]:
+def _load_all(folder: Path) -> Iterator[Collection]:
     for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
-        if load := _loader(place):
+        if load := _find_loader(place):
             yield load(place)
 
 
-def _loader(folder: Path) -> Callable[[Path], Collection] | None:
-    """By the files that are there."""
+def _find_loader(folder: Path) -> Callable[[Path], Collection] | None:
+    """Return the loader that matches the files of the folder."""
     if (folder / beir.DOCUMENTS).exists():
         return beir.load
     if (folder / cranfield.ABSTRACTS).exists():

@@ -1,4 +1,4 @@
-"""A blocking connection for measurements: it has nothing else to do while it waits."""
+"""A blocking connection to the bus, without an event loop that would disturb a measurement."""
 
 import socket
 from typing import Any
@@ -7,16 +7,15 @@ import hiredis
 
 
 class BlockingConnection:
-    """Sends packed commands and reads their replies."""
+    """Send packed commands to a Unix socket and read the replies."""
 
     def __init__(self, path: str) -> None:
-        """`path` is the server's unix socket."""
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(path)
         self._reader = hiredis.Reader()
 
     def send(self, payload: bytes, replies: int) -> Any:
-        """The last of the replies."""
+        """Send packed commands. Wait for `replies` replies and return the last one."""
         self._socket.sendall(payload)
         reply: Any = None
         for _ in range(replies):

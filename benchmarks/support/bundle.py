@@ -1,5 +1,5 @@
-"""The bundle of the yardstick's job: five relays and five memory blocks on the swarm `chat`, and
-more relays on demand."""
+"""The bundle of the yardstick: five relays and five memory blocks on the swarm `chat`, and optional
+extra relays."""
 
 from typing import Any
 
@@ -17,8 +17,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def make_bundle(uid: str, more_relays: int = 0) -> dict[str, Any]:
-    """The bundle of pipeline `uid`; `more_relays` listen on the same swarm and match nothing that
-    is said."""
+    """Return the bundle of pipeline `uid`. Its `more_relays` extra relays match no message."""
     agents = []
     for name, pattern in COMMANDS.items():
         agents.append(_agent(f"dispatch_{name}", "regex_match", {"pattern": pattern}, hears="User"))

@@ -1,5 +1,4 @@
-"""What the measuring programs share: options, a folder with a bus of its own, our programs, and the
-JSON of every round."""
+"""Shared parts of the benchmarks: options, a temporary bus, processes, and the JSON results."""
 
 import argparse
 import json
@@ -16,6 +15,7 @@ from typing import Any
 from memrelay.bus.embedded.launcher import EmbeddedServer
 
 HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parent.parent
 UNLIMITED = {
     "MEMRELAY_WEB__RATE": "0",
     "MEMRELAY_BUS__MAX_BACKLOG": str(10**9),
@@ -23,24 +23,24 @@ UNLIMITED = {
 }
 
 
-def options(about: str | None, rounds: int) -> argparse.ArgumentParser:
-    """`--rounds` and `--json`, to which a program adds its own."""
-    parser = argparse.ArgumentParser(description=about)
+def make_parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
+    """Return a parser with `--rounds` and `--json`. A program adds its own options."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--json", type=Path)
     return parser
 
 
-def keep(result: dict[str, Any], file: Path | None) -> None:
-    """Writes a result where it is wanted."""
+def write_result(result: dict[str, Any], file: Path | None) -> None:
+    """Write the result as JSON if a file is given."""
     if file:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(result, indent=1))
 
 
 @contextmanager
-def bus_of_its_own(name: str) -> Iterator[tuple[Path, EmbeddedServer]]:
-    """A folder, and a server in it; both are gone afterwards."""
+def temporary_bus(name: str) -> Iterator[tuple[Path, EmbeddedServer]]:
+    """Yield a temporary folder and a running bus in it."""
     folder = Path(tempfile.mkdtemp(prefix=name))
     server = EmbeddedServer(folder / "bus")
     server.start()
@@ -52,7 +52,7 @@ def bus_of_its_own(name: str) -> Iterator[tuple[Path, EmbeddedServer]]:
 
 
 def start_peer(program: str, *arguments: str | Path) -> tuple[subprocess.Popen[str], int]:
-    """(a program of this folder that says its port, that port)."""
+    """Start a program of this folder. Return the process and the port that it prints."""
     process = subprocess.Popen(
         [sys.executable, HERE / program, *arguments], stdout=subprocess.PIPE, text=True
     )
@@ -60,15 +60,15 @@ def start_peer(program: str, *arguments: str | Path) -> tuple[subprocess.Popen[s
     return process, int(process.stdout.readline())
 
 
-def start_product(
+def start_memrelay_processes(
     folder: Path,
     socket: Path,
     bundle: dict[str, Any],
     roles: Sequence[str],
     **environment: str,
 ) -> tuple[list[subprocess.Popen[str]], int]:
-    """(`memrelay worker`, `memrelay web` or both, in this order, with one pipeline and no limits;
-    the web's port)."""
+    """Start `memrelay worker`, `memrelay web` or both, with one pipeline and no rate limits. Return
+    the processes in the order of `roles` and the port of the web server."""
     (folder / "bundle.json").write_text(json.dumps(bundle))
     settings = (
         os.environ
@@ -85,33 +85,33 @@ def start_product(
     subprocess.run(
         [*command, "deploy", folder / "bundle.json"],
         env=settings,
-        cwd=HERE.parent,
+        cwd=CHECKOUT,
         check=True,
         stdout=subprocess.DEVNULL,
     )
     started = [
         subprocess.Popen(
-            [*command, role], env=settings, cwd=HERE.parent, stderr=subprocess.PIPE, text=True
+            [*command, role], env=settings, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True
         )
         for role in roles
     ]
-    told = [_ready(process) for process in started]
-    return started, int(told[-1]["url"].rpartition(":")[2])
+    ready = [_wait_until_ready(process) for process in started]
+    return started, int(ready[-1]["url"].rpartition(":")[2])
 
 
-def _ready(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What it says when it is."""
+def _wait_until_ready(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Return the log line that reports that the process is ready."""
     assert process.stderr is not None
-    while (told := json.loads(process.stderr.readline()))["event"] not in (
+    while (line := json.loads(process.stderr.readline()))["event"] not in (
         "pipelines_served",
         "web_ready",
     ):
         pass
-    return told  # type: ignore[no-any-return]
+    return line  # type: ignore[no-any-return]
 
 
-def end(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Ends what was started."""
+def stop_all(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """Stop the processes and wait for them."""
     for process in processes:
         process.terminate()
         process.wait(20)

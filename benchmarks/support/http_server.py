@@ -1,5 +1,4 @@
-"""Serves an aiohttp application on a free port, and says it: what the peers of our faces are made
-of."""
+"""Serve an aiohttp application on a free port, for the reference programs."""
 
 import asyncio
 
@@ -7,7 +6,7 @@ from aiohttp import web
 
 
 async def listen(app: web.Application) -> None:
-    """Until it is killed."""
+    """Serve until the process is killed. Print the port first."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

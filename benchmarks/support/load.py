@@ -1,8 +1,7 @@
-"""A load generator for one request: fixed bytes over connections that are kept, answers counted by
-how they begin and end.
+"""A load generator that sends one fixed request over persistent connections.
 
-An answer is read with one call and not parsed, so a request costs the generator much less than a
-server in Python.
+It recognizes an answer by how it begins and ends, reads it with one call and does not parse it. So
+a request costs the generator much less than a server in Python.
 """
 
 import selectors
@@ -12,17 +11,17 @@ from typing import NamedTuple
 
 
 class Counted(NamedTuple):
-    """What a round has seen."""
+    """The number of answers in a round and its duration."""
 
     answers: int
     seconds: float
 
 
 class Load:
-    """Keeps `connections` requests under way. Every answer must begin and end as the first does."""
+    """Keep `connections` requests in flight. Every answer must begin and end like the first one."""
 
     def __init__(self, port: int, request: bytes, connections: int) -> None:
-        """Connects, and asks once on each connection."""
+        """Connect, and send one request on each connection to learn the answer."""
         self._request = request
         self._sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
         self._selector = selectors.DefaultSelector()
@@ -36,33 +35,33 @@ class Load:
         self._body = first.partition(b"\r\n\r\n")[2][:2]
 
     def run(self, seconds: float) -> Counted:
-        """Asks for so long, and then waits for what is under way."""
+        """Send requests for `seconds`, then wait for the outstanding answers."""
         for one in self._sockets:
             one.send(self._request)
-        began, answers, asked = time.perf_counter(), 0, len(self._sockets)
-        while answers < asked:
-            again = time.perf_counter() - began < seconds
+        started_s, answers, sent = time.perf_counter(), 0, len(self._sockets)
+        while answers < sent:
+            continues = time.perf_counter() - started_s < seconds
             for key, _ in self._selector.select():
                 if not self._has_answer(key.data):
                     continue
                 answers += 1
-                if again:
+                if continues:
                     key.data.send(self._request)
-                    asked += 1
-        return Counted(answers, time.perf_counter() - began)
+                    sent += 1
+        return Counted(answers, time.perf_counter() - started_s)
 
     def _has_answer(self, one: socket.socket) -> bool:
-        """Whether one has come, whole; what is so short comes in one piece, or in two: head and
-        body."""
+        """Return whether a complete answer has arrived. A short answer arrives in one read, or in
+        two: head and body."""
         got = one.recv(65536)
         if not got.startswith((self._status, self._body)):
             raise ConnectionError(
-                f"not the answer that came first ({self._status!r}): {got[:300]!r}"
+                f"answer differs from the first one ({self._status!r}): {got[:300]!r}"
             )
         return got.endswith(self._end)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._selector.close()
         for one in self._sockets:
             one.close()

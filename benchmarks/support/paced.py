@@ -1,20 +1,17 @@
-"""Requests at a fixed pace, whatever the server does: how long each took, counted from when it was
-due."""
+"""Requests at a fixed rate. Latency counts from the scheduled time, even if the server is slow."""
 
 import asyncio
 import time
 from collections import deque
 
-READ_AT_ONCE = 65536
-
 
 async def paced(
     port: int, request: bytes, rate: float, seconds: float, connections: int = 64
 ) -> list[float]:
-    """The times of all answers, in seconds, sorted. Raises ConnectionError for an answer that is no
-    success.
+    """Send requests at `rate` per second. Return the sorted latencies in seconds.
 
-    A request that finds no free connection waits for one, and its waiting counts.
+    A request that finds no free connection waits for one, and the wait counts. Raises
+    ConnectionError: for an answer without success status.
     """
     loop, free = (
         asyncio.get_running_loop(),
@@ -32,9 +29,9 @@ async def paced(
             free.append((reader, writer))
         times.append(loop.time() - due)
 
-    began, tasks = loop.time(), list[asyncio.Task[None]]()
+    started_s, tasks = loop.time(), list[asyncio.Task[None]]()
     for number in range(int(rate * seconds)):
-        due = began + number / rate
+        due = started_s + number / rate
         await asyncio.sleep(max(0.0, due - loop.time()))
         tasks.append(loop.create_task(one(due)))
     await asyncio.gather(*tasks)
@@ -46,22 +43,22 @@ async def paced(
 async def _answer(reader: asyncio.StreamReader) -> None:
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if not head.startswith(b"http/1.1 2"):
-        raise ConnectionError(f"no success: {head[:200]!r}")
+        raise ConnectionError(f"request failed: {head[:200]!r}")
     await reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r")[0]))
 
 
 def one_by_one(port: int, request: bytes, count: int) -> list[float]:
-    """The times of requests of which each waits for the one before, in seconds, sorted."""
+    """Send requests one after the other. Return the sorted latencies in seconds."""
 
-    async def whole() -> list[float]:
+    async def measure() -> list[float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         times = []
         for _ in range(count):
-            began = time.perf_counter()
+            started_s = time.perf_counter()
             writer.write(request)
             await _answer(reader)
-            times.append(time.perf_counter() - began)
+            times.append(time.perf_counter() - started_s)
         writer.close()
         return sorted(times)
 
-    return asyncio.run(whole())
+    return asyncio.run(measure())

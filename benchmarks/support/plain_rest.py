@@ -1,9 +1,8 @@
-"""usage: plain_rest.py FILE. What one writes without us: records over aiohttp and aiosqlite, one
-connection, everything synced.
+"""usage: plain_rest.py FILE. A plain REST service with aiohttp and aiosqlite, one connection, and
+fsync.
 
-The peer of benchmarks/rest.py: POST and GET below the same paths with the same answers, a full-text
-index, and nothing else; it
-says its port.
+The reference of benchmarks/rest.py. It serves POST and GET on the same paths with the same answers
+and a full-text index. It prints its port.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ import aiosqlite
 import uvloop
 from aiohttp import web
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.support.http_server import listen
 
@@ -27,14 +26,15 @@ PRAGMA synchronous = FULL;
 CREATE TABLE IF NOT EXISTS records(
   row INTEGER PRIMARY KEY, guid TEXT UNIQUE, content TEXT NOT NULL, created_at INTEGER NOT NULL
 );
-CREATE VIRTUAL TABLE IF NOT EXISTS records_fts USING fts5(content, content = 'records', content_rowid = 'row');
+CREATE VIRTUAL TABLE IF NOT EXISTS records_fts
+  USING fts5(content, content = 'records', content_rowid = 'row');
 """
 DATABASE = web.AppKey("database", aiosqlite.Connection)
 WRITING = web.AppKey("writing", asyncio.Lock)
 
 
 async def create(request: web.Request) -> web.Response:
-    """Keeps a record, and answers when it is on disk."""
+    """Store a record and answer after it is on disk."""
     database, content, guid = (
         request.app[DATABASE],
         (await request.json())["content"],
@@ -51,11 +51,11 @@ async def create(request: web.Request) -> web.Response:
             "INSERT INTO records_fts(rowid, content) VALUES (?, ?)", (row, content)
         )
         await database.commit()
-    return web.json_response(_told((guid, content, now_ms)), status=201)
+    return web.json_response(_as_json((guid, content, now_ms)), status=201)
 
 
 async def get(request: web.Request) -> web.Response:
-    """One record."""
+    """Return one record."""
     async with request.app[DATABASE].execute(
         "SELECT guid, content, created_at FROM records WHERE guid = ?",
         (request.match_info["guid"],),
@@ -63,15 +63,15 @@ async def get(request: web.Request) -> web.Response:
         found = await cursor.fetchone()
     if found is None:
         raise web.HTTPNotFound
-    return web.json_response(_told(tuple(found)))
+    return web.json_response(_as_json(tuple(found)))
 
 
-def _told(record: tuple[Any, ...]) -> dict[str, Any]:
+def _as_json(record: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(("guid", "content", "created_at"), record, strict=True))
 
 
 async def serve(file: str) -> None:
-    """Until it is killed."""
+    """Serve until the process is killed."""
     async with aiosqlite.connect(file) as database:
         await database.executescript(SCHEMA)
         app = web.Application()

@@ -1,7 +1,8 @@
-"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N]. Our worker, as the yardstick's driver
-starts it.
+"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N]. Start Memrelay's worker for the
+yardstick.
 
-Deploys the yardstick's bundle for each UID below ROOT, and serves them on the server at SOCKET.
+Deploys the yardstick's bundle for each UID below ROOT, and serves the pipelines on the bus at
+SOCKET.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.support.bundle import make_bundle
 from memrelay.bus.client.url import Address
@@ -24,13 +25,13 @@ from memrelay.pipelines.check import check
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.service import Worker, WorkerOptions
 
-# The yardstick's programs bound no answer, and a search for two common words finds more than the
-# default's 1 MiB of records.
+# The yardstick's programs do not limit answers. A search for two common words finds more than
+# the default limit of 1 MiB.
 LIMITS = WorkerLimits(message_bytes=8 << 20)
 
 
 async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
-    """Deploys and serves until SIGTERM."""
+    """Deploy the bundles and serve until SIGTERM."""
     async with Catalog(root) as catalog:
         for uid in uids:
             bundle = check(make_bundle(uid, relays)).bundle
@@ -46,7 +47,7 @@ async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Parse the arguments and serve."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("socket")
     parser.add_argument("root", type=Path)

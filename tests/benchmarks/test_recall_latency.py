@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.recall_latency import measure, opened, word
+from benchmarks.recall_latency import measure, open_filled, word
 from memrelay.memory.operations.records_search import SearchInput, search_explained
 
 
@@ -12,7 +12,7 @@ from memrelay.memory.operations.records_search import SearchInput, search_explai
 def test_the_benchmark_stores_are_searched_by_every_measured_arm(
     tmp_path: Path, vectors: bool, arms: set[str]
 ) -> None:
-    store = opened(500, tmp_path, turns=True, vectors=vectors)
+    store = open_filled(500, tmp_path, turns=True, vectors=vectors)
     with store.transaction() as tx:
         found, explanation = search_explained(
             tx, SearchInput(word(0), 1 << 30, mode="hybrid", limit=20)

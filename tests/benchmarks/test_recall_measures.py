@@ -7,7 +7,7 @@ import pytest
 from benchmarks.recall.bootstrap import interval
 from benchmarks.recall.collection import Question
 from benchmarks.recall.measures import ndcg, recall, session_recall, threads_of
-from benchmarks.recall.rank_fusion import fused
+from benchmarks.recall.rank_fusion import fuse
 
 THREADS = {"a": "one", "b": "one", "c": "two", "d": "three"}
 
@@ -42,7 +42,7 @@ def test_a_session_counts_once_for_any_number_of_turns() -> None:
 
 
 def test_rank_fusion_sums_reciprocal_ranks() -> None:
-    assert fused([["a", "b", "c"], ["c", "b"]]) == ["c", "b", "a"]
+    assert fuse([["a", "b", "c"], ["c", "b"]]) == ["c", "b", "a"]
 
 
 def test_an_interval_is_deterministic_and_narrows_with_more_questions() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.recall.data_sets import collections
-from benchmarks.recall.nonsense import queries
+from benchmarks.recall.nonsense import make_queries
 from benchmarks.recall.product import Product
 from benchmarks.recall.report import as_json
 from benchmarks.recall.trial import run
@@ -61,8 +61,8 @@ def test_a_run_without_data_prints_what_to_pass() -> None:
 
 
 def test_nonsense_queries_depend_only_on_the_seed() -> None:
-    assert queries() == queries() != queries(1)
-    assert len(queries()) == 200
+    assert make_queries() == make_queries() != make_queries(1)
+    assert len(make_queries()) == 200
 
 
 @pytest.mark.parametrize("name", FLOORS)

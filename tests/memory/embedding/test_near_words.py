@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.recall.word_signs import signs
+from benchmarks.recall.word_signs import make_signs
 from memrelay.memory.embedding.near_words import Floats, near_words, words_of
 
 
@@ -77,7 +77,7 @@ def test_the_table_matches_the_model() -> None:
     ).reshape(-1, 48)
 
     # on another processor, values near zero may have another sign
-    made = signs()
+    made = make_signs()
 
     assert (
         made.shape == table.shape and np.bitwise_count(made ^ table).sum() < 0.02 * table.size * 8

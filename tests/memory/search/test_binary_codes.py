@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.support.synthetic_vectors import MadeVectors
+from benchmarks.support.synthetic_vectors import SyntheticVectors
 from memrelay.memory.search import binary_codes as sketch
 from memrelay.memory.search import matrix as matrices
 from memrelay.memory.search.matrix import Matrix
@@ -74,7 +74,7 @@ def test_results_have_the_cosines_and_order_of_a_full_scan(
 # Spread in all directions, and all in one corner as with some embedders.
 @pytest.mark.parametrize("shift", [0.0, 2.0])
 def test_nearly_all_of_the_eight_nearest_vectors_are_found(shift: float) -> None:
-    embedder = MadeVectors()
+    embedder = SyntheticVectors()
     stored, questions = (
         embedder.embed(range(count)) + shift * np.eye(1, 384) for count in (20_000, 100)
     )
