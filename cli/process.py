@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusError
@@ -196,9 +196,8 @@ async def _wait_for_disconnects(address: Address) -> None:
     """Wait for the clients of the bus. The same signal stops them, and they may still send."""
     try:
         async with asyncio.timeout(DISCONNECT_TIMEOUT_S):
-            connection = await connect(address)
-            while b"\r\nconnected_clients:1\r\n" not in await connection.call("INFO", "clients"):
-                await asyncio.sleep(POLL_INTERVAL_S)
-            await connection.close()
+            async with ReconnectingConnection(address) as bus:
+                while b"\r\nconnected_clients:1\r\n" not in await bus.call("INFO", "clients"):
+                    await asyncio.sleep(POLL_INTERVAL_S)
     except (TimeoutError, BusError):
         return

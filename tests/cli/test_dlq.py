@@ -78,7 +78,7 @@ def test_letters_are_grouped_and_selected_by_reason(program: Program, client: Cl
     dropped = dlq(program, "drop", uid, "--reason", "no envelope").lines
 
     assert [first[name] for name in ("letters", "first_id", "last_id")] == [3, idents[0], idents[2]]
-    assert (second["letters"], second["error"][:26]) == (1, "the message is no envelope")
+    assert (second["letters"], second["error"][:30]) == (1, "the message is not an envelope")
     assert [one["id"] for one in chosen] == [one["dropped"] for one in dropped] == [broken]
     assert [one["id"] for one in dlq(program, "ls").lines] == idents
 
