@@ -172,7 +172,7 @@ def test_the_letters_of_a_removed_pipeline_are_listed_by_its_uid(
 
     refused = dlq(program, "replay", uid, ident)
 
-    assert refused.code == 1 and "not in service" in refused.err
+    assert refused.code == 1 and "not active" in refused.err
     assert [one["id"] for one in dlq(program, "ls", uid).lines] == [ident]
     assert dlq(program, "drop", uid, ident).code == 0
     assert dlq(program, "ls", uid).code == 1

@@ -88,9 +88,7 @@ def test_a_dead_letter_shows_its_exact_bytes(served: Served, data: bytes) -> Non
     assert (read, shown["encoding"] == "base64") == (data, data[:1] == b"\xff")
 
 
-def test_pages_have_each_dead_letter_once_despite_changes(
-    served: Served,
-) -> None:
+def test_pages_have_each_dead_letter_once_despite_changes(served: Served) -> None:
     uid, other = served.deploy(), served.deploy()
     idents = [make_dead_letter(served, uid) for _ in range(5)]
     make_dead_letter(served, other)
@@ -191,9 +189,7 @@ def test_a_dropped_dead_letter_is_gone(served: Served) -> None:
     assert served.house.dead_letters(uid) == []
 
 
-def test_dead_letters_of_a_removed_pipeline_can_be_dropped_but_not_replayed(
-    served: Served,
-) -> None:
+def test_dead_letters_of_a_removed_pipeline_can_be_dropped_but_not_replayed(served: Served) -> None:
     uid = served.deploy()
     ident = make_dead_letter(served, uid)
     served.house.remove(uid)

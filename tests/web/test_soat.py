@@ -196,9 +196,7 @@ def test_knowledge_is_found_by_meaning(soat: Soat) -> None:
     ] and "score" not in listed[0]
 
 
-def test_the_documented_search_and_looser_questions_find_the_entry(
-    soat: Soat,
-) -> None:
+def test_the_documented_search_and_looser_questions_find_the_entry(soat: Soat) -> None:
     memory = soat.make("Customer", tags=["customer-7"])
     soat.write(memory, EMAIL)
     soat.write(memory, "The office has a red door")

@@ -127,9 +127,7 @@ def test_a_body_without_a_valid_version_is_rejected(served: Served, body: bytes)
     assert len(versions(served, uid)) == 2
 
 
-def test_a_bundle_that_is_no_longer_valid_is_rejected_with_its_faults(
-    served: Served,
-) -> None:
+def test_a_bundle_that_is_no_longer_valid_is_rejected_with_its_faults(served: Served) -> None:
     uid = make_uid()
     asyncio.run(put_unchecked(served, make_bundle(uid, make_agent("old", "block_of_yesterday"))))
     new = put(served, make_plus(uid, 1)).json["hash"]
