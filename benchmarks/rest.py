@@ -34,9 +34,9 @@ from benchmarks.support.harness import (
 )
 from benchmarks.support.load import Load
 from benchmarks.support.paced import one_by_one, paced
+from memrelay import open_store
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.embedded import open_store
 
 UID = "bench"
 PATH = f"/v1/pipelines/{UID}/records"

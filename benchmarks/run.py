@@ -5,7 +5,7 @@ Runs Memrelay's worker in the yardstick's driver, next to its straight-line prog
 framework handlers, with 5 relays and with 55. Then it compares 50 pipelines with one, the webhook
 with an empty aiohttp handler, and REST with a plain aiohttp and aiosqlite service.
 
-The yardstick is a folder of fixed programs, by default ../shared/bench. It gets a separate virtual
+The yardstick is a folder of fixed programs, in benchmarks/yardstick. It gets a separate virtual
 environment. The command prints tables and writes every round to benchmarks/results/*.json.
 """
 
@@ -60,7 +60,7 @@ def main() -> int:
     """Run all benchmarks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two modes instead of five")
-    parser.add_argument("--yardstick", type=Path, default=CHECKOUT.parent / "shared" / "bench")
+    parser.add_argument("--yardstick", type=Path, default=HERE / "yardstick")
     given, options = parser.parse_known_args()
     if not (given.yardstick / "drive.py").exists():
         print(

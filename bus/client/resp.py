@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, entry_id_of
-from memrelay.bus.public_swarms import key_of
+from memrelay.bus.public_swarms import SwarmName, key_of
 
 Word = bytes | str | int
 
@@ -33,7 +33,7 @@ PUBLISH = head(3, "PUBLISH")
 
 CRLF = b"\r\n"
 MANY = len(PLACES)  # messages that one input leads to
-Said = tuple[str, bytes]  # a swarm, and the envelope that was said on it
+Said = tuple[SwarmName, bytes]  # a swarm, and the envelope that was said on it
 
 
 def _before_mid(size: int) -> bytes:
@@ -63,7 +63,9 @@ class SwarmEncoder:
     def __init__(self, uid: str, log_length: int) -> None:
         """`uid` is the pipeline's."""
         self._uid, self._log_length = uid, log_length
-        self._heads: dict[str, tuple[bytes, bytes]] = {}  # swarm -> what its commands begin with
+        self._heads: dict[
+            SwarmName, tuple[bytes, bytes]
+        ] = {}  # swarm -> what its commands begin with
 
     def write(self, ident: bytes, said: Iterable[Said]) -> tuple[list[bytes], list[bytes]]:
         """(XADDs, what follows each PUBLISH) of all that the input `ident` led to."""
@@ -92,7 +94,7 @@ class SwarmEncoder:
             live.append(join((copy, before_copy, ident, place, digest, COPY_JOINT, data[1:], CRLF)))
         return logged, live
 
-    def _begin(self, swarm: str) -> tuple[bytes, bytes]:
+    def _begin(self, swarm: SwarmName) -> tuple[bytes, bytes]:
         """Both commands up to their last words; each length brings the line break before it."""
         key = key_of(self._uid, swarm)
         heads = (

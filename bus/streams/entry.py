@@ -23,10 +23,10 @@ class NewEntry(Struct, frozen=True):
     agent: str = ""
     producer_id: str = ""  # the producer's own id: the same one again has no second effect
     reply: str = ""  # the channel that awaits the end of the cascade
-    heard: bool = False  # it was published on the channel already, by who said it
+    published: bool = False  # the producer has already published the message on the channel
     hop: str = ""  # how many messages led to it
-    began: str = ""  # said in public: the pipeline and id of the input with which it began
-    again: str = ""  # the id of the dead letter that is to run again
+    origin: str = ""  # only on public swarms: the pipeline and id of the input that began the chain
+    replay_of: str = ""  # the ID of the dead letter that this entry replays
     op: str = ""  # the name of the operation
     store: str = ""  # beside `op`: the memory_id of the store, by default the pipeline's first
     actor: str = ""  # beside `op`: who calls
@@ -45,10 +45,10 @@ class NewEntry(Struct, frozen=True):
             words += b"$5\r\nreply\r\n", bulk(self.reply)
         if self.hop:
             words += b"$3\r\nhop\r\n", bulk(self.hop)
-        if self.began:
-            words += b"$5\r\nbegan\r\n", bulk(self.began)
-        if self.again:
-            words += b"$5\r\nagain\r\n", bulk(self.again)
+        if self.origin:
+            words += b"$6\r\norigin\r\n", bulk(self.origin)
+        if self.replay_of:
+            words += b"$9\r\nreplay_of\r\n", bulk(self.replay_of)
         if self.op:
             words += (
                 b"$2\r\nop\r\n",
@@ -58,6 +58,6 @@ class NewEntry(Struct, frozen=True):
                 b"$5\r\nactor\r\n",
                 bulk(self.actor),
             )
-        if self.heard:
-            words.append(b"$5\r\nheard\r\n$1\r\n1\r\n")
-        return b"*%d\r\n" % (len(words) + self.heard) + b"".join(words)
+        if self.published:
+            words.append(b"$9\r\npublished\r\n$1\r\n1\r\n")
+        return b"*%d\r\n" % (len(words) + self.published) + b"".join(words)

@@ -1,5 +1,4 @@
-"""`memrelay acl`: with what it prints, a client of a real server reaches one pipeline and nothing
-else."""
+"""`memrelay acl`: its output confines a client of a real server to one pipeline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ OURS, OTHERS = "ours", "oursx"
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[redis.Redis, redis.Redis]]:
-    """(the administrator, the confined one)."""
+    """Yield (administrator, confined client)."""
     with running_server(tmp_path_factory.mktemp("bus")) as server:
         path = str(server.socket_path)
         with redis.Redis(unix_socket_path=path) as admin:
@@ -29,7 +28,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[redis.Re
                 yield admin, client
 
 
-def test_the_client_appends_reads_and_hears_in_its_pipeline(
+def test_the_client_can_append_read_and_listen_in_its_pipeline(
     clients: tuple[redis.Redis, redis.Redis],
 ) -> None:
     admin, client = clients
@@ -87,7 +86,7 @@ def test_the_client_appends_reads_and_hears_in_its_pipeline(
     ],
     ids=" ".join,
 )
-def test_the_client_reaches_nothing_else(
+def test_the_client_is_denied_everything_else(
     clients: tuple[redis.Redis, redis.Redis], words: tuple[str, ...]
 ) -> None:
     _, client = clients
@@ -96,13 +95,14 @@ def test_the_client_reaches_nothing_else(
         client.execute_command(*words)
 
 
-def test_the_line_names_the_pipeline_and_leaves_the_password_to_the_administrator(
+def test_the_line_names_the_pipeline_and_has_a_placeholder_for_the_password(
     tmp_path: Path,
 ) -> None:
     with Program() as program:
         bundle = tmp_path / "tiny.json"
         bundle.write_text(
-            '{"pipeline_name": "tiny", "agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
+            '{"pipeline_name": "tiny", '
+            '"agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
         )
         program.run("deploy", bundle, "--uid", OURS)
 
@@ -116,7 +116,7 @@ def test_the_line_names_the_pipeline_and_leaves_the_password_to_the_administrato
     assert (unknown.code, "no pipeline 'nobody'" in unknown.err) == (1, True)
 
 
-def test_memrelay_itself_needs_no_other_rights_than_those_that_are_named(tmp_path: Path) -> None:
+def test_memrelay_needs_only_its_documented_permissions(tmp_path: Path) -> None:
     with running_server(tmp_path / "bus") as server, Program() as program:
         admin = redis.Redis(unix_socket_path=str(server.socket_path))
         admin.execute_command("ACL", "SETUSER", "own", "reset", "on", ">tea", *own_rights())

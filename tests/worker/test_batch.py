@@ -14,7 +14,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.batch import Batch
 from memrelay.worker.run.crash_isolation import CrashIsolation
-from memrelay.worker.run.inputs import HEARD, Entry
+from memrelay.worker.run.inputs import Entry, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_relay
@@ -43,15 +43,15 @@ def make_batch(*entries: Entry, journal: bool = False) -> Batch:
         WorkerLimits(),
         Retries(WorkerLimits(), {}, 0),
         settled={},
-        quarantine=CrashIsolation(),
-        spread=PublicMessageLimit(),
+        isolation=CrashIsolation(),
+        public_limit=PublicMessageLimit(),
         journal=journal,
     )
 
 
 def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") -> Outcome:
     stores = OpenStores(root, 10)
-    (outcome,) = make_batch(Entry(ident, plan, list(fields)))(stores).outcomes
+    (outcome,) = make_batch(Entry(ident, plan, list(fields))).run(stores).outcomes
     stores.close_all()
     return outcome
 
@@ -59,9 +59,12 @@ def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") 
 def said_by(outcome: Outcome) -> list[bytes]:
     """What leaves for the bus of it."""
     logged, live = SwarmEncoder(outcome.uid, 10).write(
-        (outcome.said_by or outcome.id).encode(), outcome.said
+        (outcome.publish_id or outcome.id).encode(), outcome.messages
     )
-    return logged[outcome.heard > HEARD :] + live[outcome.heard >= HEARD :]
+    return (
+        logged[outcome.published > Published.CHANNEL :]
+        + live[outcome.published >= Published.CHANNEL :]
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,7 @@ def said_by(outcome: Outcome) -> list[bytes]:
     [
         (b"swarm", b"chat", b"data", DATA),
         (b"swarm", b"chat", b"data", FOREIGN),
-        (b"swarm", b"chat", b"data", DATA, b"heard", b"1"),
+        (b"swarm", b"chat", b"data", DATA, b"published", b"1"),
         (b"agent", b"chat", b"data", DATA),
         (b"agent", b"memory_write_", b"data", DATA),
         (b"swarm", b"chat", b"data", DATA, b"id", b"mine"),
@@ -87,7 +90,7 @@ def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
 
     again = run(make_plan("Somebody", *after), tmp_path, *fields)
 
-    assert first.said and first.store
+    assert first.messages and first.store
     assert (said_by(again), again.results, again.size) == (
         said_by(first),
         first.results,
@@ -112,7 +115,7 @@ def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(
         ident="1700000000000-1",
     )
 
-    assert first.said and said_by(second) == said_by(first)
+    assert first.messages and said_by(second) == said_by(first)
 
 
 def make_two_stores() -> Plan:
@@ -133,18 +136,18 @@ def make_entry(plan: Plan, ident: str, text: str) -> Entry:
 def test_a_batch_that_a_busy_store_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
     texts = {"1-0": "/a one", "2-0": "/a two", "3-0": "/b three"}
-    make_batch(make_entry(plan, "2-0", texts["2-0"]))(stores)
+    make_batch(make_entry(plan, "2-0", texts["2-0"])).run(stores)
     with stores.get("instances/p/a").transaction() as store:
         store.inbox.forget(["p/2-0"])  # so its record is refused when it is committed again
     batch = make_batch(*[make_entry(plan, ident, text) for ident, text in texts.items()])
     stores.get("instances/p/b")
     with locked(tmp_path / "instances/p/b.db"), pytest.raises(StoreBusy):
-        batch(stores)
+        batch.run(stores)
 
-    result = batch(stores)
+    result = batch.run(stores)
 
     assert [outcome.id for outcome in result.outcomes] == list(texts)
-    assert [outcome.letter is not None for outcome in result.outcomes] == [False, True, False]
+    assert [outcome.dead_letter is not None for outcome in result.outcomes] == [False, True, False]
     stores.close_all()
 
 
@@ -155,9 +158,9 @@ def test_a_busy_store_makes_no_further_attempt_of_the_journaled_one(tmp_path: Pa
     with locked(tmp_path / "instances/p/b.db"):
         for _ in range(5):
             with pytest.raises(StoreBusy):
-                batch(stores)
+                batch.run(stores)
 
-    (outcome,) = batch(stores).outcomes
+    (outcome,) = batch.run(stores).outcomes
 
-    assert (outcome.letter, outcome.store) == (None, "instances/p/b")
+    assert (outcome.dead_letter, outcome.store) == (None, "instances/p/b")
     stores.close_all()

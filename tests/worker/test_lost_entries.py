@@ -35,16 +35,3 @@ def test_a_message_that_comes_where_the_lost_ones_were_is_another_one() -> None:
 
         assert house.contents(uid) == ["lost", "new"]
         assert not house.dead_letters(uid)
-
-
-def test_an_entry_from_the_future_is_no_measure() -> None:
-    uid = make_uid()
-    with House() as house:
-        house.start_worker(bundles=[make_bundle(uid)])
-        house.client.enter_raw(uid, make_envelope("/write ahead"), ident="1795442969996000-0")
-        house.client.await_quiet(uid)
-
-        lose_tail(house, uid)
-        house.workers[-1].stop()  # what it had to do at its start is done
-
-        assert len(house.client.enter(uid, "/write later").partition("-")[0]) == 13

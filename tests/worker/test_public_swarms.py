@@ -141,7 +141,7 @@ def test_what_comes_again_under_its_mid_has_no_second_effect(house: House, swarm
     (said,) = house.client.log(PUBLIC, swarm)
 
     again = house.client.enter_raw(
-        keeper, orjson.dumps(said.envelope), swarm=swarm, id=said.mid, hop="1", heard="1"
+        keeper, orjson.dumps(said.envelope), swarm=swarm, id=said.mid, hop="1", published="1"
     )
     house.client.await_done(keeper, again)
 

@@ -225,7 +225,7 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
 
         os.kill(stale.pid, signal.SIGCONT)
         wait_for(
-            lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said,
+            lambda: "bus_lost" in stale.said or "worker_fenced" in stale.said,
             "it knows that it was followed",
         )
         assert stale.stop() == 0
@@ -329,7 +329,12 @@ def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone
     ) as pipe:  # one batch, which is acknowledged together
         pipe.xadd(
             input_of(uid),
-            {"swarm": "gone", "data": make_envelope("/write tea"), "id": "order-1", "again": again},
+            {
+                "swarm": "gone",
+                "data": make_envelope("/write tea"),
+                "id": "order-1",
+                "replay_of": again,
+            },
         )
         pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")})
         pipe.execute()
@@ -352,7 +357,9 @@ def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
         assert (house.contents(uid), house.client.log(uid), house.dead_letters(uid)) == ([], [], [])
 
 
-@pytest.mark.parametrize("fields", [{"heard": "1"}, {"id": "order-1"}], ids=["heard", "order-1"])
+@pytest.mark.parametrize(
+    "fields", [{"published": "1"}, {"id": "order-1"}], ids=["published", "order-1"]
+)
 def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once(
     tmp_path: Path, fields: Json
 ) -> None:
@@ -366,7 +373,7 @@ def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once
         ident = house.client.enter(uid, make_waiting("tea", gate, tries=6), **fields)
         (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
         assert (letter.id, letter.attempts) == (ident, 4)
-        assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "heard" in fields)
+        assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "published" in fields)
 
         assert worker.stop() == 0
         replay(house, uid, ident, times=5)  # for one batch
@@ -427,9 +434,11 @@ def test_what_claims_to_be_a_replay_of_nothing_is_a_dead_letter(house: House, ag
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
 
-    ident = house.client.enter(uid, "tea", again=again)
+    ident = house.client.enter(uid, "tea", replay_of=again)
 
-    assert "the field" in (error := house.await_dead_letter(uid, ident).error) and "again" in error
+    assert (
+        "the field" in (error := house.await_dead_letter(uid, ident).error) and "replay_of" in error
+    )
     assert not house.contents(uid)
 
 

@@ -96,7 +96,7 @@ def test_an_empty_store_that_gets_vectors_from_now_on_is_not_told_to_be_made_ane
         house.client.answer(uid, "/write tea")
 
         await_vectors(house, uid, 1)
-        assert "vectors_wait" not in house.workers[0].said
+        assert "vectors_paused" not in house.workers[0].said
 
 
 def test_a_store_that_nobody_wants_vectors_of_gets_none() -> None:

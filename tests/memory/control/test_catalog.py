@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from memrelay.memory.control.catalog import Catalog, Deployed
-from memrelay.memory.control.database import BUNDLES_AND_DEAD_LETTERS
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition, over
+from memrelay.memory.control.system_file import BUNDLES_AND_DEAD_LETTERS
 from memrelay.memory.errors import NotAsExpected
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import deploy, list_dead_letters, make_dead_letter, with_catalog

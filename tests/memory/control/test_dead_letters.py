@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.database import MIGRATIONS
 from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.memory.control.system_file import MIGRATIONS
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import list_dead_letters, make_dead_letter, with_catalog
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.database import MIGRATIONS
+from memrelay.memory.control.system_file import MIGRATIONS
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import path_of
 from memrelay.memory.sqlite.store import Store
@@ -97,9 +97,9 @@ def test_a_missing_file_is_reported_and_used_again_after_its_return(tmp_path: Pa
             await catalog.deploy("uid", "tea", "hash", b"{}", NOW)
             away = (tmp_path / "system.db").rename(tmp_path / "away")
 
-            with pytest.raises(StoreBusy, match="taken away"):
+            with pytest.raises(StoreBusy, match="moved or replaced"):
                 await catalog.active()
-            with pytest.raises(StoreBusy, match="taken away"):
+            with pytest.raises(StoreBusy, match="moved or replaced"):
                 await catalog.letters.bury([make_dead_letter("lost")])
 
             away.rename(tmp_path / "system.db")
@@ -117,7 +117,7 @@ def test_an_unreachable_file_is_reported_and_used_again_later(tmp_path: Path) ->
             root.rename(away)
             root.write_text("no folder")
 
-            with pytest.raises(StoreBusy, match="cannot be reached: Not a directory"):
+            with pytest.raises(StoreBusy, match="cannot be accessed: Not a directory"):
                 await catalog.active()
 
             root.unlink()
@@ -136,7 +136,7 @@ def test_damage_to_an_open_file_is_reported_with_the_disk_and_the_restore(
                 file.write(b"x" * 4096)
 
             with pytest.raises(
-                StoreBroken, match=r"look at the disk.*`memrelay restore FOLDER --force`"
+                StoreBroken, match=r"check the disk.*`memrelay restore FOLDER --force`"
             ):
                 await catalog.active()
 
@@ -178,7 +178,7 @@ def test_a_new_file_next_to_existing_stores_is_logged_once(
         with_catalog(tmp_path, lambda catalog: catalog.active())
 
     (event,) = [vars(record) for record in caplog.records]
-    assert (event["message"], event["stores"]) == ("system_db_made_anew", 1)
+    assert (event["message"], event["stores"]) == ("system_db_recreated", 1)
     assert "memrelay restore" in event["remedy"]
 
 

@@ -82,7 +82,7 @@ def test_a_non_finite_cosine_counts_as_missing(cosine: float) -> None:
     [
         *("word ", "line\n", "\u0315\u0300", "\u4e0d", "1"),
         *(
-            pytest.param(part, marks=pytest.mark.long)
+            pytest.param(part, marks=pytest.mark.slow)
             for part in ("x", "e\u0301\u0315", "\ufdfa", "a'b-", "\n", "!", ".,;", "( ", "\u00e9 ")
         ),
     ],

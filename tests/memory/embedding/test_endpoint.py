@@ -166,7 +166,7 @@ def test_vectors_are_rejected_after_the_model_changes_on_the_server(
 
     with pytest.raises(
         EmbeddingFault,
-        match=r"by the model 'others', and did by 'letters' before.*memrelay reindex",
+        match=r"with the model 'others', not 'letters'.*memrelay reindex",
     ):
         embedder.embed(["tea"])
     server.model = "letters"
@@ -341,7 +341,7 @@ def test_a_slow_name_resolution_times_out(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(
         EmbeddingLater,
-        match=r"slow\.example cannot be resolved: its server of names does not answer",
+        match=r"slow\.example cannot be resolved: its name server does not answer",
     ):
         endpoint("https://slow.example/v1", timeout_s=0.3)
 

@@ -70,7 +70,7 @@ def test_nearness_is_between_0_and_1(words: list[str], other_words: list[str]) -
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_table_matches_the_model() -> None:
     table = np.frombuffer(
         files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes(), np.uint8

@@ -63,7 +63,7 @@ def test_only_characters_newer_than_the_librarys_unicode_differ() -> None:
     assert min(others) > "\u0590"  # no Latin, Greek or Cyrillic character
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_all_other_planes_get_the_librarys_pieces() -> None:
     assert find_differing_characters(range(FIRST_UNASSIGNED, 0x110000, 256)) == frozenset()
 

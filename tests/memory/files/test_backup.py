@@ -68,7 +68,7 @@ def test_a_failed_replacement_reports_the_disk_and_keeps_the_old_file(
     store.close()
     path = Path(store.path)
 
-    with pytest.raises(StoreBusy, match="look at the disk"), drafted(path, "restored") as draft:
+    with pytest.raises(StoreBusy, match="check the disk"), drafted(path, "restored") as draft:
         shutil.copyfile(path, draft)
         with limit_file_size(1000):
             replace(path, draft)
@@ -83,7 +83,7 @@ def test_a_replacement_whose_wal_does_not_fit_keeps_the_old_file(tmp_path: Path)
     write_all(other, "x" * 100_000)
     path = Path(store.path)
 
-    with pytest.raises(StoreBusy, match="look at the disk"), drafted(path, "salvaged") as draft:
+    with pytest.raises(StoreBusy, match="check the disk"), drafted(path, "salvaged") as draft:
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{other.path}{suffix}", f"{draft}{suffix}")
         other.close()

@@ -101,7 +101,7 @@ def test_lists_and_searches_match_the_oracle(case: Case) -> None:
     check_case(*case)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases)
 def test_lists_and_searches_match_the_oracle_in_many_cases(case: Case) -> None:

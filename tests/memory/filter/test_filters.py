@@ -42,18 +42,18 @@ def refusal(given_filter: Any) -> tuple[tuple[Any, ...], str]:
 @pytest.mark.parametrize(
     ("given_filter", "place", "message"),
     [
-        ({"kynd": {"eq": "x"}}, ("kynd",), "no field 'kynd'; did you mean 'kind'"),
-        ({"zzz": {"eq": "x"}}, ("zzz",), "known are guid, scope"),
-        ({"row": {"eq": 1}}, ("row",), "no field 'row'"),
-        ({"r.kind": {"eq": "x"}}, ("r.kind",), "no field 'r.kind'"),
+        ({"kynd": {"eq": "x"}}, ("kynd",), "unknown field 'kynd' (did you mean 'kind'?)"),
+        ({"zzz": {"eq": "x"}}, ("zzz",), "known: guid, scope"),
+        ({"row": {"eq": 1}}, ("row",), "unknown field 'row'"),
+        ({"r.kind": {"eq": "x"}}, ("r.kind",), "unknown field 'r.kind'"),
         ({"dta.x": {"eq": 1}}, ("dta.x",), "did you mean 'data'"),
         (
             {"and": [{}, {"or": [{"not": {"tag": {"eq": "x"}}}]}]},
             ("and", 1, "or", 0, "not", "tag"),
             "did you mean 'tags'",
         ),
-        ({"kind": {"$eq": "x"}}, ("kind", "$eq"), "no operator '$eq'; did you mean 'eq'"),
-        ({"kind": {"like": "x"}}, ("kind", "like"), "known are eq, ne"),
+        ({"kind": {"$eq": "x"}}, ("kind", "$eq"), "unknown operator '$eq' (did you mean 'eq'?)"),
+        ({"kind": {"like": "x"}}, ("kind", "like"), "known: eq, ne"),
         ({"kind": "x"}, ("kind",), 'an object of operators, like {"eq"'),
         ({"kind": {}}, ("kind",), "an object of operators"),
         ({"kind": {"eq": 1}}, ("kind", "eq"), "must be a text"),
@@ -72,7 +72,7 @@ def refusal(given_filter: Any) -> tuple[tuple[Any, ...], str]:
         ({"data.x": {"eq": [1]}}, ("data.x", "eq"), "a text, a number"),
         ({"data.x": {"eq": {}}}, ("data.x", "eq"), "a text, a number"),
         ({"data.x": {"eq": 2**63}}, ("data.x", "eq"), "64 bits"),
-        ({"data.x": {"eq": float("nan")}}, ("data.x", "eq"), "no such number"),
+        ({"data.x": {"eq": float("nan")}}, ("data.x", "eq"), "must be finite"),
         ({"data.x": {"eq": "\ud800"}}, ("data.x", "eq"), "surrogate"),
         ({"data.x": {"exists": 1}}, ("data.x", "exists"), "true or false"),
         ({"content": {"contains": "x" * 257}}, ("content", "contains"), "256 characters"),
@@ -119,7 +119,7 @@ def test_filter_limits_are_enforced() -> None:
     read_filter({"or": [{} for _ in range(MOST_PIECES - 1)]})
     read_filter({"kind": {"in": ["x"] * MOST_LISTED}})
 
-    assert "deep in each other" in refusal({"not": nested})[1]
+    assert "nest at most" in refusal({"not": nested})[1]
     assert f"at most {MOST_PIECES} pieces" in refusal({"or": [{} for _ in range(MOST_PIECES)]})[1]
     assert refusal({"kind": {"in": ["x"] * MOST_LISTED}, "key": {"nin": ["x"]}})[0] == (
         "key",

@@ -283,6 +283,6 @@ class TestRecordLifecycles(RecordLifecycles.TestCase):
     settings = settings(max_examples=20, stateful_step_count=40)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 class TestManyRecordLifecycles(RecordLifecycles.TestCase):
     settings = settings(max_examples=200, stateful_step_count=40)

@@ -87,7 +87,7 @@ def test_a_list_can_continue_after_a_record_that_is_too_large(store: Store) -> N
     write_all(store, "one", "x" * 1000, "three")
 
     first = perform(store, "records.list", result_bytes=500)
-    with pytest.raises(ResultTooLarge, match="cursor 2 goes on") as error:
+    with pytest.raises(ResultTooLarge, match="cursor 2 continues") as error:
         perform(store, "records.list", result_bytes=500, cursor=first.next_cursor)
 
     assert (contents_of(first), first.total, error.value.code) == (["one"], 3, "too_large")
@@ -171,7 +171,7 @@ def test_a_history_can_continue_after_a_state_that_is_too_large(store: Store) ->
             perform(tx, "records.update", guid=guid, content=content)
 
     first = perform(store, "records.history", guid=guid, result_bytes=500)
-    with pytest.raises(ResultTooLarge, match="cursor 2 goes on"):
+    with pytest.raises(ResultTooLarge, match="cursor 2 continues"):
         perform(store, "records.history", guid=guid, result_bytes=500, cursor=first.next_cursor)
 
     assert [state.number for state in first.items] == [3] and first.total == 3

@@ -235,6 +235,6 @@ class TestRecordHistories(RecordHistories.TestCase):
     settings = settings(max_examples=25, stateful_step_count=40)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 class TestManyRecordHistories(RecordHistories.TestCase):
     settings = settings(max_examples=300, stateful_step_count=40)

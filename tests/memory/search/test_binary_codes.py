@@ -52,7 +52,7 @@ def test_results_have_the_cosines_and_order_of_a_full_scan(
     question = made[seed % len(made)].astype(np.float32)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrices, "SKETCHED", 0)
+        patch.setattr(matrices, "MIN_CODED", 0)
         for picked in (sketch.PICKED, 30, 0):  # all candidates, some, and no more than requested
             patch.setattr(sketch, "PICKED", picked)
             changed = np.sort(chance.choice(count, (0, 1, count)[picked % 3], replace=False)) + 1
@@ -125,4 +125,4 @@ def test_the_vector_count_follows_additions_and_removals(
             [(row, made[row - 1].tobytes()) for row in removed if again and row <= len(made)]
         )
 
-    assert matrix._there == int((matrix._slot_of >= 0).sum())
+    assert matrix._live == int((matrix._slot_of >= 0).sum())

@@ -26,7 +26,7 @@ from memrelay.memory.operations.records_search import (
 )
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.explanation import MOST_EXPLAINED, Explanation
+from memrelay.memory.search.explanation import MAX_EXPLAINED, Explanation
 from memrelay.memory.search.pool import Meaning, Pool
 from memrelay.memory.search.query import NO_BOOSTS, Boosts
 from memrelay.memory.sqlite.store import Store
@@ -283,11 +283,11 @@ def test_an_empty_store_and_a_zero_limit_are_reasons(store: Store) -> None:
 
 
 def test_only_the_first_100_hits_are_explained_and_a_note_says_so(store: Store) -> None:
-    write_all(store, *["tea"] * (MOST_EXPLAINED + 1))
+    write_all(store, *["tea"] * (MAX_EXPLAINED + 1))
 
     for mode in ("fts", "hybrid"):
         found, explanation = explain_search(store, "tea", mode, limit=1000)  # type: ignore[arg-type]
-        assert (len(found), len(explanation.hits)) == (MOST_EXPLAINED + 1, MOST_EXPLAINED)
+        assert (len(found), len(explanation.hits)) == (MAX_EXPLAINED + 1, MAX_EXPLAINED)
         assert any("only the first 100" in note for note in explanation.notes)
 
 

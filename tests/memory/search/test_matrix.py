@@ -35,7 +35,7 @@ def make_layout(threads: list[int | None]) -> Layout:
         )
         for name in names
     ]
-    return Layout.empty().changed(
+    return Layout.empty().updated(
         np.zeros(0, np.int64), Outline(rows, *[np.ones(len(rows), np.int64)] * 2, turns)
     )
 
@@ -127,7 +127,7 @@ def test_a_late_turn_changes_the_windows_of_its_neighbors() -> None:
     cosines(matrix, layout, question)
 
     new = Outline(np.array([3]), np.array([1]), np.array([1]), [Turns("1", [3], [1], ["Ada"])])
-    late = layout.changed(np.zeros(0, np.int64), new)
+    late = layout.updated(np.zeros(0, np.int64), new)
     matrix.add([(3, vectors[3].tobytes())])
 
     assert late.row.tolist() == [1, 3, 2]
@@ -143,4 +143,4 @@ def test_changed_records_mark_the_matrix_as_wasteful() -> None:
         matrix.remove(np.arange(5000))
         matrix.add([(row, vector.tobytes()) for row, vector in enumerate(make_vectors(5000, 1))])
 
-    assert matrix.wasteful
+    assert matrix.is_wasteful

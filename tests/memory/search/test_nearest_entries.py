@@ -96,7 +96,7 @@ def test_a_rolled_back_deletion_is_seen_only_inside_its_transaction(store: Store
 def test_beyond_the_memory_budget_only_the_newest_entries_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_arm, "MOST_READ", 2)
+    monkeypatch.setattr(vector_arm, "MAX_READ", 2)
     meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
     store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning)
     with store.transaction() as tx:

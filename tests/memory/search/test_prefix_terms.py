@@ -46,7 +46,7 @@ def test_a_prefix_finds_the_same_rows_as_the_index(texts: list[str], prefix: str
 def test_a_very_common_prefix_is_cut_alphabetically_with_a_note(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "MOST_PLACES", 3)
+    monkeypatch.setattr(terms, "MAX_PLACES", 3)
     write_all(store, "teb", "tea", "ted", "tec milk", "tee")
     with store.transaction() as tx:
         found, explanation = search_explained(tx, SearchInput("te*", PLENTY, mode="hybrid"))
@@ -58,7 +58,7 @@ def test_a_very_common_prefix_is_cut_alphabetically_with_a_note(
 def test_a_very_common_prefix_is_dropped_next_to_a_rarer_word(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "MOST_PLACES", 3)
+    monkeypatch.setattr(terms, "MAX_PLACES", 3)
     write_all(store, "teb", "tea", "ted", "tec milk", "tee")
     with store.transaction() as tx:
         found, explanation = search_explained(tx, SearchInput("te* milk", PLENTY, mode="hybrid"))

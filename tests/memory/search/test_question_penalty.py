@@ -11,7 +11,7 @@ from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_search import SearchInput, search, search_explained
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import LONGEST, closing_question
+from memrelay.memory.search.boosts import LONGEST, closing_question_share
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
@@ -66,12 +66,12 @@ def write_all_texts(store: Store, *texts: str, **changes: Any) -> None:
     ],
 )
 def test_the_closing_question_is_a_share_of_the_text(text: str, share: float) -> None:
-    assert closing_question(text) == pytest.approx(share)
+    assert closing_question_share(text) == pytest.approx(share)
 
 
 @given(st.text())
 def test_the_share_of_any_text_is_between_0_and_1(text: str) -> None:
-    assert 0 <= closing_question(text) <= 1
+    assert 0 <= closing_question_share(text) <= 1
 
 
 def test_a_statement_ranks_before_a_question_with_the_same_words() -> None:

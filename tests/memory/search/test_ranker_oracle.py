@@ -199,7 +199,7 @@ def test_every_state_is_ranked_by_the_documented_formula(
     check_history(batches, words, kind, turns)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @settings(max_examples=200)
 @histories
 def test_many_states_are_ranked_by_the_documented_formula(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.search.spelling import _one_edit, _within_two, nearest_words
+from memrelay.memory.search.spelling import _one_edit, _within_two, nearest_word
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from tests.memory.builders import make_store, write_all
@@ -21,7 +21,7 @@ def nearest_in(store: Store, word: str) -> str | None:
     with store.transaction() as tx:
         vocabulary = Vocabulary(tx._connection)
         vocabulary.open()
-        return nearest_words(word, vocabulary, NONE)
+        return nearest_word(word, vocabulary, NONE)
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ NEVER = 1 << 60
 
 @pytest.fixture(autouse=True)
 def always_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relevance, "LEAST", 0)
-    monkeypatch.setattr(records_search, "MANY", 0)
+    monkeypatch.setattr(relevance, "MIN_POSTINGS_IN_MEMORY", 0)
+    monkeypatch.setattr(records_search, "MIN_ROWS_FOR_RANKER", 0)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def found(tx: Store, text: str, many: int, limit: int | None) -> list[tuple[str, float]] | str:
     """Search in memory if the store has at least `many` rows, and with FTS5 otherwise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records_search, "MANY", many)
+        patch.setattr(records_search, "MIN_ROWS_FOR_RANKER", many)
         try:
             return [
                 (one.guid, one.score) for one in search(tx, SearchInput(text, PLENTY, limit=limit))
@@ -130,7 +130,7 @@ def test_in_memory_ranking_equals_fts5_after_every_change_and_rollback(
     check_batches(batches)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(batches=batches)
 def test_in_memory_ranking_equals_fts5_in_many_histories(
@@ -178,12 +178,15 @@ def test_hostile_queries_find_the_same_as_fts5(tmp_path: Path) -> None:
 def test_rare_words_are_left_to_fts5_without_reading_postings(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relevance, "LEAST", 100)
+    monkeypatch.setattr(relevance, "MIN_POSTINGS_IN_MEMORY", 100)
     write_all(store, *["tea cup"] * 60, *["tea"] * 60)
     with store.transaction() as tx:
-        assert tx.ranker.by_relevance(parse("cup"), records_search.Conditions(), 3) is None
+        assert tx.ranker.search_by_relevance(parse("cup"), records_search.Conditions(), 3) is None
         assert tx.ranker.nbytes() == 0
-        assert len(tx.ranker.by_relevance(parse("tea"), records_search.Conditions(), 3) or ()) == 3
+        assert (
+            len(tx.ranker.search_by_relevance(parse("tea"), records_search.Conditions(), 3) or ())
+            == 3
+        )
         assert_same(tx, "tea", "cup", "cup tea")
 
 
@@ -194,15 +197,19 @@ def test_a_query_whose_postings_exceed_the_budget_is_left_to_fts5(
     monkeypatch.setattr(postings, "LEAST_BYTES", 12 * 119)
     monkeypatch.setattr(postings, "BYTES_A_RECORD", 0)
     with store.transaction() as tx:
-        assert tx.ranker.by_relevance(parse("cup tea"), records_search.Conditions(), 3) is None
-        assert tx.ranker.by_relevance(parse("cup"), records_search.Conditions(), 3) is not None
+        assert (
+            tx.ranker.search_by_relevance(parse("cup tea"), records_search.Conditions(), 3) is None
+        )
+        assert (
+            tx.ranker.search_by_relevance(parse("cup"), records_search.Conditions(), 3) is not None
+        )
         assert_same(tx, "tea", "cup", "cup tea")
 
 
 def test_a_word_is_counted_again_after_the_store_has_grown(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relevance, "LEAST", 30)
+    monkeypatch.setattr(relevance, "MIN_POSTINGS_IN_MEMORY", 30)
     with store.transaction() as tx:
         for _ in range(20):
             write(tx, make_record("tea"))

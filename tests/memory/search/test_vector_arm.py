@@ -214,9 +214,7 @@ def test_an_explanation_counts_records_without_a_vector(
         )
 
     assert found == [] and before.notes == ()
-    assert explanation.notes[0].startswith(
-        "2 of 3 records are compared by no vector: it is not made yet"
-    )
+    assert explanation.notes[0].startswith("2 of 3 records have no vector to compare")
 
 
 def test_vectors_beyond_the_memory_budget_are_read_from_the_file(

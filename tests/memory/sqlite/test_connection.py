@@ -144,7 +144,7 @@ def test_a_foreign_sqlite_file_is_rejected_unchanged(tmp_path: Path) -> None:
     foreign.close()
     before = path.read_bytes()
 
-    with pytest.raises(StoreBroken, match="is not a store of Memrelay"):
+    with pytest.raises(StoreBroken, match="is not a Memrelay store"):
         make_store(tmp_path)
 
     assert path.read_bytes() == before
@@ -274,7 +274,7 @@ def test_a_store_without_free_file_handles_is_reported_as_busy(tmp_path: Path) -
 
     assert (
         ran.stdout.startswith(b"StoreBusy: ")
-        and b"Too many open files; allow more (ulimit -n)" in ran.stdout
+        and b"Too many open files; raise the limit (ulimit -n)" in ran.stdout
     )
 
 
@@ -297,9 +297,9 @@ except MemoryFault as fault:
 @pytest.mark.parametrize(
     ("folder", "file", "why"),
     [
-        (0o777, 0o600, "Permission denied; this user must be able to write to it"),
-        (0o777, 0o444, "Permission denied; this user must be able to write to it"),
-        (0o755, 0o666, "this user must be able to write to its folder"),
+        (0o777, 0o600, "Permission denied; allow this user to write to it"),
+        (0o777, 0o444, "Permission denied; allow this user to write to it"),
+        (0o755, 0o666, "allow this user to write to its folder"),
     ],
 )
 def test_a_store_without_write_permission_is_reported_as_broken(

@@ -247,6 +247,6 @@ class TestInboxHistories(InboxHistories.TestCase):
     settings = settings(max_examples=25, stateful_step_count=30)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 class TestManyInboxHistories(InboxHistories.TestCase):
     settings = settings(max_examples=300, stateful_step_count=30)

@@ -8,7 +8,7 @@ from memrelay.memory.errors import StoreDamaged
 from memrelay.memory.sqlite.connection import lost_commits
 from memrelay.memory.sqlite.damage import note_of
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.background.store_tasks import guarded
+from memrelay.worker.run.busy_retry import run_guarded
 from tests.memory.builders import MEMORY_ID, make_store, write_all
 
 
@@ -91,7 +91,7 @@ def test_a_damaged_store_does_not_mark_a_sound_one(
     write_all(stores.get(sound), "tea")
 
     with pytest.raises(StoreDamaged):
-        guarded(stores, lambda stores: stores.get(damaged), [damaged, sound])
+        run_guarded(stores, lambda stores: stores.get(damaged), [damaged, sound])
 
     assert note_of(tmp_path / f"{damaged}.db").exists()
     assert not note_of(tmp_path / f"{sound}.db").exists()

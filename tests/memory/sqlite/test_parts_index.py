@@ -85,7 +85,7 @@ def test_parts_that_differ_from_the_index_are_reported(tmp_path: Path, sql: str)
     store.close()
     execute_on_file(Path(store.path), sql)
 
-    assert inspect(Path(store.path)).faults == ["the full-text index is not that of the records"]
+    assert inspect(Path(store.path)).faults == ["the full-text index does not match the records"]
 
 
 def test_a_salvage_rebuilds_the_parts(tmp_path: Path) -> None:

@@ -389,6 +389,6 @@ class TestVectorHistories(VectorHistories.TestCase):
     settings = settings(max_examples=20, stateful_step_count=30)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 class TestManyVectorHistories(VectorHistories.TestCase):
     settings = settings(max_examples=200, stateful_step_count=30)

@@ -102,7 +102,7 @@ def test_history_pages_join_without_a_gap(tmp_path: Path) -> None:
     assert len(small.items) == 1 and small.next_cursor == "8"
 
 
-@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_many_appends_keep_the_last_states_without_their_text(tmp_path: Path, count: int) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "0")

@@ -40,7 +40,7 @@ def test_the_character_classes_predict_whether_a_word_is_split(text: str) -> Non
 
 # Planes 4 to 16 have no characters except tags, variation selectors and private use.
 @pytest.mark.parametrize(
-    ("first", "end"), [(0, 0x40000), pytest.param(0x40000, 0x110000, marks=pytest.mark.long)]
+    ("first", "end"), [(0, 0x40000), pytest.param(0x40000, 0x110000, marks=pytest.mark.slow)]
 )
 def test_every_unicode_character_is_tokenized_as_in_the_index(first: int, end: int) -> None:
     everything = " ".join(
