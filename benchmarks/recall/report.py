@@ -31,21 +31,7 @@ def tables(collection: Collection, trials: Trials) -> str:
             for name, trial in trials.items()
         ]
         parts.append(_format_table([heading, *collection.measures], rows))
-    speed = [
-        [
-            name,
-            f"{trial.documents / trial.ingest_s:,.0f}",
-            *(f"{ms:.1f}" for ms in _milliseconds(trial)),
-            f"{trial.peak_bytes / 1e6:.0f}",
-            f"{trial.nonsense_share:.1%}",
-        ]
-        for name, trial in trials.items()
-    ]
-    parts.append(
-        _format_table(
-            ["speed", "documents/s", "p50 ms", "p95 ms", "peak MB", "nonsense answered"], speed
-        )
-    )
+    parts.append(_speed_table(trials))
     return "\n\n".join(parts)
 
 
@@ -57,6 +43,21 @@ def as_json(collection: Collection, trials: Trials) -> dict[str, Any]:
         "sha256": dict(collection.digests),
         "systems": {name: _describe(collection, trial) for name, trial in trials.items()},
     }
+
+
+def _speed_table(trials: Trials) -> str:
+    rows = [
+        [
+            name,
+            f"{trial.documents / trial.ingest_s:,.0f}",
+            *(f"{ms:.1f}" for ms in _milliseconds(trial)),
+            f"{trial.peak_bytes / 1e6:.0f}",
+            f"{trial.nonsense_share:.1%}",
+        ]
+        for name, trial in trials.items()
+    ]
+    heading = ["speed", "documents/s", "p50 ms", "p95 ms", "peak MB", "nonsense answered"]
+    return _format_table(heading, rows)
 
 
 def _describe(collection: Collection, trial: Trial) -> dict[str, Any]:
