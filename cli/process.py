@@ -69,9 +69,9 @@ def settle_down() -> None:
     """Tune the garbage collector and the allocator. Call once, after all imports.
 
     Messages contain no reference cycles. At its defaults, the collector finds nothing and takes a
-    tenth of the time of a batch. glibc's arenas, one per thread, keep about 8 MB that mixed work
-    used: one arena is enough, and large blocks are returned at once. "Large" is more than one
-    MULTI needs, because a returned block costs its pages again at the next allocation.
+    tenth of the time of a batch. glibc's arenas, one per thread, keep about 8 MB of mixed work.
+    One arena is enough, and large blocks are returned at once. A returned block costs its pages
+    again at the next allocation, so one MULTI must not need a large block.
     """
     gc.collect()
     gc.freeze()

@@ -138,8 +138,8 @@ def test_a_replay_succeeds_after_the_bundle_is_fixed(program: Program, client: C
         return not dlq(program, "ls", "kept").lines
 
     wait_for(replays, "the worker serves the other version")
-    assert [said.text for said in client.log(uid, MISSPELT)] == ["tea"]
-    assert {said.input for said in client.log(uid)} == {ident}
+    assert [entry.text for entry in client.log(uid, MISSPELT)] == ["tea"]
+    assert {entry.input for entry in client.log(uid)} == {ident}
     assert program.run("rm", uid).code == 0
 
 
