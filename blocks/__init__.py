@@ -1,1 +1,1 @@
-"""Blocks: one file each, from a message to a message. docs/blocks.md shows how to add one."""
+"""The built-in blocks, one file each, and what every block uses. See docs/blocks.md."""

@@ -1,5 +1,4 @@
-"""add_1: adds 1 to the number in the text. The tutorial's example, to copy for a block of your
-own."""
+"""add_1: add 1 to the number in the text. It is the example to copy for a new block."""
 
 from memrelay.blocks.contract import BlockArgs, Call
 from memrelay.blocks.registry import block
@@ -7,15 +6,15 @@ from memrelay.bus.message import Message
 
 
 class AddArgs(BlockArgs):
-    """What is added to the number."""
+    """The number to add."""
 
     amount: int = 1
-    """A whole number."""
+    """An integer."""
 
 
 @block("add_1", AddArgs)
 def add_1(call: Call, args: AddArgs) -> Message:
-    """Answers with the sum, or "ERR" where the text is no whole number."""
+    """Return the sum, or "ERR" if the text is not an integer."""
     try:
         return call.reply(str(int(call.text) + args.amount))
     except ValueError:

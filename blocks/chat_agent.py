@@ -1,5 +1,4 @@
-"""chat_agent: where a person (or a program for one) talks to a pipeline. It shows and says; it has
-nothing to compute."""
+"""chat_agent: let a person, or a program for a person, chat with the pipeline."""
 
 from typing import Literal
 
@@ -8,14 +7,14 @@ from memrelay.blocks.registry import register
 
 
 class ChatArgs(BlockArgs):
-    """How a chat is shown (contracts/kilroy.md A4)."""
+    """Display options of a chat (contracts/kilroy.md A4)."""
 
     markdown: bool = True
-    """Kept for chat clients that show Markdown."""
+    """Stored for chat clients that render Markdown."""
     darkmode: bool = False
-    """Kept for chat clients."""
+    """Stored for chat clients."""
     page_mode: Literal["chat", "page"] = "chat"
-    """Kept for chat clients."""
+    """Stored for chat clients."""
 
 
 register(Block("chat_agent", ChatArgs, None))

@@ -1,13 +1,14 @@
-"""What a block is: a function from a call to a message, with its configuration declared beside it.
+"""The contract of a block: a function from a call to a message, and a model of its arguments.
 
-A block receives what Kilroy's webhook handlers do (contracts/kilroy.md A1.3), under these names:
+A block receives the same values as Kilroy's webhook handlers (contracts/kilroy.md A1.3). Kilroy is
+the product whose bundles Memrelay runs. The names differ:
 
-    tagentname  call.agent.name        the name that it publishes under
+    tagentname  call.agent.name        name under which the agent publishes
     tusername   call.agent.username
-    tid         call.message.id        echoed by `call.reply`
-    tpublish    call.agent.publishes   the worker sees to it
-    targs       args                   parsed and checked once, when the pipeline is deployed
-    args        call.message.args      blocks read the text of the first, `call.text`
+    tid         call.message.id        repeated by `call.reply`
+    tpublish    call.agent.publishes   applied by the worker
+    targs       args                   validated once, at deploy
+    args        call.message.args      blocks read the first text, `call.text`
     from        call.message.sender
 """
 
@@ -26,82 +27,89 @@ from memrelay.bus.message import JSON, PLAIN, Message, Part
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The agent that a block works for, as the bundle declares it."""
+    """The agent that calls a block, as its bundle declares it."""
 
-    pipeline: str  # uid
+    pipeline: str  # UID
     alias: str
-    name: str  # publishes as
+    name: str  # sender of its messages
     username: str
     publishes: bool
-    swarm: str = ""  # that it listens to; "" for none
+    swarm: str = ""  # swarm that it listens on; "" if none
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds that hold for every block."""
+    """Limits for every block. `message_bytes` is the maximum size of an envelope."""
 
     message_bytes: int
 
 
 class Ids(Protocol):
-    """Where ids come from."""
+    """Makes record ids that are the same in a replay."""
 
     def new_guid(self, alias: str) -> str:
-        """The next guid of the agent `alias` in this cascade."""
+        """Return the next guid of the agent `alias` in this cascade."""
 
 
 class Call(Struct, gc=False):
-    """One message, delivered to one agent."""
+    """One message for one agent.
+
+    `now_ms` is the time when the input entered the bus, Unix ms; a replay has the same time. `tx`
+    is the open transaction of the block's store, or None.
+    """
 
     agent: Agent
     message: Message
-    now_ms: int  # when the input entered the bus, so that a replay says the same
+    now_ms: int
     limits: Limits
-    ids: Ids  # makes ids that are the same on a replay
-    tx: Any = None  # the store's open transaction, where the block works on one
+    ids: Ids
+    tx: Any = None
 
     @property
     def text(self) -> str:
-        """What was said; "" where nothing was."""
+        """Return the text of the message, or ""."""
         return self.message.text
 
     def new_guid(self) -> str:
-        """The id of a new record, the same on a replay."""
+        """Return an id for a new record. A replay returns the same one."""
         return self.ids.new_guid(self.agent.alias)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
-        """An answer under the agent's own name. Raises TypeError where it is no text, which who
-        hears it relies on."""
+        """Return a message from the agent. `kind` is its media type.
+
+        Raises TypeError if `text` is not a string: listeners rely on text.
+        """
         if not isinstance(text, str):
             raise TypeError(
-                f"an answer is a text, and this is {type(text).__name__}: write call.reply(str(...)), or "
-                "call.reply_json(...)"
+                f"the result of a block is text, not {type(text).__name__}: "
+                "write call.reply(str(...)), or call.reply_json(...)"
             )
         agent = self.agent
         part = Part(agent.username, text, self.now_ms, kind)
         return Message(agent.name, self.message.id, text, kind, self.now_ms, (part,))
 
     def reply_json(self, value: Any) -> Message:
-        """An answer whose text is JSON."""
+        """Return a message whose text is JSON."""
         return self.reply(orjson.dumps(value).decode(), JSON)
 
     def error(self, text: str) -> Message:
-        """A failure, told in band as Kilroy's blocks do: {"error": "..."}."""
+        """Return the message {"error": text}, as Kilroy's blocks report failures."""
         return self.reply_json({"error": text})
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which texts a block wants to see at all. The plan matches all selectors of a swarm
-    together."""
+    """The texts that a block accepts. The plan matches all selectors of a swarm together."""
 
     pattern: Pattern
     invert: bool = False
 
 
 def as_flag(value: object) -> bool:
-    """true or false, as such or as a word, as Kilroy's bundles have them (contracts/kilroy.md
-    A1.3). Raises ValueError."""
+    """Return a boolean that may be written as a word, "true" or "false" (contracts/kilroy.md A1.3).
+
+    Raises ValueError for any other value.
+    """
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if isinstance(value, bool):
@@ -110,10 +118,10 @@ def as_flag(value: object) -> bool:
 
 
 class BlockArgs(BaseModel):
-    """The keys of `wf_webhook_args` that a block takes. Subclass it; an unknown key is an error at
-    deploy.
+    """The keys of `wf_webhook_args` that a block accepts. Subclass it for each block.
 
-    The docstring below a key is its line in docs/blocks.md.
+    An unknown key is an error at deploy. The docstring below a key is its description in
+    docs/blocks.md.
     """
 
     model_config = ConfigDict(
@@ -122,7 +130,7 @@ class BlockArgs(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _flags_are_flags_and_nothing_else_is(cls, value: Any, about: ValidationInfo) -> Any:
+    def _flags_are_booleans_and_other_fields_are_not(cls, value: Any, about: ValidationInfo) -> Any:
         kind = cls.model_fields[str(about.field_name)].annotation
         kinds = {*get_args(kind)} - {NoneType} if get_origin(kind) in (Union, UnionType) else {kind}
         if kinds == {bool}:
@@ -133,41 +141,40 @@ class BlockArgs(BaseModel):
 
     @property
     def store(self) -> str:
-        """The `memory_id` of the store that the block works on; "" for none."""
+        """Return the `memory_id` of the block's store, or ""."""
         return ""
 
     @property
     def embeds(self) -> bool:
-        """Whether the block wants vectors of what is in its store."""
+        """Return whether the block needs vectors of its store."""
         return False
 
     def in_language(self, language: str) -> Self:
-        """The same for a store of that language, as the bundle says in `stores`."""
+        """Return the arguments for a store of that language, as `stores` in the bundle sets it."""
         return self
 
     @property
     def selector(self) -> Selector | None:
-        """Which texts the block wants; None for all."""
+        """Return the selector of texts; None for all texts."""
         return None
 
     def warnings(self) -> list[str]:
-        """What is allowed, but surely not meant."""
+        """Return a sentence for each setting that is valid but probably a mistake."""
         return []
 
 
 class Transient(Exception):
-    """To be raised by a block that cannot do its work for now: what the message did is undone, and
-    it is run again later."""
+    """Raised by a block that cannot do its work now.
+
+    The worker rolls back the effects of the message and calls the block again after `after_s`
+    seconds, at most five minutes. Without `after_s` the pause doubles each time. After
+    `worker.retries` retries the message becomes a dead letter. With `counts=False` a retry does not
+    count, so the block must stop by itself.
+    """
 
     after_s: float | None = None
 
     def __init__(self, reason: str, after_s: float | None = None, *, counts: bool = True) -> None:
-        """`after_s` is when it may be worth while, up to five minutes; by default a pause that
-        doubles each time.
-
-        It is given up after `worker.retries` times, but for those that do not count: then the block
-        itself comes to an end.
-        """
         super().__init__(reason)
         self.after_s, self.counts = None if after_s is None else float(after_s), counts
 
@@ -177,9 +184,11 @@ Handle = Callable[[Call, Any], Message | None]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A registered block. `handle(call, args)` answers with a message, or with None to say
-    nothing."""
+    """A registered block. `handle(call, args)` returns a message, or None to publish nothing.
+
+    `handle` is None for a block that shows or sends messages outside of a cascade.
+    """
 
     name: str
     args: type[BlockArgs]
-    handle: Handle | None  # None: the block shows or sends messages itself, outside of a cascade
+    handle: Handle | None

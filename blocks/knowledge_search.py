@@ -1,5 +1,4 @@
-"""knowledge_search: finds entries of named memories by what is meant, best first
-(docs/memories.md)."""
+"""knowledge_search: find entries of named memories by meaning, best first (docs/memories.md)."""
 
 from datetime import datetime
 from functools import cached_property
@@ -15,7 +14,7 @@ from memrelay.blocks.memory_args import (
     NamedMemoryArgs,
     Tags,
     Template,
-    put_off,
+    retry_when_ready,
     within_message,
 )
 from memrelay.blocks.registry import block
@@ -36,8 +35,7 @@ from memrelay.memory.records.memory_view import KIND
 from memrelay.memory.records.record import Record
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    """As tags are written, and told of by what they are."""
+def _parse_names(value: Any) -> tuple[str, ...]:
     try:
         return tag_lists.parse(value)
     except BadTags as error:
@@ -47,68 +45,73 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 MemoryNames = Annotated[tuple[str, ...], Field(max_length=100)]
-Names = Annotated[MemoryNames, BeforeValidator(_names, json_schema_input_type=MemoryNames | str)]
+Names = Annotated[
+    MemoryNames, BeforeValidator(_parse_names, json_schema_input_type=MemoryNames | str)
+]
 
 
 class KnowledgeArgs(NamedMemoryArgs):
-    """The store is that of the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
+    """The store holds the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
 
     memories: Names = ()
-    """Ids or names of the memories to look in: an array, or a comma list. With neither these nor
-    `tags`, all of them."""
+    """Ids or names of memories: an array or a comma list. Without `memories` and `tags`, all
+    memories are searched."""
     tags: Tags = ()
-    """And memories with a tag that one of these fits; `*` is any text, `?` one character."""
+    """Also search memories with a tag that matches one of these; `*` is any text, `?` one
+    character."""
     min_score: Annotated[float, Field(ge=0, le=1)] = 0
-    """Only entries with at least this score, from 0 to 1."""
+    """Minimum score of an entry, 0 to 1."""
     limit: Annotated[int, Field(ge=0, le=MOST)] = 10
-    """How many at most."""
+    """Maximum number of entries."""
     output_template: Template = ""
-    """Applied to each entry, with nothing in between; the answer is then `text/plain`. `scope` is
-    the memory's name."""
+    """Formats each entry; the results are joined without a separator, as `text/plain`. `scope` is
+    the name of the memory."""
 
     @cached_property
     def template(self) -> OutputTemplate | None:
-        """The template, compiled once."""
+        """Return the compiled template."""
         return OutputTemplate(self.output_template) if self.output_template else None
 
     @property
     def embeds(self) -> bool:
-        """It goes by what is meant."""
+        """Return True: the search compares meanings."""
         return True
 
 
 @block("knowledge_search", KnowledgeArgs)
 def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
-    """Answers with `{results, degraded, reason}`, or with the template's text; no results where
-    nothing was asked."""
+    """Return `{results, degraded, reason}`, or the text of the template. An empty text has no
+    results."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     if len(call.text) > MOST_CHARACTERS:
         return call.error(
-            f"a query has at most {MOST_CHARACTERS} characters, and this has {len(call.text)}: ask for less"
+            f"the query has {len(call.text)} characters, more than {MOST_CHARACTERS}: shorten it"
         )
-    is_all = not args.memories and not args.tags
-    ids = None if is_all else _ids(call, args.memories)
-    wanted = SearchKnowledge(
-        call.text, ids, None if is_all else args.tags, (), args.min_score, args.limit
-    )
-    most = call.limits.message_bytes * (1 if args.template is None else TEMPLATE_READS)
-    context = Context(call.now_ms, call.agent.name, most, call.new_guid)
+    max_bytes = call.limits.message_bytes * (1 if args.template is None else TEMPLATE_READS)
+    context = Context(call.now_ms, call.agent.name, max_bytes, call.new_guid)
     try:
         found = (
-            search_knowledge(call.tx, wanted, context)
+            search_knowledge(call.tx, _search_input(call, args), context)
             if call.text.strip()
             else Knowledge((), False, "")
         )
     except VectorAwaited as awaited:
-        raise put_off(awaited) from awaited
+        raise retry_when_ready(awaited) from awaited
     if args.template is None:
         return within_message(call, call.reply_json(found))
     return within_message(call, call.reply(args.template.render(map(_as_record, found.results))))
 
 
-def _ids(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The ids of memories that are named by id or by name; several may have one name."""
+def _search_input(call: Call, args: KnowledgeArgs) -> SearchKnowledge:
+    if not args.memories and not args.tags:
+        return SearchKnowledge(call.text, None, None, (), args.min_score, args.limit)
+    ids = _ids_of(call, args.memories)
+    return SearchKnowledge(call.text, ids, args.tags, (), args.min_score, args.limit)
+
+
+def _ids_of(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the ids of the memories with these ids or names; a name may match several."""
     wanted = set(names)
     return tuple(
         memory.id
@@ -118,8 +121,8 @@ def _ids(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _as_record(result: KnowledgeResult) -> Record:
-    """For the template, whose tokens are a record's."""
-    created, updated = [
+    """Return the result as a record, since the tokens of a template are fields of a record."""
+    created_at, updated_at = [
         int(datetime.fromisoformat(at).timestamp() * 1000)
         for at in (result.created_at, result.updated_at)
     ]
@@ -130,7 +133,7 @@ def _as_record(result: KnowledgeResult) -> Record:
         result.content,
         result.source,
         orjson.dumps(result.tags).decode(),
-        created,
-        updated,
+        created_at,
+        updated_at,
         score=result.score or 0.0,
     )

@@ -1,4 +1,4 @@
-"""memory_append: adds the text to a record, or makes one (seed 000; `separator` is ours)."""
+"""memory_append: append the text to a record, or create one (seed 000; `separator` is ours)."""
 
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
@@ -10,18 +10,18 @@ from memrelay.memory.records.record import DEFAULT_KIND
 
 
 class AppendArgs(NewRecordArgs):
-    """`guid` says which record grows; else, where `scope` or `kind` is set, the oldest that has
-    them and the `source`."""
+    """`guid` selects the record. Otherwise, if `scope` or `kind` is set, it is the oldest record
+    with the given `scope`, `kind` and `source`."""
 
     guid: str = ""
-    """The record that grows, where there is such a one."""
+    """The record to append to, if it exists."""
     separator: str = "\n"
-    """What stands between the old text and the new; a line break by default."""
+    """Text between the old and the new content; a line break by default."""
 
 
 @block("memory_append", AppendArgs)
 def memory_append(call: Call, args: AppendArgs) -> Message:
-    """Answers {"guid": ..., "appended": true}, or {"guid": ..., "created": true}."""
+    """Return {"guid": ..., "appended": true}, or {"guid": ..., "created": true}."""
     text = call.text
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
@@ -37,7 +37,7 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
         call.now_ms,
         expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s,
     )
-    keys = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
-    most = call.limits.message_bytes * TEMPLATE_READS
-    guid, found = append(call.tx, AppendInput(new, args.guid, keys, args.separator, most))
+    filters = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
+    max_bytes = call.limits.message_bytes * TEMPLATE_READS
+    guid, found = append(call.tx, AppendInput(new, args.guid, filters, args.separator, max_bytes))
     return call.reply_json({"guid": guid, "appended" if found else "created": True})

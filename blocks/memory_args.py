@@ -1,5 +1,5 @@
-"""What blocks on stores have in common: their arguments (seed 000, the tables "wf_webhook_args"),
-and how they answer."""
+"""Shared parts of the memory blocks: their arguments (seed 000, tables "wf_webhook_args") and their
+results."""
 
 import re
 from functools import cached_property
@@ -22,11 +22,11 @@ from memrelay.memory.sqlite.filters import Given, compiled
 from memrelay.memory.text import languages
 
 
-def _memory_id(value: str) -> str:
+def _check_memory_id(value: str) -> str:
     return memory_ids.check(value) if value else ""
 
 
-def _template(value: str) -> str:
+def _check_template(value: str) -> str:
     if value:
         OutputTemplate(value)
     return value
@@ -34,151 +34,154 @@ def _template(value: str) -> str:
 
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
-MemoryId = Annotated[str, AfterValidator(_memory_id)]
+MemoryId = Annotated[str, AfterValidator(_check_memory_id)]
 Tags = Annotated[
     tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)
 ]
 Template = Annotated[
-    str, AfterValidator(_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})
+    str, AfterValidator(_check_template), Field(json_schema_extra={"maxLength": MAX_SOURCE})
 ]
-Count = Annotated[
-    int, Field(ge=0), AfterValidator(lambda count: min(count, LARGEST))
-]  # no store has more records
-
-# how many messages' worth of records a template is applied to, since it may tell little of each
-TEMPLATE_READS = 8
-_NO_TAGS: list[str] = []
+# No store has more records than LARGEST.
+Count = Annotated[int, Field(ge=0), AfterValidator(lambda count: min(count, LARGEST))]
 Seconds = Annotated[int, Field(ge=1, le=10**10)]
+
+# Messages' worth of records to read for a template, which may use little of each record.
+TEMPLATE_READS = 8
 NO_MEMORY_ID = (
     'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
 )
-ELSEWHERE = (
-    "the named memories of a pipeline are in instances/${pipeline_uid}/memories: what is in another store is not "
-    "found by the console, the command line and HTTP"
+OTHER_STORE = (
+    "the named memories of a pipeline are in instances/${pipeline_uid}/memories: the console, the "
+    "command line and HTTP do not find them in another store"
 )
+_NO_TAGS: list[str] = []
 
 
 def home_of(uid: str) -> str:
-    """The store of a pipeline's named memories."""
+    """Return the memory_id of the store with a pipeline's named memories."""
     return f"instances/{uid}/memories"
 
 
 class MemoryArgs(BlockArgs):
-    """Arguments of a block that works on a store."""
+    """Arguments of a block that uses a store."""
 
     memory_id: MemoryId = ""
-    """The path of the store below the memory root, like `instances/${pipeline_uid}/memories`.
-    Needed."""
+    """Required. Path of the store below the memory root, like
+    `instances/${pipeline_uid}/memories`."""
 
     @property
     def store(self) -> str:
-        """The store at `memory_id`."""
+        """Return the memory_id."""
         return self.memory_id
 
     def warnings(self) -> list[str]:
-        """The block answers with an error each time."""
+        """Warn if `memory_id` is missing: every call would fail."""
         return [] if self.memory_id else [NO_MEMORY_ID]
 
     def filters(self, *names: str) -> dict[str, str]:
-        """Those of the arguments `names` that are set, as exact filters."""
+        """Return the arguments `names` that are set, as exact filters."""
         return {name: value for name in names if (value := getattr(self, name))}
 
 
 class NamedMemoryArgs(MemoryArgs):
-    """Arguments of a block that works on the pipeline's named memories."""
+    """Arguments of a block that uses the pipeline's named memories."""
 
     def warnings(self) -> list[str]:
-        """What is not in the pipeline's own store is out of reach for everybody else who asks for
-        its named memories."""
-        elsewhere = bool(self.memory_id) and not re.fullmatch(home_of("[^/]+"), self.memory_id)
-        return super().warnings() + [ELSEWHERE] * elsewhere
+        """Warn about another store than the pipeline's: other clients cannot reach it."""
+        is_other = bool(self.memory_id) and not re.fullmatch(home_of("[^/]+"), self.memory_id)
+        return super().warnings() + [OTHER_STORE] * is_other
 
 
 class NewRecordArgs(MemoryArgs):
-    """Arguments of a block that makes records."""
+    """Arguments of a block that creates records."""
 
     scope: str = ""
-    """The record's scope; by default the memory_id."""
+    """The record's scope; the memory_id by default."""
     kind: str = ""
-    """The record's kind; by default `observation`."""
+    """The record's kind; `observation` by default."""
     source: str = ""
-    """The record's source; by default the name that the block publishes under."""
+    """The record's source; the sender name of the block's agent by default."""
     tags: Tags = ()
     """Tags of a new record: a JSON array in a string, an array, or a comma list."""
     ttl_s: Seconds | None = None
-    """After so many seconds a new record is gone; by default it stays."""
+    """Seconds after which a new record expires. By default it never expires."""
 
     @cached_property
-    def every(self) -> tuple[str, str, str, tuple[str, ...], int]:
-        """Of every record: scope, "" without a store; kind, source, tags, ms to stay, 0 for ever.
+    def record_fields(self) -> tuple[str, str, str, tuple[str, ...], int]:
+        """Return (scope, kind, source, tags, lifetime in ms) of each record.
 
-        Together, since to read an argument of a model costs ten times what it costs of a tuple.
+        The scope is "" without a store, the lifetime 0 without an end. Reading an attribute of a
+        model takes ten times as long as reading an item of a tuple.
         """
         scope = self.memory_id and (self.scope or self.memory_id)
         return scope, self.kind or DEFAULT_KIND, self.source, self.tags, 1000 * (self.ttl_s or 0)
 
 
 class ListingArgs(MemoryArgs):
-    """Arguments of a block that answers with records."""
+    """Arguments of a block that returns records."""
 
     kind: str = ""
     """Only records of this kind."""
     scope: str = ""
     """Only records of this scope."""
     filter: Filter | None = None
-    """Only records that pass this filter, an object as [filters.md](filters.md) has it."""
+    """Only records that match this filter, an object ([filters.md](filters.md))."""
     output_template: Template = ""
-    """Applied to each record, with nothing in between; the answer is then `text/plain`."""
+    """Formats each record; the results are joined without a separator, as `text/plain`."""
 
     @cached_property
     def template(self) -> OutputTemplate | None:
-        """The template, compiled once."""
+        """Return the compiled template."""
         return OutputTemplate(self.output_template) if self.output_template else None
 
     @cached_property
     def compiled_filter(self) -> Given | None:
-        """As SQL, made once."""
+        """Return the filter as SQL."""
         return compiled(self.filter)
 
     def max_bytes(self, call: Call) -> int:
-        """How much may be read for one answer."""
+        """Return the maximum number of bytes to read for one result."""
         return call.limits.message_bytes * (TEMPLATE_READS if self.output_template else 1)
 
     def answer(self, call: Call, records: list[Record], explanation: object = None) -> Message:
-        """The records as a JSON array, by the template as text, or an object with an explanation.
-        Raises ResultTooLarge."""
+        """Return the records: as text of the template, or as JSON.
+
+        The JSON is an array, or an object with the explanation. Raises ResultTooLarge.
+        """
         if self.template is not None:
-            said = call.reply(self.template.render(records))
+            reply = call.reply(self.template.render(records))
         elif explanation is not None:
-            said = call.reply_json(
+            reply = call.reply_json(
                 {"records": [as_object(record) for record in records], "explanation": explanation}
             )
         else:
-            said = call.reply_json([as_object(record) for record in records])
-        return within_message(call, said)
+            reply = call.reply_json([as_object(record) for record in records])
+        return within_message(call, reply)
 
 
-def within_message(call: Call, said: Message) -> Message:
-    """The answer itself. Raises ResultTooLarge."""
-    if len(said.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
-        return said  # far from the limit, however it is escaped
-    envelope = msgspec.json.encode({"from": said.sender, "id": said.id, "args": said.args})
+def within_message(call: Call, reply: Message) -> Message:
+    """Return the reply. Raises ResultTooLarge if it is longer than a message."""
+    if len(reply.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
+        return reply  # fits with any escaping
+    envelope = msgspec.json.encode({"from": reply.sender, "id": reply.id, "args": reply.args})
     if len(envelope) > call.limits.message_bytes:
         raise too_large(call.limits.message_bytes)
-    return said
+    return reply
 
 
-def put_off(awaited: VectorAwaited) -> Transient:
-    """What to raise: an endpoint is not waited for inside a transaction, so the message comes back,
-    as often as it takes."""
+def retry_when_ready(awaited: VectorAwaited) -> Transient:
+    """Return the exception to raise while an endpoint computes a vector.
+
+    A transaction must not wait for an endpoint, so the message is retried until the vector is
+    ready.
+    """
     return Transient(str(awaited), awaited.after_s, counts=False)
 
 
 def as_object(record: Record) -> dict[str, Any]:
-    """A record in the shape of the seed's schema."""
-    guid, scope, kind, content, source, tags, created_at, updated_at, _, _ = (
-        record  # at once, for there are many
-    )
+    """Return a record in the shape of the seed's schema."""
+    # One assignment is faster than eight attributes, and there are many records.
+    guid, scope, kind, content, source, tags, created_at, updated_at, _, _ = record
     return {
         "guid": guid,
         "scope": scope,

@@ -1,4 +1,5 @@
-"""memory_delete: deletes one record by its guid, or all of a kind (seed 000; `by` is ours)."""
+"""memory_delete: delete one record by its guid, or all records of a kind (seed 000; `by` is
+ours)."""
 
 from typing import Literal
 
@@ -10,27 +11,29 @@ from memrelay.memory.operations.records_delete import DeleteInput, delete
 
 
 class DeleteArgs(MemoryArgs):
-    """A `guid` here comes first, then the text, then `kind`. `by: "kind"` deletes the kind whatever
-    the text says."""
+    """The first one that is set counts: `guid`, the text, `kind`. With `by: "kind"` the text is
+    ignored."""
 
     guid: str = ""
-    """The record to delete; by default the text says which."""
+    """The record to delete; the text by default."""
     kind: str = ""
-    """Where there is neither a guid nor a text, every record of this kind is deleted."""
+    """Delete every record of this kind if there is neither a guid nor a text."""
     by: Literal["", "guid", "kind"] = ""
-    """`kind` deletes the kind whatever the text says; `guid` never deletes a kind."""
+    """`kind` ignores the text and deletes the kind; `guid` never deletes a kind."""
 
     def warnings(self) -> list[str]:
-        """`by` without what it names deletes nothing."""
-        idle = self.by == "kind" and not self.kind
+        """Warn if `by` names an argument that is missing."""
+        deletes_nothing = self.by == "kind" and not self.kind
         return super().warnings() + (
-            ['by is "kind", but kind is not set: nothing is ever deleted'] if idle else []
+            ['by is "kind", but kind is not set: nothing is ever deleted']
+            if deletes_nothing
+            else []
         )
 
 
 @block("memory_delete", DeleteArgs)
 def memory_delete(call: Call, args: DeleteArgs) -> Message:
-    """Answers {"deleted": count}, or {"skipped": "no query"}."""
+    """Return {"deleted": count}, or {"skipped": "no query"}."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     guid = "" if args.by == "kind" else args.guid or call.text.strip()

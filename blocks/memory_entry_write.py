@@ -1,8 +1,8 @@
-"""memory_entry_write: writes the text to a named memory, unless an entry says the same already
+"""memory_entry_write: write the text to a named memory, unless an entry already states it
 (docs/memories.md)."""
 
 from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, put_off
+from memrelay.blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, retry_when_ready
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
@@ -15,58 +15,52 @@ from memrelay.memory.records.entry_text import MOST_CHARACTERS
 from memrelay.memory.records.entry_vector import asked_vector
 from memrelay.memory.records.memory_view import Source
 from memrelay.memory.records.view import Name
+from memrelay.memory.sqlite.memories import Memory
 
 
 class EntryArgs(NamedMemoryArgs):
-    """The store is that of the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
+    """The store holds the pipeline's named memories: `instances/${pipeline_uid}/memories`."""
 
     memory: Name = ""
-    """The memory's id, or its name; a memory of that name is made where there is none. Needed."""
+    """Required. The memory's id or name. A memory with an unknown name is created."""
     source: Source = "agent"
-    """Where the entries come from: `manual`, `agent`, `extraction` or `orchestration`."""
+    """Source of the entries: `manual`, `agent`, `extraction` or `orchestration`."""
     tags: Tags = ()
     """Tags of a new entry: a JSON array in a string, an array, or a comma list."""
     duplicate_threshold: Threshold = DUPLICATE
-    """How alike an entry must be for the text to be skipped; more than 1 is never."""
+    """Similarity from which an entry counts as a duplicate and the text is skipped. A value above 1
+    disables the rule."""
     update_threshold: Threshold = RELATED
-    """How alike an entry must be for the text to be added to it; more than 1 is never."""
+    """Similarity from which the text is added to an entry. A value above 1 disables the rule."""
     mode: Mode | None = None
-    """`skip`, `merge`, `create` or `supersede`, as `entries.create` has them; by default the
-    document's rule."""
+    """`skip`, `merge`, `create` or `supersede`, as in `entries.create`. The default is the rule in
+    [memories.md](memories.md)."""
 
     @property
     def embeds(self) -> bool:
-        """Entries are compared by what they mean."""
+        """Return True: entries are compared by meaning."""
         return True
 
     def warnings(self) -> list[str]:
-        """Without a memory the block answers with an error each time."""
+        """Warn if `memory` is missing: every call would fail."""
         return super().warnings() + [NO_MEMORY] * (not self.memory.strip())
 
 
-MOST_S = 1.0  # for which a vector is awaited before the text alone must do
+# A vector is awaited for this long. Then the text is compared by its words alone.
+MAX_WAIT_S = 1.0
 NO_MEMORY = "memory is missing: set it in wf_webhook_args to the id or the name of a memory"
 
 
 @block("memory_entry_write", EntryArgs)
 def memory_entry_write(call: Call, args: EntryArgs) -> Message:
-    """Answers with the entry that holds the text now and its `action`: `created`, `updated` or
+    """Return the entry that contains the text now, with its `action`: `created`, `updated` or
     `skipped`."""
-    if not args.memory_id:
-        return call.error(NO_MEMORY_ID)
-    if not args.memory.strip():
-        return call.error(NO_MEMORY)
-    if not call.text.strip() or len(call.text) > MOST_CHARACTERS:
-        return call.error(
-            "no content"
-            if not call.text.strip()
-            else f"an entry has at most {MOST_CHARACTERS} characters"
-        )
+    if fault := _input_fault(call, args):
+        return call.error(fault)
     question = _vector(call)
-    found = call.tx.memories.find(args.memory) or call.tx.memories.named(args.memory)
-    if found is None and args.memory.startswith("mem_"):
-        return call.error(f"no memory has the id {args.memory!r}; name it, or make it first")
-    memory = found or add_memory(call.tx, CreateMemory(args.memory), call.new_guid(), call.now_ms)
+    memory = _find_or_create_memory(call, args.memory)
+    if memory is None:
+        return call.error(f"no memory has the id {args.memory!r}: set its name, or create it first")
     new = NewEntry(
         call.new_guid(),
         memory.id,
@@ -81,12 +75,31 @@ def memory_entry_write(call: Call, args: EntryArgs) -> Message:
     return call.reply_json(told_of(call.tx, write_entry(call.tx, new, question)))
 
 
+def _input_fault(call: Call, args: EntryArgs) -> str:
+    if not args.memory_id:
+        return NO_MEMORY_ID
+    if not args.memory.strip():
+        return NO_MEMORY
+    if not call.text.strip():
+        return "no content"
+    if len(call.text) > MOST_CHARACTERS:
+        return f"an entry has at most {MOST_CHARACTERS} characters"
+    return ""
+
+
+def _find_or_create_memory(call: Call, name: str) -> Memory | None:
+    """Return the memory with this id or name. An unknown name is created, an unknown id is not."""
+    found: Memory | None = call.tx.memories.find(name) or call.tx.memories.named(name)
+    if found is None and name.startswith("mem_"):
+        return None
+    return found or add_memory(call.tx, CreateMemory(name), call.new_guid(), call.now_ms)
+
+
 def _vector(call: Call) -> Question | None:
-    """The vector of the text; None where it takes too long: nothing that is to be kept is given up
-    for that."""
+    """Return the vector of the text; None if it takes longer than MAX_WAIT_S."""
     try:
         return asked_vector(call.tx, call.text)
     except VectorAwaited as awaited:
-        if awaited.after_s > MOST_S:
+        if awaited.after_s > MAX_WAIT_S:
             return None
-        raise put_off(awaited) from awaited
+        raise retry_when_ready(awaited) from awaited

@@ -1,4 +1,4 @@
-"""memory_read: lists records, oldest first (seed 000; `order`, `limit` and `offset` are ours)."""
+"""memory_read: list records, oldest first (seed 000; `order`, `limit` and `offset` are ours)."""
 
 from functools import cached_property
 from typing import Literal
@@ -12,31 +12,34 @@ from memrelay.memory.operations.records_read import ReadInput, read
 from memrelay.memory.sqlite.filters import Given
 
 UNRANKED = (
-    "output_template has {{score}}, which is 0.0 of every record here: memory_search alone ranks"
+    "output_template has {{score}}, which is 0.0 for every record of memory_read: only "
+    "memory_search ranks records"
 )
 
 
 class ReadArgs(ListingArgs):
-    """`limit` absent is all records; a result larger than a message is an error, never cut."""
+    """Without `limit` all records are returned. A result longer than a message is an error and is
+    never truncated."""
 
     source: str = ""
     """Only records of this source."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Count | None = None
-    """How many records at most; by default all."""
+    """Maximum number of records; all by default."""
     offset: Count = 0
-    """How many are left out before the first."""
+    """Number of records to skip."""
 
     def warnings(self) -> list[str]:
-        """Nothing that is listed has a score."""
-        unranked = "score" in OutputTemplate.tokens(self.output_template)
-        return super().warnings() + [UNRANKED] * unranked
+        """Warn about a template with a score, which listed records do not have."""
+        is_unranked = "score" in OutputTemplate.tokens(self.output_template)
+        return super().warnings() + [UNRANKED] * is_unranked
 
     @cached_property
-    def every(self) -> tuple[dict[str, str], Literal["asc", "desc"], int | None, int, Given | None]:
-        """What holds for every call, after how much may be read. Together, for the reason that
-        NewRecordArgs has."""
+    def read_options(
+        self,
+    ) -> tuple[dict[str, str], Literal["asc", "desc"], int | None, int, Given | None]:
+        """Return the fields of ReadInput after `max_bytes`, as one tuple for speed."""
         return (
             self.filters("kind", "scope", "source"),
             self.order,
@@ -48,7 +51,8 @@ class ReadArgs(ListingArgs):
 
 @block("memory_read", ReadArgs)
 def memory_read(call: Call, args: ReadArgs) -> Message:
-    """Answers with an array of records, or with the template's text. What was said is ignored."""
+    """Return an array of records, or the text of the template. The text of the message is
+    ignored."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
-    return args.answer(call, read(call.tx, ReadInput(args.max_bytes(call), *args.every)))
+    return args.answer(call, read(call.tx, ReadInput(args.max_bytes(call), *args.read_options)))

@@ -1,4 +1,4 @@
-"""memory_search: finds records by words, phrases and filters, best first (seed 000; its syntax,
+"""memory_search: find records by words, phrases and filters, best first (seed 000; its syntax,
 limit and modes are ours)."""
 
 from typing import Self
@@ -13,7 +13,7 @@ from memrelay.blocks.memory_args import (
     Language,
     ListingArgs,
     Tags,
-    put_off,
+    retry_when_ready,
 )
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
@@ -23,58 +23,55 @@ from memrelay.memory.search.query import HALF_LIFE_DAYS, WRONG_MODE, Boosts, Day
 
 
 class SearchArgs(ListingArgs):
-    """The filters `kind`, `scope` and `tags` (all of them) hold beside those of the text, and
-    before `limit` counts."""
+    """The filters `kind`, `scope` and `tags` apply in addition to the filters in the text, and
+    before `limit`."""
 
     tags: Tags = ()
     """Only records with all of these tags: a JSON array in a string, an array, or a comma list."""
     limit: Count | None = None
-    """How many records at most; by default all that are found, or the best ten where the mode is
-    `hybrid` or `semantic`."""
+    """Maximum number of records. The default is all in the mode `fts`, and ten in the modes
+    `hybrid` and `semantic`."""
     mode: Mode = "fts"
-    """`fts` finds records that hold all words, as they are. `hybrid` finds those that hold any of
-    them in any form, ranked by
-    how much of the query they, their neighbours and their thread hold, and by how near they are to
-    what it means; nothing,
-    where the store knows too little of it. `semantic` goes by what is meant alone. These two have
-    vectors made of the store."""
+    """`fts` finds records that contain all words as written. `hybrid` finds records that contain
+    some of the words in any form, or have a similar meaning. It ranks them by the part of the query
+    that they, their neighbors and their thread contain, and returns nothing if the store knows too
+    little of the query. `semantic` compares meanings only. `hybrid` and `semantic` make the worker
+    compute vectors of the store."""
     language: Language | None = None
-    """Whose stems and stop words `hybrid` goes by; `none` for neither. By default what the bundle
-    says of the store in
-    `stores`, else English."""
+    """Language of the stems and stop words in `hybrid`; `none` for neither. The default is the
+    store's language in `stores` of the bundle, otherwise English."""
     recency: Weight = 0.0
-    """From 0 to 1: how much of its score a record loses by age at most; for `hybrid` and
+    """0 to 1: the largest part of its score that a record loses by age; for `hybrid` and
     `semantic`."""
     recency_days: Days = HALF_LIFE_DAYS
-    """After how many days half of that is lost."""
+    """Days after which half of that part is lost."""
     importance: Weight = 0.0
-    """From 0 to 1: how much a record loses whose `data.importance` is 0 and not 1; for `hybrid` and
-    `semantic`."""
+    """0 to 1: the part of its score that a record loses if its `data.importance` is 0 instead of 1;
+    for `hybrid` and `semantic`."""
     explain: bool = False
-    """Whether the answer tells how each record came to its score, or why there is none:
-    `{"records", "explanation"}`. A
-    template is filled as without it."""
+    """Return `{"records", "explanation"}`, with the reason for each score or for an empty result.
+    A template ignores it."""
 
     @property
     def embeds(self) -> bool:
-        """Whether it goes by what is meant."""
+        """Return whether the mode compares meanings."""
         return self.mode != "fts"
 
     @model_validator(mode="after")
-    def _boosts_go_with_the_mode(self) -> Self:
+    def _boosts_fit_the_mode(self) -> Self:
         if self.mode == "fts" and (self.recency or self.importance):
             raise ValueError(WRONG_MODE)
         return self
 
     def in_language(self, language: str) -> Self:
-        """With the store's language, where none is given."""
+        """Return the arguments with the store's language, unless they have one."""
         return self if self.language else self.model_copy(update={"language": language})
 
 
 @block("memory_search", SearchArgs)
 def memory_search(call: Call, args: SearchArgs) -> Message:
-    """Answers with an array of records by relevance, or with the template's text; [] where nothing
-    was asked."""
+    """Return an array of records, best first, or the text of the template. An empty text returns
+    []."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     wanted = SearchInput(
@@ -93,4 +90,4 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
             return args.answer(call, *search_explained(call.tx, wanted))
         return args.answer(call, search(call.tx, wanted))
     except VectorAwaited as awaited:
-        raise put_off(awaited) from awaited
+        raise retry_when_ready(awaited) from awaited

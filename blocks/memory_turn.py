@@ -1,5 +1,4 @@
-"""memory_turn: keeps a conversation: every message that it hears is stored as a turn of a
-thread."""
+"""memory_turn: store every message that the agent receives as a turn of a conversation."""
 
 import re
 from datetime import UTC, datetime
@@ -17,52 +16,47 @@ KIND = "turn"
 TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 BRACES = re.compile(r"\{\{[^{}]{0,100}(\}\})?|\}\}")
 TOKENS = ("pipeline", "swarm", "from", "username", "date")
-MOST_CHARACTERS = 512  # of a thread's name, which stands in an index
+MAX_THREAD = 512  # characters of a thread's name, which is indexed
 
 
-def _tokens(thread: str) -> str:
-    """Anything else in double braces would stay as it is, and one thread would hold what was meant
-    for many."""
+def _check_tokens(thread: str) -> str:
+    """Refuse other double braces: they would stay as text and merge many threads into one."""
     known = ", ".join(f"{{{{{name}}}}}" for name in TOKENS)
     for token in TOKEN.findall(thread):
         if token not in TOKENS:
-            raise ValueError(f"there is no {{{{{token}}}}}; known are {known}")
+            raise ValueError(f"unknown token {{{{{token}}}}}; known are {known}")
     if left := BRACES.search(TOKEN.sub(" ", thread)):
-        raise ValueError(
-            f"{left[0]} is not one of the tokens, which stand alone in double braces; known are {known}"
-        )
+        raise ValueError(f"{left[0]} is not a token; known are {known}")
     return thread
 
 
 class TurnArgs(MemoryArgs):
-    """A turn has the message's text and time, and as its `source` who said it: the message's
-    username, else its `from`."""
+    """A turn has the text and time of its message. Its `source` is the message's username, or its
+    `from`."""
 
-    thread: Annotated[str, AfterValidator(_tokens)] = ""
-    """The conversation; by default one for each swarm. `{{pipeline}}`, `{{swarm}}`, `{{from}}`,
-    `{{username}}` and
-    `{{date}}` (the message's day, UTC) may stand in it: `{{swarm}} {{date}}` begins a thread each
-    day."""
+    thread: Annotated[str, AfterValidator(_check_tokens)] = ""
+    """Name of the conversation; one for each swarm by default. It may contain `{{pipeline}}`,
+    `{{swarm}}`, `{{from}}`, `{{username}}` and `{{date}}` (the UTC day of the message):
+    `{{swarm}} {{date}}` starts a thread every day."""
     scope: str = ""
-    """The turns' scope; by default the memory_id."""
+    """Scope of the turns; the memory_id by default."""
     kind: str = KIND
-    """The turns' kind."""
+    """Kind of the turns."""
     tags: Tags = ()
     """Tags of the turns: a JSON array in a string, an array, or a comma list."""
     ttl_s: Seconds | None = None
-    """After so many seconds a turn is gone; by default it stays."""
+    """Seconds after which a turn expires. By default it never expires."""
 
 
 @block("memory_turn", TurnArgs)
 def memory_turn(call: Call, args: TurnArgs) -> Message | None:
-    """Says nothing, so that it may listen to everything that is said; what has no text is not
-    kept."""
+    """Publish nothing, so the agent may listen to all messages. A message without text is
+    skipped."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
     if call.text:
-        said_ms = min(
-            max(call.message.timestamp_ms or call.now_ms, 0), call.now_ms
-        )  # nothing is said in the future
+        # A sender's clock may be ahead.
+        sent_at_ms = min(max(call.message.timestamp_ms or call.now_ms, 0), call.now_ms)
         write(
             call.tx,
             WriteInput(
@@ -72,24 +66,22 @@ def memory_turn(call: Call, args: TurnArgs) -> Message | None:
                 call.text,
                 call.message.speaker,
                 args.tags,
-                said_ms,
-                thread(call, args.thread, said_ms),
+                sent_at_ms,
+                _thread_of(call, args.thread, sent_at_ms),
                 expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s,
             ),
         )
     return None
 
 
-def thread(call: Call, template: str, said_ms: int) -> str:
-    """The conversation that a message belongs to."""
-    heard_on = call.agent.swarm or call.agent.alias
+def _thread_of(call: Call, template: str, sent_at_ms: int) -> str:
+    """Return the name of the conversation that the message belongs to."""
     values = {
         "pipeline": call.agent.pipeline,
-        "swarm": heard_on,
+        "swarm": call.agent.swarm or call.agent.alias,
         "from": call.message.sender,
         "username": call.message.speaker,
-        "date": f"{datetime.fromtimestamp(said_ms / 1000, UTC):%Y-%m-%d}",
+        "date": f"{datetime.fromtimestamp(sent_at_ms / 1000, UTC):%Y-%m-%d}",
     }
-    return TOKEN.sub(lambda token: values[token[1]], template or "{{pipeline}}/{{swarm}}")[
-        :MOST_CHARACTERS
-    ]
+    name = TOKEN.sub(lambda token: values[token[1]], template or "{{pipeline}}/{{swarm}}")
+    return name[:MAX_THREAD]

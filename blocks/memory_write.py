@@ -1,4 +1,4 @@
-"""memory_write: stores the text as a new record (seed 000)."""
+"""memory_write: store the text as a new record (seed 000)."""
 
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
@@ -8,14 +8,14 @@ from memrelay.memory.operations.records_write import WriteInput, write
 
 
 class WriteArgs(NewRecordArgs):
-    """What the new record is filed under, and how long it stays."""
+    """The fields of the new record, and its lifetime."""
 
 
 @block("memory_write", WriteArgs)
 def memory_write(call: Call, args: WriteArgs) -> Message:
-    """Answers {"guid": ...}."""
+    """Return {"guid": ...}."""
     text = call.message.text
-    scope, kind, source, tags, ttl_ms = args.every
+    scope, kind, source, tags, ttl_ms = args.record_fields
     if not scope:
         return call.error(NO_MEMORY_ID)
     if not text:

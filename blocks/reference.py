@@ -1,5 +1,4 @@
-"""The reference of the blocks, made from the blocks. `python -m memrelay.blocks.reference` writes it into
-docs/blocks.md."""
+"""Generates the reference in docs/blocks.md: `python -m memrelay.blocks.reference`."""
 
 import re
 import sys
@@ -10,7 +9,8 @@ from memrelay.blocks.contract import Block, BlockArgs
 from memrelay.blocks.registry import all_blocks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
-BEGIN, END = "<!-- from here on: python -m memrelay.blocks.reference -->\n", "<!-- to here -->\n"
+BEGIN = "<!-- from here on: python -m memrelay.blocks.reference -->\n"
+END = "<!-- to here -->\n"
 TYPES = {
     "string": "text",
     "integer": "number",
@@ -19,33 +19,35 @@ TYPES = {
     "array": "list",
     "object": "object",
 }
-SOURCE = re.compile(r" \(seed 000[^)]*\)")  # where a rule is from: for who reads the code
+SOURCE = re.compile(r" \(seed 000[^)]*\)")  # the origin of a rule, for readers of the code
 
 
 def rendered() -> str:
-    """One heading a block, in the order of the names."""
+    """Return a section for each built-in block, by name."""
     return "\n".join(section(block) for block in all_blocks().values())
 
 
 def fill(page: str) -> str:
-    """The page with the reference of today."""
+    """Return the page with an up-to-date reference."""
     before, rest = page.split(BEGIN)
     return f"{before}{BEGIN}\n{rendered()}\n{END}{rest.split(END)[1]}"
 
 
 def section(block: Block) -> str:
-    """The heading of one block, with its arguments."""
+    """Return the section of one block, with a table of its arguments."""
     about = SOURCE.sub("", _line(sys.modules[block.args.__module__].__doc__).partition(": ")[2])
-    answer = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
+    result = f" {_line(block.handle.__doc__)}" if block.handle is not None else ""
     schema = block.args.model_json_schema()
     arguments = [_argument(block.args, name, schema) for name in block.args.model_fields]
-    table = (
-        ["", "| argument | values | default | |", "|---|---|---|---|", *arguments]
-        if arguments
-        else []
-    )
+    table = ["", "| argument | values | default | |", "|---|---|---|---|", *arguments]
     return "\n".join(
-        [f"### `{block.name}`", "", f"{about[:1].upper()}{about[1:]}{answer}", *table, ""]
+        [
+            f"### `{block.name}`",
+            "",
+            f"{about[:1].upper()}{about[1:]}{result}",
+            *(table if arguments else []),
+            "",
+        ]
     )
 
 
@@ -53,22 +55,21 @@ def _argument(args: type[BlockArgs], name: str, schema: dict[str, Any]) -> str:
     field, about = args.model_fields[name], schema["properties"][name]
     default = "" if about.get("default") in (None, "", [], {}) else _code(about["default"])
     values = _values(about, schema.get("$defs", {}))
-    needed = "Needed. " if field.is_required() else ""
-    return f"| `{name}` | {values} | {default} | {needed}{_line(field.description)} |"
+    required = "Required. " if field.is_required() else ""
+    return f"| `{name}` | {values} | {default} | {required}{_line(field.description)} |"
 
 
-def _values(schema: dict[str, Any], named: dict[str, Any]) -> str:
-    """What a schema takes; `named` are those that it refers to."""
+def _values(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """Return the values that a schema accepts, in words."""
     if "$ref" in schema:
-        return _values(named[schema["$ref"].removeprefix("#/$defs/")], named)
+        return _values(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
     if "const" in schema or "enum" in schema:
         return " or ".join(
             _code(value) for value in schema.get("enum", [schema.get("const")]) if value != ""
         )
     if "anyOf" in schema:
-        return " or ".join(
-            dict.fromkeys(_values(one, named) for one in schema["anyOf"] if one != {"type": "null"})
-        )
+        alternatives = [one for one in schema["anyOf"] if one != {"type": "null"}]
+        return " or ".join(dict.fromkeys(_values(one, definitions) for one in alternatives))
     return TYPES.get(schema.get("type", ""), "anything")
 
 
@@ -78,7 +79,7 @@ def _code(value: object) -> str:
 
 
 def _line(text: str | None) -> str:
-    """A docstring on one line, its vertical bars kept from ending a cell."""
+    """Return a docstring as one line for a table cell."""
     return re.sub(r"\s+", " ", text or "").strip().replace("|", "\\|")
 
 

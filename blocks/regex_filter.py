@@ -1,4 +1,4 @@
-"""regex_filter: lets through what matches, or with `invert` what does not, under its own name."""
+"""regex_filter: pass on messages whose text matches, or does not match with `invert`."""
 
 from functools import cached_property
 from typing import Self
@@ -6,20 +6,20 @@ from typing import Self
 from pydantic import model_validator
 
 from memrelay.blocks.contract import BlockArgs, Call, Selector
-from memrelay.blocks.patterns import Flags, Pattern, Source, doubts_about
+from memrelay.blocks.patterns import Flags, Pattern, Source, pattern_warnings
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 
 
 class FilterArgs(BlockArgs):
-    """What is let through."""
+    """The texts that pass."""
 
     pattern: Source
-    """An RE2 pattern, searched for anywhere in the text."""
+    """An RE2 pattern, searched anywhere in the text."""
     flags: Flags = ""
-    """Of `i`, `s` and `m`, as `regex_match` has them."""
+    """Any of `i`, `s` and `m`, as for `regex_match`."""
     invert: bool = False
-    """Lets through what does not match: `^/` with it keeps commands away from a model."""
+    """Pass texts that do not match. With `^/` it keeps commands away from a model."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
@@ -28,15 +28,15 @@ class FilterArgs(BlockArgs):
 
     @cached_property
     def selector(self) -> Selector:
-        """Only what passes is delivered."""
+        """Return the selector of the texts that pass."""
         return Selector(Pattern(self.pattern, self.flags), self.invert)
 
     def warnings(self) -> list[str]:
-        """What is surely not meant."""
-        return doubts_about(self.pattern)
+        """Return the warnings about the pattern."""
+        return pattern_warnings(self.pattern)
 
 
 @block("regex_filter", FilterArgs)
 def regex_filter(call: Call, args: FilterArgs) -> Message:
-    """Passes the message on unchanged, but for who says it."""
+    """Return the message unchanged, with the agent as its sender."""
     return call.message.under(call.agent.name)

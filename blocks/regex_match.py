@@ -1,5 +1,4 @@
-"""regex_match: picks a command out of what is said, and says its argument under the block's own
-name."""
+"""regex_match: publish a part of the text, such as the argument of a command."""
 
 from functools import cached_property
 from typing import Self
@@ -7,22 +6,22 @@ from typing import Self
 from pydantic import model_validator
 
 from memrelay.blocks.contract import BlockArgs, Call, Selector
-from memrelay.blocks.patterns import Flags, Pattern, Source, doubts_about
+from memrelay.blocks.patterns import Flags, Pattern, Source, pattern_warnings
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 
 
 class MatchArgs(BlockArgs):
-    """What is matched, and which part of it is said."""
+    """The pattern, and the part of the match to publish."""
 
     pattern: Source
-    """An RE2 pattern, searched for anywhere in the text."""
+    """An RE2 pattern, searched anywhere in the text."""
     group: int | str | None = None
-    """The number or name of the group that is said; by default 1 where the pattern has a group,
-    else the whole match."""
+    """Number or name of the group to publish. The default is 1 if the pattern has a group,
+    otherwise the whole match."""
     flags: Flags = ""
-    """Of `i` (letters of either case), `s` (a dot matches line ends) and `m` (`^` and `$` match at
-    line ends)."""
+    """Any of `i` (ignore case), `s` (a dot matches line ends) and `m` (`^` and `$` match at line
+    ends)."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
@@ -31,28 +30,29 @@ class MatchArgs(BlockArgs):
 
     @cached_property
     def compiled(self) -> Pattern:
-        """The pattern on RE2."""
+        """Return the compiled pattern."""
         return Pattern(self.pattern, self.flags)
 
     @cached_property
     def number(self) -> int:
-        """The number of the group that is said."""
+        """Return the number of the group to publish."""
         default = 1 if self.compiled.groups else 0
         return default if self.group is None else self.compiled.group_number(self.group)
 
     @cached_property
     def selector(self) -> Selector:
-        """Only what matches is delivered."""
+        """Return the selector of the texts that match."""
         return Selector(self.compiled)
 
     def warnings(self) -> list[str]:
-        """What is surely not meant."""
-        return doubts_about(self.pattern)
+        """Return the warnings about the pattern."""
+        return pattern_warnings(self.pattern)
 
 
 @block("regex_match", MatchArgs)
 def regex_match(call: Call, args: MatchArgs) -> Message | None:
-    """Says what the group holds, "" where it took no part; says nothing without a match."""
+    """Return the text of the group, "" if the group is not part of the match. Without a match,
+    publish nothing."""
     message = call.message
     captured = args.compiled.capture(message.text, args.number)
     return None if captured is None else call.reply(captured, message.type)

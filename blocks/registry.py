@@ -1,41 +1,35 @@
-"""The blocks there are: each file of this folder declares the one of its name with `@block`.
+"""The registry of blocks: `@block` declares one, `find_block` loads one by its name.
 
-A worker loads those that its bundles name: all of them with what they need take 9 MB of its 70.
+A worker loads only the blocks that its bundles name. All of them, with their libraries, take 9 MB.
 """
 
-import importlib
 import inspect
-import pkgutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 
-from memrelay import blocks
 from memrelay.blocks.contract import Block, BlockArgs, Handle
 from memrelay.blocks.errors import BrokenBlock
-
-# What running a file that somebody is still writing raises.
-FAULTS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    SystemExit,
+from memrelay.blocks.sources import (
+    BlockSource,
+    all_outside_sources,
+    built_in_names,
+    built_in_source,
+    expected_name,
+    outside_sources,
 )
-_BLOCKS: dict[str, Block] = {}
+
+_blocks: dict[str, Block] = {}
+_loaded: set[str] = set()  # names whose sources have been checked and loaded
 
 
 def block(name: str, args: type[BlockArgs] = BlockArgs) -> Callable[[Handle], Handle]:
-    """Declares the function below as the block `name`, which a bundle names as
-    `wf_diagram_webhook`."""
+    """Declare the decorated function as the block `name`. Raises ValueError.
+
+    A bundle selects the block with `wf_diagram_webhook`.
+    """
 
     def declare(handle: Handle) -> Handle:
         _check(name, args, handle)
@@ -46,71 +40,130 @@ def block(name: str, args: type[BlockArgs] = BlockArgs) -> Callable[[Handle], Ha
 
 
 def register(declared: Block) -> None:
-    """Adds a block; a name used twice is an error."""
-    if declared.name in _BLOCKS:
-        raise ValueError(f"two blocks are named {declared.name!r}")
-    _BLOCKS[declared.name] = declared
+    """Add a block. Raises ValueError if another block has its name."""
+    other = _blocks.get(declared.name)
+    if other is not None:
+        raise ValueError(
+            f"two blocks are named {declared.name!r}: {_place_of(other)} and "
+            f"{_place_of(declared)}; rename one of them"
+        )
+    _blocks[declared.name] = declared
 
 
 def find_block(name: str) -> Block | None:
-    """The block of that name, for which its file alone is loaded; None where there is none. Raises
-    BrokenBlock."""
-    if (
-        name not in _BLOCKS
-        and name.isidentifier()
-        and find_spec(f"memrelay.blocks.{name}") is not None
-    ):
+    """Return the block of that name, or None. Raises BrokenBlock.
+
+    Only the file of this block is loaded. A broken file runs again at the next call.
+    """
+    if name not in _loaded:
         _load(name)
-    return _BLOCKS.get(name)
+    return _blocks.get(name)
 
 
 @cache
 def all_blocks() -> dict[str, Block]:
-    """Every block by its name, in the order of the names. Raises BrokenBlock."""
-    return _loaded()
+    """Return the built-in blocks by name. Raises BrokenBlock."""
+    names = [name for name in built_in_names() if _load_built_in(name) is not None]
+    return {name: _blocks[name] for name in sorted(names)}
 
 
-@cache
 def sound_blocks() -> dict[str, Block]:
-    """The same without those whose files cannot be loaded."""
-    return _loaded(BrokenBlock)
+    """Return all blocks that can be loaded, by name."""
+    for name in _all_names():
+        with suppress(BrokenBlock):
+            find_block(name)
+    return dict(sorted(_blocks.items()))
 
 
-def _loaded(*borne: type[BrokenBlock]) -> dict[str, Block]:
-    """All, but for those whose loading raises what is borne."""
-    for module in pkgutil.iter_modules(blocks.__path__):
-        with suppress(*borne):
-            _load(module.name)
-    return dict(sorted(_BLOCKS.items()))
+@dataclass(frozen=True, slots=True)
+class ListedBlock:
+    """A block for people. `fault` is the reason if it cannot be loaded."""
+
+    name: str
+    source: str  # "built in", the name of a distribution, or a path
+    summary: str
+    fault: str = ""
+
+
+def list_blocks() -> list[ListedBlock]:
+    """Return every block by name, with its source, whether it can be loaded or not."""
+    return [listed for name in sorted(_all_names()) if (listed := _listed(name)) is not None]
+
+
+def _listed(name: str) -> ListedBlock | None:
+    sources = [built_in_source(name), *outside_sources(name)]
+    origins = [source.origin for source in sources if source is not None]
+    try:
+        found = find_block(name)
+    except BrokenBlock as broken:
+        return ListedBlock(name, ", ".join(origins), "", f"{broken}; {broken.remedy}")
+    return None if found is None else ListedBlock(name, origins[0], _summary(found))
+
+
+def _summary(listed: Block) -> str:
+    first, _, _ = (sys.modules[_module_of(listed)].__doc__ or "").strip().partition("\n")
+    if first.startswith(f"{listed.name}: "):
+        return first.removeprefix(f"{listed.name}: ")
+    return (inspect.getdoc(listed.handle) or "").partition("\n")[0]
+
+
+def _module_of(declared: Block) -> str:
+    return declared.args.__module__ if declared.handle is None else declared.handle.__module__
+
+
+def _all_names() -> set[str]:
+    return {*built_in_names(), *(source.name for source in all_outside_sources())}
+
+
+def _sources(name: str) -> list[BlockSource]:
+    built_in = _load_built_in(name)
+    return [*([] if built_in is None else [built_in]), *outside_sources(name)]
 
 
 def _load(name: str) -> None:
-    """Runs a file of this folder. What it declared before it failed is forgotten: it is run anew
-    when it is corrected."""
+    sources = _sources(name)
+    if len(sources) > 1:
+        places = " and ".join(source.place for source in sources)
+        raise BrokenBlock(
+            f"two blocks are named {name!r}: {places}", "rename or remove one of them"
+        )
+    for source in sources:
+        _load_source(source)
+        if name not in _blocks:
+            raise BrokenBlock(
+                f"{source.place}: it declares no block {name!r}", f'add @block("{name}")'
+            )
+        _loaded.add(name)
+
+
+def _load_built_in(name: str) -> BlockSource | None:
+    """Load a built-in block and return its source; None if no block has that name."""
+    source = built_in_source(name)
+    if source is not None:
+        _load_source(source)
+        if name in _blocks and _module_of(_blocks[name]) == source.module:
+            return source
+    return None
+
+
+def _load_source(source: BlockSource) -> None:
     try:
-        importlib.import_module(f"memrelay.blocks.{name}")
-    except FAULTS as fault:  # others write blocks: one that fails fails its own pipelines alone
-        _BLOCKS.pop(name, None)
-        raise BrokenBlock(name, fault) from fault
+        source.load()
+    except BrokenBlock:
+        _blocks.pop(source.name, None)  # it is declared again when the file is corrected
+        raise
 
 
 def _check(name: str, args: type[BlockArgs], handle: Handle) -> None:
-    """Raises ValueError where a block would never be found, or could never work."""
-    room, _, file = handle.__module__.rpartition(".")
-    if room == "blocks" and file != name:
+    """Raise ValueError if the block could never be found or could never run."""
+    file = expected_name(handle.__module__)
+    if file and file != name:
         raise ValueError(
-            f"a block has the name of its file, and this one is named {name!r}: rename one of them"
+            f"a block has the name of its file, but {file}.py declares {name!r}: rename one of them"
         )
-    if any(
-        is_other(handle)
-        for is_other in (
-            inspect.iscoroutinefunction,
-            inspect.isgeneratorfunction,
-            inspect.isasyncgenfunction,
-        )
-    ):
+    if _is_asynchronous(handle):
         raise ValueError(
-            "a block is a plain function that returns its answer: write no async, await or yield"
+            "a block is a plain function that returns its result: use no async, await or yield"
         )
     try:
         inspect.signature(handle).bind(None, None)
@@ -120,5 +173,21 @@ def _check(name: str, args: type[BlockArgs], handle: Handle) -> None:
         ) from error
     if taken := sorted(args.model_fields.keys() & vars(BlockArgs).keys()):
         raise ValueError(
-            f"an argument may not be named {', '.join(taken)}, as BlockArgs has that already: choose another name"
+            f"BlockArgs already has the attribute {', '.join(taken)}: rename the argument"
         )
+
+
+def _is_asynchronous(handle: Handle) -> bool:
+    checks: Iterable[Callable[[object], bool]] = (
+        inspect.iscoroutinefunction,
+        inspect.isgeneratorfunction,
+        inspect.isasyncgenfunction,
+    )
+    return any(check(handle) for check in checks)
+
+
+def _place_of(declared: Block) -> str:
+    code = getattr(declared.handle, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}, line {code.co_firstlineno}"
+    return str(sys.modules[_module_of(declared)].__file__)

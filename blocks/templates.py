@@ -1,5 +1,7 @@
-"""`output_template`: how a record reads as text (seed 000). Tokens and a few filters, no
-statements: it cannot loop or grow."""
+"""`output_template`: formats a record as text (seed 000).
+
+A template has tokens and filters but no statements, so it cannot loop.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -37,39 +39,36 @@ ALLOWED = (
     nodes.Const,
     nodes.Keyword,
 )
-MAX_SOURCE = (
-    16 * 1024
-)  # characters of a template: parsing and compiling takes up to 10 microseconds for each
+# Characters of a template. Parsing and compiling takes up to 10 microseconds for each.
+MAX_SOURCE = 16 * 1024
 MAX_TOGETHER = 32 * 1024  # characters of all templates of a bundle
 MAX_OUTPUT = 256 * 1024  # bytes
-MAX_VALUE = (
-    2 * MAX_OUTPUT
-    # characters that a filter takes or gives; `title` works on these for 0.15 s, `tojson` doubles them
-)
-# in a template, or as an argument: `round` makes powers of ten of it, `trim` tries each character
+# Characters of a filter's input or output. `title` takes 0.15 s for these, `tojson` doubles them.
+MAX_VALUE = 2 * MAX_OUTPUT
+# A number, or the length of a text, in a template or an argument: `round` computes powers of ten of
+# it, `trim` tries each character.
 MAX_NUMBER = 10_000
-MAX_FILTERS = (
-    10  # one on another, or one in another's argument; compiling takes time with their square
-)
-MAX_RENDER_S = 0.25  # of processor time
-_UNTIL = "_until"  # what only filters see: the processor time at which rendering has to end
+MAX_FILTERS = 10  # nested filters; the time to compile them grows with their square
+MAX_RENDER_S = 0.25  # processor time
+_UNTIL = "_until"  # processor time at which rendering must end; only filters see it
 
 
 def _bounded(name: str) -> Callable[..., Any]:
-    """The filter, within bounds of size and time. As it wants the context, nothing is computed
-    while a template is compiled."""
-    works, computes = (
-        name not in ("default", "truncate"),
-        name != "default",
-    )  # the one hands on, the other cuts
+    """Return the filter with limits on size and time.
+
+    It takes the context, so that jinja2 computes nothing while it compiles a template.
+    """
+    # `default` and `truncate` accept any length: one returns its input, the other shortens it.
+    has_long_values = name not in ("default", "truncate")
+    has_long_arguments = name != "default"
 
     @pass_context
     def apply(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
-        _check_text(name, value if works else "")
-        for argument in (*args, *kwargs.values()) if computes else ():
+        _check_text(name, value if has_long_values else "")
+        for argument in (*args, *kwargs.values()) if has_long_arguments else ():
             _check_argument(name, argument)
         result = _FILTERS.call_filter(name, value, args, kwargs, context=context)
-        _check_text(name, result if works else "")
+        _check_text(name, result if has_long_values else "")
         _check_time(context[_UNTIL])
         return result
 
@@ -79,8 +78,8 @@ def _bounded(name: str) -> Callable[..., Any]:
 def _check_text(name: str, value: Any) -> None:
     if isinstance(value, str) and len(value) > MAX_VALUE:
         raise ResultTooLarge(
-            f"output_template: the filter {name} has a text of more than {MAX_VALUE} characters: truncate it "
-            "first"
+            f"output_template: the text of the filter {name} is longer than {MAX_VALUE} "
+            "characters: truncate it first"
         )
 
 
@@ -95,8 +94,8 @@ def _check_argument(name: str, argument: Any) -> None:
 def _check_time(until: float) -> None:
     if time.thread_time() > until:
         raise Refused(
-            f"output_template takes longer than {MAX_RENDER_S:g} s: set `limit` in wf_webhook_args, or use fewer "
-            "filters"
+            f"output_template takes longer than {MAX_RENDER_S:g} s: set `limit` in "
+            "wf_webhook_args, or use fewer filters"
         )
 
 
@@ -106,25 +105,24 @@ _SANDBOX.filters = {name: _bounded(name) for name in FILTERS}
 
 
 class BadTemplate(ValueError):
-    """The template holds what is not allowed; the text names it."""
+    """The template is invalid. The text names the part."""
 
 
 class OutputTemplate:
-    """A checked template. The data of a message never becomes one."""
+    """A checked template. Raises BadTemplate. Text of a message is never used as a template."""
 
     def __init__(self, source: str) -> None:
-        """Raises BadTemplate."""
         self._template = _compiled(source)
 
     @staticmethod
     def tokens(source: str) -> set[str]:
-        """Those that a template which was checked has."""
+        """Return the tokens of a valid template."""
         return {node.name for node in _SANDBOX.parse(source).find_all(nodes.Name)}
 
     def render(self, records: Iterable[Record]) -> str:
-        """Each record in turn, with nothing in between.
+        """Return the formatted records, joined without a separator.
 
-        Raises ResultTooLarge, and Refused where a filter cannot work or the time is up.
+        Raises ResultTooLarge, and Refused if a filter fails or the time limit is reached.
         """
         parts, size = [], 0
         try:
@@ -133,15 +131,15 @@ class OutputTemplate:
                 size += len(part) if part.isascii() else len(part.encode())
                 if size > MAX_OUTPUT:
                     raise ResultTooLarge(
-                        f"the text that output_template makes is longer than {MAX_OUTPUT} bytes: set `limit` "
-                        "in wf_webhook_args, or shorten the template"
+                        f"the text of output_template is longer than {MAX_OUTPUT} bytes: set "
+                        "`limit` in wf_webhook_args, or shorten the template"
                     )
         except (TemplateError, TypeError, ArithmeticError, AssertionError, UnicodeError) as error:
             raise Refused(f"output_template cannot be rendered: {error}") from error
         return "".join(parts)
 
     def _parts(self, records: Iterable[Record]) -> Iterator[str]:
-        """Piece by piece, so that a text that grows too long is stopped on the way."""
+        """Yield the text in parts, so that a text that is too long ends early."""
         until = time.thread_time() + MAX_RENDER_S
         for record in records:
             _check_time(until)
@@ -149,11 +147,9 @@ class OutputTemplate:
             yield from self._template.generate(record._asdict() | {"tags": tags, _UNTIL: until})
 
 
-@lru_cache(
-    maxsize=256
-)  # a bundle is checked and then served, and its agents often have the same template
+# A bundle is checked and then served, and several agents often have the same template.
+@lru_cache(maxsize=256)
 def _compiled(source: str) -> Template:
-    """Raises BadTemplate."""
     if len(source) > MAX_SOURCE:
         raise BadTemplate(
             f"output_template: {len(source)} characters; a template has at most {MAX_SOURCE}"
@@ -164,20 +160,20 @@ def _compiled(source: str) -> Template:
         raise BadTemplate(f"output_template: {error.message} (line {error.lineno})") from error
     except RecursionError as error:
         raise BadTemplate("output_template: nested too deeply") from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise BadTemplate(f"output_template: {error}") from error
     _check(tree)
     return Template.from_code(_SANDBOX, _SANDBOX.compile(tree), _SANDBOX.make_globals(None))
 
 
 def _check(tree: nodes.Node) -> None:
-    """Every node, with how many filters it is in."""
-    rest = [(tree, 0)]
+    """Check every node. Raises BadTemplate."""
+    rest = [(tree, 0)]  # a node, and the number of filters around it
     while rest:
         node, depth = rest.pop()
         depth += isinstance(node, nodes.Filter)
         if depth > MAX_FILTERS:
-            raise BadTemplate(f"output_template: more than {MAX_FILTERS} filters one on another")
+            raise BadTemplate(f"output_template: more than {MAX_FILTERS} nested filters")
         _check_node(node)
         rest += [(child, depth) for child in node.iter_child_nodes()]
 
@@ -185,11 +181,13 @@ def _check(tree: nodes.Node) -> None:
 def _check_node(node: nodes.Node) -> None:
     if isinstance(node, nodes.Name) and node.name not in TOKENS:
         raise BadTemplate(
-            f"output_template: unknown token {{{{{node.name}}}}}; tokens are {', '.join(sorted(TOKENS))}"
+            f"output_template: unknown token {{{{{node.name}}}}}; tokens are "
+            f"{', '.join(sorted(TOKENS))}"
         )
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
         raise BadTemplate(
-            f"output_template: unknown filter {node.name!r}; filters are {', '.join(sorted(FILTERS))}"
+            f"output_template: unknown filter {node.name!r}; filters are "
+            f"{', '.join(sorted(FILTERS))}"
         )
     if (
         isinstance(node, nodes.Const)
@@ -197,9 +195,9 @@ def _check_node(node: nodes.Node) -> None:
         and node.value > MAX_NUMBER
     ):
         raise BadTemplate(
-            f"output_template: {node.value:.0f} is too large a number; at most {MAX_NUMBER}"
+            f"output_template: the number {node.value:.0f} is too large; at most {MAX_NUMBER}"
         )
     if not isinstance(node, ALLOWED):
         raise BadTemplate(
-            f"output_template: {type(node).__name__} is not allowed; it takes tokens and filters only"
+            f"output_template: {type(node).__name__} is not allowed; use tokens and filters only"
         )

@@ -1,16 +1,16 @@
-"""viewer_agent: shows what passes its `agent_from`, and never says anything."""
+"""viewer_agent: show the messages that pass its `agent_from`. It never publishes."""
 
 from memrelay.blocks.contract import Block, BlockArgs
 from memrelay.blocks.registry import register
 
 
 class ViewerArgs(BlockArgs):
-    """How the view is shown."""
+    """Display options of a view."""
 
     markdown: bool = True
-    """Kept for clients that show Markdown."""
+    """Stored for clients that render Markdown."""
     darkmode: bool = False
-    """Kept for clients."""
+    """Stored for clients."""
 
 
 register(Block("viewer_agent", ViewerArgs, None))

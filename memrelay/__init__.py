@@ -1,1 +1,57 @@
-"""Memory for agents on a message bus."""
+"""Memory for agents on a message bus: the public Python API (docs/python.md).
+
+Every import of a submodule runs this file, so it loads a public name when it is first used. A
+worker, for example, must not load aiohttp.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memrelay import errors
+    from memrelay.blocks.contract import BlockArgs, Call, Transient
+    from memrelay.blocks.registry import block
+    from memrelay.bus.message import Message
+    from memrelay.client import BlockingClient, Client, connect, connect_sync
+    from memrelay.embedded import EmbeddedStore, open_store
+
+__all__ = [
+    "BlockArgs",
+    "BlockingClient",
+    "Call",
+    "Client",
+    "EmbeddedStore",
+    "Message",
+    "Transient",
+    "block",
+    "connect",
+    "connect_sync",
+    "errors",
+    "open_store",
+]
+
+_MODULES = {
+    "BlockArgs": "memrelay.blocks.contract",
+    "BlockingClient": "memrelay.client",
+    "Call": "memrelay.blocks.contract",
+    "Client": "memrelay.client",
+    "EmbeddedStore": "memrelay.embedded",
+    "Message": "memrelay.bus.message",
+    "Transient": "memrelay.blocks.contract",
+    "block": "memrelay.blocks.registry",
+    "connect": "memrelay.client",
+    "connect_sync": "memrelay.client",
+    "open_store": "memrelay.embedded",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("memrelay.errors")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -209,9 +209,7 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     try:
         block = find_block(name)
     except BrokenBlock as error:
-        report.error(
-            at, f"the block {quoted(name)} cannot be loaded: {error}", f"correct {error.file}"
-        )
+        report.error(at, f"the block {quoted(name)} cannot be loaded: {error}", error.remedy)
         return None
     if block is not None and block.handle is not None:
         return block

@@ -1,30 +1,33 @@
-"""What all tests have in common."""
+"""Configuration of all tests."""
 
 import signal
+import sys
+from typing import Any
 
 import hypothesis
 import pytest
 
 from memrelay.cli.logs import route_to_standard_library
+from tests.architecture.source import PACKAGES
 from tests.support.contract import assert_described
 from tests.support.http import checks
 
+imported_short_names: set[str] = set()
 checks.append(assert_described)
 route_to_standard_library()  # so that caplog sees the events
 hypothesis.settings.register_profile(
     "any machine", deadline=None
-)  # a busy one takes its time; pytest's timeout is the bound
+)  # a busy machine needs more time; pytest's timeout is the limit
 hypothesis.settings.register_profile("long", deadline=None, max_examples=6_000)  # for `make fuzz`
 hypothesis.settings.load_profile("any machine")
 
-# Ctrl-C reaches what the tests start, also where they run in the background of a shell, which has
-# it ignored.
+# Ctrl-C must reach the processes that the tests start. A shell ignores it for background jobs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--queries", type=int, default=3000, help="how many queries the fuzz tests ask"
+        "--queries", type=int, default=1000, help="how many queries the fuzz tests ask"
     )
     parser.addoption(
         "--seed", default="", help="the one seed that the long property test is run with"
@@ -33,6 +36,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def queries(request: pytest.FixtureRequest) -> int:
-    """How many queries a fuzz test asks, about."""
+    """Return the number of queries for fuzz tests."""
     count: int = request.config.getoption("--queries")
     return count
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session in which a project module was imported by its short name."""
+    imported_short_names.update(name for name in sys.modules if name.split(".")[0] in PACKAGES)
+    if hasattr(session.config, "workeroutput"):  # a process of xdist reports to its controller
+        session.config.workeroutput["short_names"] = sorted(imported_short_names)
+    elif imported_short_names:
+        raise pytest.UsageError(f"imported by short names: {sorted(imported_short_names)}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Collect the short names that a process of xdist has imported."""
+    imported_short_names.update(getattr(node, "workeroutput", {}).get("short_names", ()))

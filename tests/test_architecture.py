@@ -1,12 +1,13 @@
 """The architecture rules hold for the code, and each rule finds a planted violation."""
 
+import hashlib
 import subprocess
 from collections.abc import Callable, Iterable
 
 import pytest
 
 from tests.architecture import imports, sizes
-from tests.architecture.source import PACKAGES, ROOT, Source, api_sources, sources
+from tests.architecture.source import PACKAGES, ROOT, YARDSTICK, Source, api_sources, sources
 
 ROOT_FOLDERS = {*PACKAGES, "memrelay", "tests", "benchmarks", "docs", ".ci"}
 ROOT_FILES = {
@@ -28,6 +29,8 @@ RENAMED = {
     "web": "door guard glance admission signature malformed parts described",
     "cli": "gathered_letters handles written speech",
 }
+
+YARDSTICK_SHA256 = "32b5f77a987e97549f42c8099b4e2a313f500bb9b5beddaac2343654748f706c"
 
 Rule = Callable[[Source], list[str]]
 
@@ -154,6 +157,14 @@ def test_each_package_is_linked_into_memrelay() -> None:
     }
 
     assert links == {name: f"../{name}" for name in PACKAGES}
+
+
+def test_the_yardstick_is_unchanged() -> None:
+    found = hashlib.sha256()
+    for file in sorted(path for path in YARDSTICK.iterdir() if path.is_file()):
+        found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+
+    assert found.hexdigest() == YARDSTICK_SHA256
 
 
 def test_the_root_holds_only_the_listed_files_and_folders() -> None:

@@ -7,10 +7,10 @@ from zlib import crc32
 import hiredis
 
 from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, entry_id_of
-from memrelay.bus.public_swarms import key_of
+from memrelay.bus.public_swarms import SwarmName, key_of
 
 Word = bytes | str | int
-Said = tuple[str, bytes]  # a swarm and the envelope published on it
+Said = tuple[SwarmName, bytes]  # a swarm and the envelope published on it
 
 
 def pack(*words: Word) -> bytes:
@@ -64,7 +64,7 @@ class SwarmEncoder:
     def __init__(self, uid: str, log_length: int) -> None:
         self._uid, self._log_length = uid, log_length
         # By swarm: the beginnings of its XADD and of the words after PUBLISH.
-        self._heads: dict[str, tuple[bytes, bytes]] = {}
+        self._heads: dict[SwarmName, tuple[bytes, bytes]] = {}
 
     def write(self, ident: bytes, said: Iterable[Said]) -> tuple[list[bytes], list[bytes]]:
         """Pack all messages that the input `ident` led to.
@@ -87,7 +87,7 @@ class SwarmEncoder:
             live.append(join((copy, before_copy, ident, place, digest, COPY_JOINT, data[1:], CRLF)))
         return logged, live
 
-    def _make_heads(self, swarm: str) -> tuple[bytes, bytes]:
+    def _make_heads(self, swarm: SwarmName) -> tuple[bytes, bytes]:
         """Return both beginnings without their last line break, which is part of the next bytes."""
         key = key_of(self._uid, swarm)
         heads = (

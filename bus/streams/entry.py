@@ -27,10 +27,10 @@ class NewEntry(Struct, frozen=True):
     agent: str = ""  # the alias
     producer_id: str = ""  # the idempotency key
     reply: str = ""  # the channel that awaits the end of the cascade
-    heard: bool = False  # the sender has published it on the channel already
+    published: bool = False  # the sender has published it on the channel already
     hop: str = ""  # how many messages led to it
-    began: str = ""  # of a public message: the pipeline and ID of the input that it began with
-    again: str = ""  # the ID of the dead letter that is replayed
+    origin: str = ""  # of a public message: the pipeline and ID of the input that it began with
+    replay_of: str = ""  # the ID of the dead letter that is replayed
     op: str = ""
     store: str = ""
     actor: str = ""
@@ -49,14 +49,14 @@ class NewEntry(Struct, frozen=True):
             words += "reply", self.reply
         if self.hop:
             words += "hop", self.hop
-        if self.began:
-            words += "began", self.began
-        if self.again:
-            words += "again", self.again
+        if self.origin:
+            words += "origin", self.origin
+        if self.replay_of:
+            words += "replay_of", self.replay_of
         if self.op:
             words += "op", self.op, "store", self.store, "actor", self.actor
-        if self.heard:
-            words += "heard", "1"
+        if self.published:
+            words += "published", "1"
         return words
 
     def pack(self) -> bytes:

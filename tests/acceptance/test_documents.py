@@ -1,4 +1,4 @@
-"""Every command that the documents show runs, in its order, and prints what they say."""
+"""The commands in the documentation run in order and print what the pages show."""
 
 import re
 import shlex
@@ -17,19 +17,19 @@ MARKS = {
     "bus": "embedded_server_ready",
     "worker": "pipelines_served",
     "web": "web_ready",
-    "up": "Ctrl-C ends it",
+    "up": "Press Ctrl-C to stop",
 }
 
 
 def serves(command: str) -> str:
-    """Which serving command is started in the background; "" for one that ends."""
+    """Return the serving command that is started in the background; "" for a command that ends."""
     match = re.fullmatch(r"\S*memrelay (\w+) &", command)
     return match[1] if match else ""
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.name)
-def test_a_reader_who_types_what_a_page_says_sees_what_it_shows(page: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(page: Path) -> None:
     told = list(steps(page))
     with Reader() as reader:
         if not any(serves(step.command) for step in told):
@@ -44,7 +44,7 @@ def test_a_reader_who_types_what_a_page_says_sees_what_it_shows(page: Path) -> N
             assert shown or "memrelay: " not in printed, f"{command}\n{printed}"
 
 
-def test_the_redis_lines_of_the_readme_are_understood_by_a_redis_server() -> None:
+def test_a_redis_server_accepts_the_redis_lines_of_the_readme() -> None:
     lines = [
         line
         for language, text in fences(CHECKOUT / "README.md")
@@ -61,7 +61,7 @@ def test_the_redis_lines_of_the_readme_are_understood_by_a_redis_server() -> Non
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_shows_commands_where_they_are_run(page: Path) -> None:
+def test_commands_are_in_console_blocks(page: Path) -> None:
     outside = [text for language, text in fences(page) if language not in ("console", "redis")]
 
     assert not [
@@ -71,7 +71,9 @@ def test_a_page_shows_commands_where_they_are_run(page: Path) -> None:
 
 
 def hear_or_say(client: redis.Redis, command: str, *words: str) -> None:
-    """A PUBLISH that nobody heard may be repeated: the worker has begun a moment ago."""
+    """Run a command. A PUBLISH without listeners is repeated, since the worker may have just
+    started.
+    """
     if command == "SUBSCRIBE":
         with client.pubsub() as listening:
             listening.subscribe(*words)

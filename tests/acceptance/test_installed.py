@@ -1,4 +1,4 @@
-"""What `pip install .` leaves: the product without its checkout, in a folder where nothing is."""
+"""`pip install .` installs one package, memrelay, which works without the checkout."""
 
 import os
 import re
@@ -13,50 +13,57 @@ import pytest
 from tests.support.sessions import CHECKOUT
 from tests.support.waiting import wait_for
 
-ROOMS = ("blocks", "bus", "cli", "memory", "pipelines", "web", "worker")
-RUN = "import sys; from memrelay.cli.main import main; sys.argv[0] = 'memrelay'; main()"
+PACKAGES = ("blocks", "bus", "cli", "memory", "pipelines", "web", "worker")
+PROGRAM = "import sys; from memrelay.cli.main import main; sys.argv[0] = 'memrelay'; main()"
+RESOLVE = """
+import importlib.util, sys
+print(*[name for name in sys.argv[1:] if importlib.util.find_spec(name) is not None])
+"""
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the packages; the others that they need are this environment's."""
+    """Return a folder with the installed package; its dependencies are in this environment."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("packages")
-    for name in ROOMS:
+    for name in PACKAGES:
         shutil.copytree(CHECKOUT / name, source / name)
+    shutil.copytree(CHECKOUT / "memrelay", source / "memrelay", symlinks=True)
     for name in ("pyproject.toml", "LICENSE"):
         shutil.copy(CHECKOUT / name, source)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
     subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-deps",
-            "--no-build-isolation",
-            "--no-index",
-            "--target",
-            target,
-            source,
-        ],
+        [sys.executable, "-m", "pip", "install", "-q", *options, str(source)],
         check=True,
         timeout=120,
     )
     return target
 
 
-class Elsewhere:
-    """Someone in an empty folder. Use it as a context: at its end nothing runs."""
+@pytest.fixture(scope="module")
+def bare_environment(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment that finds the package and its dependencies, but not the checkout.
 
-    def __init__(self, folder: Path, packages: Path) -> None:
-        self.folder = folder
-        given = {
-            name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
-        }
-        self._environment = given | {"PYTHONPATH": str(packages), "MEMRELAY_WEB__PORT": "0"}
+    The editable install of this virtual environment is one .pth file, which only `site` reads.
+    """
+    folders = [path for path in sys.path if path.endswith("site-packages")]
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
+    }
+    return inherited | {
+        "PYTHONPATH": os.pathsep.join([str(installed), *folders]),
+        "PYTHONNOUSERSITE": "1",
+        "MEMRELAY_WEB__PORT": "0",
+    }
 
-    def __enter__(self) -> "Elsewhere":
+
+class User:
+    """A user in a folder without a checkout. Use it as a context: at its end no process runs."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder, self._environment = folder, environment
         self._up: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "User":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,11 +72,11 @@ class Elsewhere:
             self._up.wait(60)
 
     def up(self) -> str:
-        """`memrelay up`, in the background; returns its log when it is ready."""
+        """Run `memrelay up` in the background and return its log when it is ready."""
         log = self.folder / "log"
         with log.open("wb") as out:
             self._up = subprocess.Popen(
-                [sys.executable, "-c", RUN, "up"],
+                self._command(PROGRAM, "up"),
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -77,13 +84,19 @@ class Elsewhere:
                 stderr=out,
             )
         up = self._up
-        wait_for(lambda: "Ctrl-C ends it" in log.read_text() or up.poll() is not None, "it is up")
+        wait_for(
+            lambda: "Press Ctrl-C to stop" in log.read_text() or up.poll() is not None, "it is up"
+        )
         return log.read_text()
 
-    def run(self, *words: str) -> str:
-        """What a command prints."""
+    def memrelay(self, *words: str) -> str:
+        """Return the output of a command, stdout and stderr."""
+        return self.python(PROGRAM, *words)
+
+    def python(self, program: str, *words: str) -> str:
+        """Return the output of a Python program, stdout and stderr."""
         return subprocess.run(
-            [sys.executable, "-c", RUN, *words],
+            self._command(program, *words),
             cwd=self.folder,
             env=self._environment,
             timeout=60,
@@ -94,32 +107,69 @@ class Elsewhere:
             check=False,
         ).stdout
 
+    @staticmethod
+    def _command(program: str, *words: str) -> list[str]:
+        return [sys.executable, "-S", "-c", program, *words]
+
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, installed: Path) -> Iterator[Elsewhere]:
-    """Nothing runs yet."""
-    with Elsewhere(tmp_path, installed) as someone:
-        yield someone
+def user(tmp_path: Path, bare_environment: dict[str, str]) -> Iterator[User]:
+    with User(tmp_path, bare_environment) as user:
+        yield user
+
+
+def test_the_installation_adds_one_name(installed: Path) -> None:
+    names = {path.name for path in installed.iterdir()} - {"bin", "__pycache__"}
+    (information,) = installed.glob("memrelay-*.dist-info")
+
+    assert names == {"memrelay", information.name}
+    assert (information / "top_level.txt").read_text().split() == ["memrelay"]
+    assert not [path for path in (installed / "memrelay").rglob("*") if path.is_symlink()]
+
+
+def test_no_short_name_resolves_next_to_the_installed_package(user: User) -> None:
+    assert user.python(RESOLVE, "memrelay", "memrelay.memory", *PACKAGES).split() == [
+        "memrelay",
+        "memrelay.memory",
+    ]
 
 
 @pytest.mark.timeout(180)
-def test_without_a_checkout_the_settings_have_their_defaults_and_the_data_is_in_the_current_folder(
-    elsewhere: Elsewhere, installed: Path
+def test_without_a_checkout_settings_have_their_defaults_and_data_is_in_the_current_folder(
+    user: User, installed: Path
 ) -> None:
-    assert elsewhere.run("--version").startswith("memrelay ")
-    log = elsewhere.up()
+    assert user.memrelay("--version").startswith("memrelay ")
+    log = user.up()
 
-    assert "Ctrl-C ends it" in log, log
-    assert '"guid"' in elsewhere.run("say", "memory_test", "/write The meeting is at 3pm")
-    assert "The meeting is at 3pm" in elsewhere.run("search", "memory_test", "meeting")
+    assert "Press Ctrl-C to stop" in log, log
+    assert '"guid"' in user.memrelay("say", "memory_test", "/write The meeting is at 3pm")
+    assert "The meeting is at 3pm" in user.memrelay("search", "memory_test", "meeting")
     assert re.search(
-        r"^ok +settings +the defaults, and the environment$", elsewhere.run("doctor"), re.MULTILINE
+        r"^ok +settings +the defaults, and the environment$", user.memrelay("doctor"), re.MULTILINE
     )
-    assert (elsewhere.folder / "data/memory/system.db").is_file()
+    assert (user.folder / "data/memory/system.db").is_file()
     assert not (installed / "data").exists()
 
 
-def test_what_others_wrote_comes_with_its_licence(installed: Path) -> None:
+@pytest.mark.timeout(180)
+def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> None:
+    for name in ("memory", "cli"):
+        (user.folder / name).mkdir()
+        (user.folder / name / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    (user.folder / "web.py").write_text("raise SystemExit('the wrong module')")
+
+    shown = user.python("import memrelay; print(memrelay.open_store.__module__)")
+    assert shown == "memrelay.embedded\n"
+    assert "Commands:" in user.memrelay("--help")
+    log = user.up()
+
+    assert "Press Ctrl-C to stop" in log, log
+    assert '"guid"' in user.memrelay("say", "memory_test", "/write tea")
+
+
+def test_files_by_other_authors_come_with_their_licenses(installed: Path) -> None:
+    package = installed / "memrelay"
     for name in ("memory/embedding/vocab.txt", "memory/embedding/word_signs.bin"):
-        assert (installed / f"{name}.license").is_file(), name
-    assert list(installed.glob("web/console/static/htmx-*.licence.txt"))
+        assert (package / f"{name}.license").is_file(), name
+    assert list(package.glob("web/console/static/htmx-*.license.txt"))
+    assert (package / "py.typed").is_file()

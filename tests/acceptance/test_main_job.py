@@ -1,4 +1,4 @@
-"""The main job as a stranger sees it: the real program, its command line, and any Redis client."""
+"""The main job as a user sees it: the real program, its command line, and any Redis client."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from tests.support.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[Program]:
-    """`memrelay up`, for all tests that leave it running."""
+    """Run `memrelay up` for all tests that leave it running."""
     with Program() as program:
         program.up()
         yield program
@@ -28,18 +28,18 @@ def program() -> Iterator[Program]:
 
 
 def say(program: Program, text: str) -> list[object]:
-    """What comes of it, a value each."""
+    """Return the values that the command prints."""
     ended = program.run("say", "memory_test", text)
     assert ended.code == 0, ended.err
     return ended.lines
 
 
 def uid_of(program: Program) -> str:
-    """The sample pipeline's."""
+    """Return the UID of the sample pipeline."""
     return program.run("ls").lines[0]["pipeline_uid"]
 
 
-def test_what_it_says_to_try_is_what_works(program: Program) -> None:
+def test_the_greeting_names_commands_that_work(program: Program) -> None:
     commands = re.findall(r'^ {2}\S*memrelay (say) (\S+) "(.*)"$', program.said, re.MULTILINE)
 
     ended = [program.run(*command) for command in commands]
@@ -49,7 +49,7 @@ def test_what_it_says_to_try_is_what_works(program: Program) -> None:
     assert all(record["content"] == "The meeting is at 3pm" for record in ended[1].lines[0])
 
 
-def test_a_text_that_is_written_is_found_read_and_deleted(program: Program) -> None:
+def test_a_written_text_is_found_read_and_deleted(program: Program) -> None:
     (written,) = say(program, "/write The dentist is at noon")
     (found,) = say(program, "/search dentist")
     (read,) = say(program, "/read")
@@ -73,14 +73,14 @@ def test_appends_go_to_one_record(program: Program) -> None:
     ]
 
 
-def test_a_text_that_is_no_command_passes_the_filter_and_is_no_error(program: Program) -> None:
+def test_a_text_without_a_command_passes_the_filter(program: Program) -> None:
     ended = program.run("say", "memory_test", "good morning")
 
     assert ended.code == 0
     assert ended.lines == ["good morning"]
 
 
-def test_a_command_that_nobody_knows_has_no_results_and_is_no_error(program: Program) -> None:
+def test_an_unknown_command_has_no_results(program: Program) -> None:
     ended = program.run("say", "memory_test", "/dance")
 
     assert (ended.code, ended.lines) == (0, [])
@@ -100,7 +100,7 @@ def test_the_whole_envelope_is_printed_on_demand(program: Program) -> None:
     )
 
 
-def test_any_redis_client_can_publish_and_hear_the_answer(program: Program) -> None:
+def test_any_redis_client_can_publish_and_get_the_answer(program: Program) -> None:
     client, uid = program.client(), uid_of(program)
 
     with Ear(client, uid) as ear:
@@ -121,7 +121,7 @@ def test_any_redis_client_can_append_to_the_input(program: Program) -> None:
     assert [record["guid"] for record in found] == [guid]
 
 
-def test_a_bundle_is_deployed_spoken_to_and_removed_while_it_runs(
+def test_a_bundle_is_deployed_used_and_removed_at_run_time(
     program: Program, tmp_path: Path
 ) -> None:
     file = tmp_path / "tea.json"
@@ -150,7 +150,7 @@ def test_a_bundle_is_deployed_spoken_to_and_removed_while_it_runs(
     assert after.code == 1 and "no pipeline 'tea'" in after.err and "memory_test" in after.err
 
 
-def test_a_message_that_goes_in_circles_ends_in_the_dead_letters_and_say_tells_so(
+def test_a_message_loop_ends_as_a_dead_letter_and_say_reports_it(
     program: Program, tmp_path: Path
 ) -> None:
     file = tmp_path / "loop.json"
@@ -173,17 +173,17 @@ def test_a_message_that_goes_in_circles_ends_in_the_dead_letters_and_say_tells_s
     assert program.run("rm", "loop").code == 0
 
 
-def test_a_second_up_in_the_same_folder_is_refused_with_a_sentence(program: Program) -> None:
+def test_a_second_up_in_the_same_folder_is_refused(program: Program) -> None:
     (port,) = re.findall(r"http://127.0.0.1:(\d+)", program.said)[:1]
 
     ended = program.run("up", MEMRELAY_WEB__PORT=port)
 
     assert ended.code == 1
-    assert "is another one running?" in ended.err and "Traceback" not in ended.err
+    assert "is another server running?" in ended.err and "Traceback" not in ended.err
     assert say(program, "/search nothing like this") == [[]]
 
 
-def test_several_that_start_at_once_in_one_folder_deploy_one_sample() -> None:
+def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
     with Program() as program, ExitStack() as stack:
         logs = [program.folder / f"up{number}.log" for number in range(3)]
         started = [
@@ -200,7 +200,9 @@ def test_several_that_start_at_once_in_one_folder_deploy_one_sample() -> None:
         for one in started:
             stack.callback(one.kill)
 
-        wait_for(lambda: all("Ctrl-C ends it" in log.read_text() for log in logs), "all are up")
+        wait_for(
+            lambda: all("Press Ctrl-C to stop" in log.read_text() for log in logs), "all are up"
+        )
         there = program.run("ls").lines
         for one in started:
             one.send_signal(signal.SIGTERM)
@@ -212,7 +214,7 @@ def test_several_that_start_at_once_in_one_folder_deploy_one_sample() -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"]
 )
-def test_it_ends_on_a_signal_leaves_no_server_and_finds_everything_at_the_next_start(
+def test_up_ends_on_a_signal_and_keeps_its_data(
     number: int,
 ) -> None:
     with Program() as program:
@@ -233,7 +235,7 @@ def test_it_ends_on_a_signal_leaves_no_server_and_finds_everything_at_the_next_s
         assert (uid_of(program), program.end()) == (uid, 0)
 
 
-def test_a_start_leaves_the_samples_that_are_in_service_as_they_are() -> None:
+def test_a_start_keeps_deployed_samples() -> None:
     sample = CHECKOUT / "pipelines" / "memory_test.json"
     with Program() as program:
         program.run("deploy", sample, "--uid", "first")
@@ -246,7 +248,7 @@ def test_a_start_leaves_the_samples_that_are_in_service_as_they_are() -> None:
         assert "pipeline memory_test (first)" in program.said
 
 
-def test_no_server_is_left_behind_when_the_program_is_killed() -> None:
+def test_a_killed_program_leaves_no_server_behind() -> None:
     with Program() as program:
         program.up()
         server = program.server_pid()
@@ -259,7 +261,7 @@ def test_no_server_is_left_behind_when_the_program_is_killed() -> None:
         assert program.end() == 0
 
 
-def test_the_embedded_server_is_started_again_when_it_is_killed() -> None:
+def test_a_killed_embedded_server_is_restarted() -> None:
     with Program() as program:
         program.up()
         say(program, "/write tea")
@@ -271,7 +273,7 @@ def test_the_embedded_server_is_started_again_when_it_is_killed() -> None:
         assert program.end() == 0
 
 
-def test_the_worker_alone_serves_on_a_bus_that_is_configured(program: Program) -> None:
+def test_a_worker_serves_on_a_configured_bus(program: Program) -> None:
     with Program() as other:
         url = {"MEMRELAY_BUS__URL": f"unix://{program.client().socket}"}
         other.environment |= url

@@ -1,5 +1,4 @@
-"""What `make` does with a .venv that is not as it was left; a stand-in for Python notes what it is
-asked to do."""
+"""`make` with a damaged or outdated .venv; a stand-in for Python records its calls."""
 
 import os
 import shutil
@@ -18,7 +17,7 @@ case "$*" in
     *" -e .") echo "#!$(pwd -P)/.venv/bin/python" > .venv/bin/memrelay;;
 esac
 """
-ANEW = "-m venv --clear .venv"
+NEW_VENV = "-m venv --clear .venv"
 
 
 @pytest.fixture(name="checkout")
@@ -32,8 +31,8 @@ def a_checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def asked(checkout: Path, **environment: str) -> list[str]:
-    """What Python is asked by `make .venv/.installed`, but for whether it fits."""
+def python_calls(checkout: Path, **environment: str) -> list[str]:
+    """Return the Python calls of `make .venv/.installed`, without the version check."""
     notes = checkout.parent / "notes"
     notes.write_text("")
     given = {
@@ -52,58 +51,58 @@ def asked(checkout: Path, **environment: str) -> list[str]:
     return [line for line in notes.read_text().splitlines() if "ensurepip" not in line]
 
 
-def test_what_is_installed_is_installed_once(checkout: Path) -> None:
-    first = asked(checkout)
+def test_an_installation_is_not_repeated(checkout: Path) -> None:
+    first = python_calls(checkout)
 
-    assert first[0] == ANEW
+    assert first[0] == NEW_VENV
     assert first[-1].endswith(" -e .")
-    assert asked(checkout) == []
+    assert python_calls(checkout) == []
 
 
-def test_an_installation_that_was_cut_short_begins_anew(checkout: Path) -> None:
-    asked(checkout, FAILS="yes")
+def test_an_interrupted_installation_starts_over(checkout: Path) -> None:
+    python_calls(checkout, FAILS="yes")
 
-    assert asked(checkout)[0] == ANEW
-    assert asked(checkout) == []
+    assert python_calls(checkout)[0] == NEW_VENV
+    assert python_calls(checkout) == []
 
 
-def test_a_checkout_that_was_moved_or_copied_gets_a_venv_of_its_own(checkout: Path) -> None:
-    asked(checkout)
+def test_a_moved_or_copied_checkout_gets_a_new_venv(checkout: Path) -> None:
+    python_calls(checkout)
     copied, moved = checkout.parent / "copied", checkout.parent / "moved"
     shutil.copytree(checkout, copied)
     checkout.rename(moved)
 
-    assert asked(copied)[0] == ANEW
-    assert asked(moved)[0] == ANEW
+    assert python_calls(copied)[0] == NEW_VENV
+    assert python_calls(moved)[0] == NEW_VENV
 
 
-def test_a_venv_whose_python_is_gone_is_made_anew(checkout: Path) -> None:
-    asked(checkout)
+def test_a_venv_without_its_python_is_recreated(checkout: Path) -> None:
+    python_calls(checkout)
     (checkout / ".venv/bin/python").unlink()
     (checkout / ".venv/bin/python").symlink_to("/nowhere/python3")
 
-    assert asked(checkout)[0] == ANEW
+    assert python_calls(checkout)[0] == NEW_VENV
 
 
-def test_new_requirements_are_installed_into_the_venv_that_is_there(checkout: Path) -> None:
-    asked(checkout)
+def test_new_requirements_are_installed_into_the_existing_venv(checkout: Path) -> None:
+    python_calls(checkout)
     os.utime(checkout / "requirements.lock", (2**31, 2**31))
 
-    again = asked(checkout)
+    again = python_calls(checkout)
 
-    assert ANEW not in again
+    assert NEW_VENV not in again
     assert again[0].endswith(" -r requirements.lock")
 
 
-def test_where_a_users_python_looks_for_modules_is_not_where_ours_does(checkout: Path) -> None:
-    told = asked(checkout, PYTHONHOME="/usr", PYTHONPATH="/elsewhere")
+def test_the_users_python_path_is_ignored(checkout: Path) -> None:
+    told = python_calls(checkout, PYTHONHOME="/usr", PYTHONPATH="/elsewhere")
 
-    assert told[0] == ANEW
+    assert told[0] == NEW_VENV
     assert not [line for line in told if line.startswith("/")]
 
 
-def test_what_is_compiled_is_kept_whatever_a_user_has_set(checkout: Path) -> None:
-    told = asked(checkout, PYTHONDONTWRITEBYTECODE="compiled every time")
+def test_bytecode_is_kept_whatever_the_user_has_set(checkout: Path) -> None:
+    told = python_calls(checkout, PYTHONDONTWRITEBYTECODE="compiled every time")
 
-    assert told[0] == ANEW
+    assert told[0] == NEW_VENV
     assert not [line for line in told if "compiled every time" in line]

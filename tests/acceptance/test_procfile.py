@@ -1,5 +1,6 @@
-"""The processes of the Procfile, run by honcho and by hand: they start in any order, and end in
-order."""
+"""The processes of the Procfile, run by honcho and by hand: they start in any order and end
+cleanly.
+"""
 
 import re
 import signal
@@ -20,13 +21,13 @@ BUNDLE = (CHECKOUT / "pipelines" / "memory_test.json").read_bytes()
 
 @pytest.fixture
 def reader() -> Iterator[Reader]:
-    """Someone at a checkout; nothing runs yet."""
+    """Return a reader at a checkout; nothing runs yet."""
     with Reader() as reader:
         yield reader
 
 
 def post(reader: Reader, path: str, body: bytes) -> dict[str, object]:
-    """What a POST to the web server is answered."""
+    """Return the answer to a POST to the web server."""
     wait_for(lambda: "web_ready" in reader.log, "the web server is ready")
     url = re.findall(r"url=(http://[^\s\x1b]+)", reader.log)[-1]
     with urllib.request.urlopen(url + path, body, timeout=120) as answer:
@@ -35,20 +36,20 @@ def post(reader: Reader, path: str, body: bytes) -> dict[str, object]:
 
 
 def write(reader: Reader, text: str) -> object:
-    """What a /write leads to."""
+    """Return the results of a /write."""
     return post(reader, "/v1/pipelines/p1/swarms/chat/messages?wait=20", f"/write {text}".encode())[
         "results"
     ]
 
 
 def deploy(reader: Reader) -> None:
-    """memory_test as p1."""
+    """Deploy memory_test as p1."""
     post(reader, "/v1/pipelines", orjson.dumps(orjson.loads(BUNDLE) | {"pipeline_uid": "p1"}))
     wait_for(lambda: "pipelines_served" in reader.log, "it is served")
 
 
 def launched(log: str) -> list[int]:
-    """The pids of the servers that were launched."""
+    """Return the process IDs of the launched bus servers."""
     return [int(pid) for pid in re.findall(r"embedded_server_launched.*?pid=(\d+)", log)]
 
 
@@ -74,7 +75,7 @@ def test_honcho_runs_all_three_and_ends_them_in_order(reader: Reader) -> None:
 
 
 @pytest.mark.timeout(90)
-def test_they_start_in_any_order_and_the_server_outlives_the_worker(reader: Reader) -> None:
+def test_the_processes_start_in_any_order(reader: Reader) -> None:
     worker = reader.start(".venv/bin/memrelay worker", "")
     reader.start(".venv/bin/memrelay web", "")
     time.sleep(1)  # long enough for either to have started a server, if it did

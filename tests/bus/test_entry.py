@@ -37,8 +37,9 @@ ENTRIES = st.builds(
     producer_id=TEXTS,
     reply=TEXTS,
     hop=TEXTS,
-    again=TEXTS,
-    heard=st.booleans(),
+    origin=TEXTS,
+    replay_of=TEXTS,
+    published=st.booleans(),
 )
 
 
@@ -52,8 +53,9 @@ def test_every_entry_is_one_command_with_any_words(entry: NewEntry) -> None:
         "id": entry.producer_id,
         "reply": entry.reply,
         "hop": entry.hop,
-        "again": entry.again,
-        "heard": "1" if entry.heard else "",
+        "origin": entry.origin,
+        "replay_of": entry.replay_of,
+        "published": "1" if entry.published else "",
     }
     assert command[:3] == [b"XADD", f"pipeline:{{{entry.uid}}}:in".encode(), b"*"]
     assert dict(zip(command[3::2], command[4::2], strict=True)) == {b"data": entry.data} | {

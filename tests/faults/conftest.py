@@ -1,4 +1,4 @@
-"""What the tests of the fault table share: where the figures of a run go."""
+"""Records the measured figures of the fault tests."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,10 @@ Tell = Callable[..., None]
 
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Tell:
-    """Records what a test has measured: `tell(1, "kill -9 of the worker", kills=50,
-    resumed_s=0.4)`.
+    """Record a figure: `tell(1, "kill -9 of the worker", kills=50, resumed_s=0.4)`.
 
-    It is printed, and stands in the JUnit file that `make faults` has written, from which
-    figures.py makes the table.
+    It is printed and written to the JUnit file of `make faults`; figures.py makes the table from
+    that.
     """
 
     def tell(row: int, fault: str, **figures: object) -> None:

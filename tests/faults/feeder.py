@@ -1,4 +1,4 @@
-"""Load for the time of a fault: numbered writes, entered in a thread of their own."""
+"""Load during a fault: numbered writes from a thread."""
 
 import threading
 import time
@@ -15,8 +15,9 @@ CHUNK = 100
 
 
 class Feeder(threading.Thread):
-    """Appends numbered writes to an input, chunk by chunk; after an error the same chunk again,
-    with the same ids."""
+    """Appends numbered writes to an input in chunks; after an error it sends the same chunk
+    again with the same IDs.
+    """
 
     def __init__(
         self,
@@ -28,11 +29,11 @@ class Feeder(threading.Thread):
         pause_s: float = 0.0,
         goes_on: bool = False,
     ) -> None:
-        """`pause_s` between two chunks spreads the writes over the faults; only `with_ids` may a
-        chunk be entered again.
+        """`pause_s` between two chunks spreads the writes over the faults. A chunk is sent again
+        only `with_ids`.
 
-        `goes_on`: after `writes` more follow until its block ends, for faults that take as long as
-        the machine lets them.
+        With `goes_on`, more writes follow after `writes` until the context ends, for faults
+        whose duration depends on the machine.
         """
         super().__init__()
         self._goes_on, self._enough = goes_on, threading.Event()
@@ -43,23 +44,22 @@ class Feeder(threading.Thread):
             pause_s,
         )
         self.texts = [str(number) for number in range(writes)]
-        self.entered: list[str] = []  # ids of the entries that were acknowledged
+        self.entered: list[str] = []  # IDs of the acknowledged entries
         self.fault: Exception | None = None
 
     def __enter__(self) -> Self:
-        """Begins."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Waits for its end, and fails where it has failed."""
+        """Wait for the thread and raise its error."""
         self._enough.set()
         self.join()
         if self.fault is not None:
             raise self.fault
 
     def run(self) -> None:
-        """The thread's."""
+        """Run in the thread."""
         try:
             with self._client:
                 self._enter_all()

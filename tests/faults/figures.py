@@ -1,12 +1,13 @@
-"""usage: python -m tests.faults.figures JUNIT_FILE. Prints the fault table of a run in Markdown,
-with its figures."""
+"""usage: python -m tests.faults.figures JUNIT_FILE. Prints the figures of a run as a Markdown
+table.
+"""
 
 import sys
 from xml.etree import ElementTree
 
 
 def table(junit: str) -> str:
-    """A line for each thing that a test told, by row of issue 4's table."""
+    """Return one line per recorded figure, in the order of docs/faults.md."""
     lines = []
     for case in ElementTree.parse(junit).iter("testcase"):
         held = (

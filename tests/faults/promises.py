@@ -1,5 +1,6 @@
-"""What must hold after every fault: nothing lost, nothing applied twice, files sound, nothing left
-to do, /ready truthful."""
+"""Conditions that hold after every fault: nothing lost, nothing applied twice, sound files, no
+work left, a truthful /ready.
+"""
 
 import time
 from collections import Counter, defaultdict
@@ -25,12 +26,11 @@ def assert_promises(
     ordered: bool = True,
     dead: int = 0,
 ) -> float:
-    """All of it, for a pipeline whose `/write` agent kept `texts`; `url` where a web server is part
-    of it.
+    """Check all conditions for a pipeline whose `/write` agent stored `texts`; `url` names a web
+    server if there is one.
 
-    `ordered`: the records must stand in the order of `texts`. `dead`: so many dead letters. Returns
-    how long it took, in
-    seconds, until all was done.
+    With `ordered`, the records must have the order of `texts`. `dead` is the expected number of
+    dead letters. Return the seconds until all work was done.
     """
     took_s = await_nothing_left(house, uid)
     kept, wanted = house.contents(uid), list(texts)
@@ -46,7 +46,7 @@ def assert_promises(
 
 
 def await_nothing_left(house: House, uid: str) -> float:
-    """Pending 0, lag 0 and no continuation left, within 30 s; how long that took."""
+    """Wait until nothing is pending, within 30 s; return the seconds that it took."""
     began = time.monotonic()
     wait_for(
         lambda: not left(house, uid),
@@ -57,7 +57,7 @@ def await_nothing_left(house: House, uid: str) -> float:
 
 
 def left(house: House, uid: str) -> Mapping[str, int]:
-    """What is still to do, by where it waits."""
+    """Return the remaining work by the place where it waits."""
     key = input_of(uid)
     waiting = {
         "entries": int(house.client.redis.xlen(key)),
@@ -71,7 +71,7 @@ def left(house: House, uid: str) -> Mapping[str, int]:
 
 
 def assert_same(kept: list[str], wanted: list[str]) -> None:
-    """Nothing is lost, nothing is applied twice, nothing was made up."""
+    """Check that no text is missing, duplicated or invented."""
     missing, surplus = Counter(wanted) - Counter(kept), Counter(kept) - Counter(wanted)
     assert not missing, f"{missing.total()} are lost: {list(missing)[:5]}"
     assert not surplus, (
@@ -80,7 +80,9 @@ def assert_same(kept: list[str], wanted: list[str]) -> None:
 
 
 def assert_answers_agree(house: House, uid: str, swarm: str = "chat") -> None:
-    """A message of the log may be there again after a crash, but under its id it says the same."""
+    """Check that repeated messages of the log have equal content: a message may be repeated
+    after a crash.
+    """
     said = defaultdict(set)
     for one in house.client.log(uid, swarm):
         said[one.mid].add(orjson.dumps(one.envelope))
@@ -92,7 +94,7 @@ def assert_answers_agree(house: House, uid: str, swarm: str = "chat") -> None:
 
 
 def assert_sound(house: House, uid: str, alias: str = "memories") -> None:
-    """SQLite and FTS5 find nothing wrong; the latter compares index and table."""
+    """Check the store with SQLite and FTS5; FTS5 compares its index with the table."""
     connection = apsw.Connection(str(house.store_file(uid, alias)))
     try:
         connection.set_busy_timeout(5000)
@@ -106,7 +108,7 @@ def assert_sound(house: House, uid: str, alias: str = "memories") -> None:
 
 
 def assert_ready_is_true(house: House, url: str) -> None:
-    """/ready says what a write to the server finds."""
+    """Check that /ready agrees with a write to the bus server."""
     assert house.client.redis.set("test:probe", 1, px=1000)
     answer = ask(url, "GET", "/ready")
     assert (answer.status, answer.json["ready"]) == (200, True), answer

@@ -1,5 +1,6 @@
-"""Row 7: a block that fails for one message in a hundred, in whichever way, harms no other, and
-holds nothing up."""
+"""Row 7: a block fails for one message in a hundred. The other messages are unaffected and not
+delayed.
+"""
 
 import sys
 
@@ -28,14 +29,16 @@ WAYS = {
 
 
 def make_texts(trigger: str, count: int = MESSAGES) -> list[str]:
-    """One in a hundred sets the block off; the first of them is the very first message."""
+    """Return texts of which one in a hundred triggers the block's fault, beginning with the
+    first.
+    """
     return [
         f"{number} {trigger}" if number % ONE_IN == 0 else str(number) for number in range(count)
     ]
 
 
 def enter(client: Client, uid: str, texts: list[str]) -> list[str]:
-    """Enters the texts a hundred at a time; the ids of those that set the block off."""
+    """Send the texts in groups of a hundred; return the IDs of those that trigger the fault."""
     idents = [
         ident
         for at in range(0, len(texts), ONE_IN)
@@ -45,13 +48,14 @@ def enter(client: Client, uid: str, texts: list[str]) -> list[str]:
 
 
 def is_quiet(house: House, *uids: str) -> bool:
-    """Whether nothing waits to be done."""
+    """Return whether no work is waiting."""
     return not any(house.client.redis.xlen(input_of(uid)) for uid in uids)
 
 
 def assert_unharmed(house: House, uid: str, texts: list[str]) -> None:
-    """All that set nothing off is stored, in its order, and answered; nothing is left to do, and
-    the store is sound."""
+    """Check that all other texts are stored in order and answered, that no work is left, and
+    that the store is sound.
+    """
     good = [text for text in texts if text.isdecimal()]
     said = [one for one in house.client.log(uid) if one.sender == "keeper"]
     assert house.contents(uid) == good
@@ -69,7 +73,7 @@ def assert_unharmed(house: House, uid: str, texts: list[str]) -> None:
     sys.platform != "linux", reason="what a process may use is limited in another way there"
 )
 @pytest.mark.parametrize("way", WAYS)
-def test_a_block_that_fails_takes_its_own_message_alone(way: str) -> None:
+def test_a_failing_block_fails_only_its_message(way: str) -> None:
     uid, beside, (trigger, reason) = make_uid(), make_uid(), WAYS[way]
     texts = make_texts(trigger)
     with House() as house:
@@ -89,7 +93,7 @@ def test_a_block_that_fails_takes_its_own_message_alone(way: str) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_block_that_ends_the_process_is_given_up_after_its_attempts_and_nothing_else_is() -> None:
+def test_only_the_message_that_ends_the_process_is_given_up() -> None:
     uid, beside, echo, restarts = make_uid(), make_uid(), make_uid(), 0
     texts, harmless = make_texts(BOMB, 200), [str(number) for number in range(100)]
     bundles = [
@@ -118,12 +122,13 @@ def test_a_block_that_ends_the_process_is_given_up_after_its_attempts_and_nothin
         assert_unharmed(house, uid, texts)
         assert_unharmed(house, beside, harmless)
         print(
-            f"the worker was started again {restarts} times for {len(bad) + 1} messages that ended it"
+            f"the worker was started again {restarts} times for {len(bad) + 1} messages that ended "
+            f"it"
         )
 
 
 @pytest.mark.timeout(180)
-def test_what_is_under_way_whenever_another_ends_the_process_is_not_given_up_with_it() -> None:
+def test_messages_in_a_crashed_batch_are_not_given_up() -> None:
     slow, bombs, restarts = make_uid(), [make_uid() for _ in range(3)], 0
     with House() as house:
         house.start_worker(
@@ -136,7 +141,7 @@ def test_what_is_under_way_whenever_another_ends_the_process_is_not_given_up_wit
             restarts += 1
             assert restarts <= len(bombs) * (1 + 3), (
                 "it goes on and on"
-            )  # the first time each has not crashed before
+            )  # no crash has happened before the first time
             worker = house.start_worker(ready=False)
 
         assert [[letter.id for letter in house.dead_letters(uid)] for uid in bombs] == [

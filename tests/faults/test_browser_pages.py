@@ -1,5 +1,6 @@
-"""Row 25: a web page in the user's own browser posts to the loopback server, by form, by fetch and
-under a rebound name."""
+"""Row 25: a page in the user's browser posts to the loopback server, by form, by fetch and under
+a rebound name.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -32,13 +33,15 @@ FORM = """([url, kind]) => {
 FETCH = """async ([url, method, mode, kind]) => {
   const body = method === "GET" || method === "DELETE" ? undefined : '{"text": "/write evil"}';
   try {
-    const answer = await fetch(url, { method, mode, credentials: "include", body, headers: { "Content-Type": kind } });
+    const headers = { "Content-Type": kind };
+    const answer = await fetch(url, { method, mode, credentials: "include", body, headers });
     return [answer.type, answer.status, await answer.text()];
   } catch (error) {
     return ["error", 0, ""];
   }
 }"""
-BEACON = """(url) => navigator.sendBeacon(url, new Blob(['{"text": "/write evil"}'], { type: "text/plain" }))"""
+BEACON = """(url) => navigator.sendBeacon(
+    url, new Blob(['{"text": "/write evil"}'], { type: "text/plain" }))"""
 EMBED = """([url, name]) => new Promise((done) => {
   const node = document.createElement(name);
   Object.assign(node, { onload: () => done("there"), onerror: () => done("nothing") });
@@ -53,7 +56,7 @@ SOCKET = """(url) => new Promise((done) => {
 
 
 class Somewhere(BaseHTTPRequestHandler):
-    """A web server of somebody else's, on another port of this machine."""
+    """A foreign web server on another port of this machine."""
 
     def do_GET(self) -> None:
         body = b"<!doctype html><title>Free tea</title><p>Free tea"
@@ -64,12 +67,12 @@ class Somewhere(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def somewhere() -> Iterator[int]:
-    """Its port."""
+    """Return its port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Somewhere)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -82,7 +85,7 @@ def somewhere() -> Iterator[int]:
 
 
 class Target:
-    """A server with a pipeline, in which nothing may happen."""
+    """A server with a pipeline that must not change."""
 
     def __init__(self, served: Served, uid: str, key: Held | None, browser: Browser) -> None:
         self.served, self.uid, self.key, self.browser = served, uid, key, browser
@@ -94,7 +97,7 @@ class Target:
         return f"/webhooks/{self.uid}/memory_write_", messages, "/v1/pipelines", "/logout"
 
     def visit(self, page: Page) -> None:
-        """As its user, who has logged in where there is a key."""
+        """Open the console as its user, logged in if there is a key."""
         page.goto(self.served.url)
         if self.key is not None:
             page.fill("#key", self.key.text)
@@ -125,7 +128,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 @contextmanager
 def elsewhere(target: Target, host: str) -> Iterator[Page]:
-    """The user's browser, on a page of another origin."""
+    """Open a page of another origin in the user's browser."""
     with somewhere() as port, target.browser.new_context() as context:
         page = context.new_page()
         target.visit(page)
@@ -166,14 +169,14 @@ def test_a_script_of_another_page_can_neither_write_nor_read(target: Target, hos
 
 
 @pytest.mark.parametrize("host", [EVIL, "127.0.0.1"])
-def test_what_another_page_embeds_does_not_tell_it_what_is_there(target: Target, host: str) -> None:
+def test_an_embedded_resource_reveals_nothing_to_another_page(target: Target, host: str) -> None:
     paths = (
         f"/v1/pipelines/{target.uid}",
         "/v1/pipelines/nope",
         f"/v1/pipelines/{target.uid}/records",
         "/live",
         "/metrics",
-        "/static/mark.svg",
+        "/static/logo.svg",
     )
 
     with elsewhere(target, host) as page:
@@ -185,7 +188,7 @@ def test_what_another_page_embeds_does_not_tell_it_what_is_there(target: Target,
     assert seen == {"nothing"}
 
 
-def test_a_name_that_was_rebound_to_this_machine_is_refused(target: Target) -> None:
+def test_a_rebound_host_name_is_refused(target: Target) -> None:
     with elsewhere(target, EVIL) as page:
         loaded = page.goto(f"http://{EVIL}:{target.port}/")
         assert loaded is not None and loaded.status == 421

@@ -1,4 +1,4 @@
-"""Row 2: kill -9 of the bus server under load; it is started again on the same files."""
+"""Row 2: kill -9 of the bus server under load; it restarts on the same files."""
 
 import random
 import time
@@ -18,7 +18,7 @@ KILLS, COUNT = 5, "SELECT count(*) FROM records"
 
 
 def await_progress(house: House, uid: str, feeder: Feeder) -> float:
-    """Seconds until a record more is written; 0 where there is none to come."""
+    """Return the seconds until the next record is written; 0 if none is expected."""
     began, ((before,),) = time.monotonic(), house.rows(uid, COUNT)
     wait_for(
         lambda: house.rows(uid, COUNT)[0][0] > before or before == len(feeder.texts),
@@ -28,7 +28,7 @@ def await_progress(house: House, uid: str, feeder: Feeder) -> float:
 
 
 @pytest.mark.parametrize(
-    "writes", [3_000, pytest.param(20_000, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+    "writes", [3_000, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
 def test_the_server_is_killed_five_times_under_load(writes: int, tell: Tell) -> None:
     moments = random.Random(20_000)

@@ -1,5 +1,6 @@
 """Row 23: secrets in the environment, in headers and in a bundle stay out of logs, dead letters,
-status and traces."""
+status and traces.
+"""
 
 from collections.abc import Iterator
 
@@ -20,7 +21,7 @@ ENVIRONMENT, HEADER, BUNDLE = (
     "canary-bundle-0c0ffee0",
 )
 PASSWORD = "canary-pass-7a7a7a7a"
-FAILING = "failing"  # a pipeline
+FAILING = "failing"
 TOLD = {"wf_webhook_token": "env:CANARY_TOKEN", "x_api_key": BUNDLE}
 CANARIES = (ENVIRONMENT, HEADER, BUNDLE, PASSWORD)
 HEADERS = {
@@ -33,8 +34,9 @@ HEADERS = {
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """A worker and a web server with secrets in their environment, and a pipeline with one in its
-    bundle."""
+    """Start a worker and a web server with secrets in their environment, and a pipeline with a
+    secret in its bundle.
+    """
     with Served(
         worker=False, secrets={"CANARY_TOKEN": ENVIRONMENT, "OTHER_SECRET": ENVIRONMENT}
     ) as served:
@@ -49,7 +51,7 @@ def served() -> Iterator[Served]:
 
 
 def deploy(served: Served) -> str:
-    """A pipeline with secrets where a bundle may have them."""
+    """Deploy a pipeline with secrets in every place that may hold one."""
     uid = make_uid()
     hook = make_agent(
         "hook", "memory_write", {"memory_id": f"instances/{uid}/memories"}, hears="nobody"
@@ -59,7 +61,7 @@ def deploy(served: Served) -> str:
 
 
 def break_everything(served: Served, uid: str) -> None:
-    """Requests and messages that fail, each with secrets about it."""
+    """Send requests and messages that fail, each with a secret."""
     house = served.house
     bodies = (
         b"{",
@@ -90,7 +92,7 @@ def break_everything(served: Served, uid: str) -> None:
 
 
 def lose_everything(served: Served, uid: str) -> None:
-    """The store, the bus and the control plane fail under work."""
+    """Make the store, the bus and the control plane fail during work."""
     house = served.house
     house.client.redis.client_kill_filter(_type="normal", skipme=True)
     house.workers[-1].kill()
@@ -104,7 +106,7 @@ def lose_everything(served: Served, uid: str) -> None:
     )
 
 
-def test_no_secret_is_in_a_log_a_dead_letter_the_status_or_a_trace(
+def test_no_secret_reaches_a_log_a_dead_letter_the_status_or_a_trace(
     served: Served, tell: Tell
 ) -> None:
     house, uid = served.house, deploy(served)
@@ -143,7 +145,7 @@ def test_no_secret_is_in_a_log_a_dead_letter_the_status_or_a_trace(
 @pytest.mark.parametrize(
     "command", [["status"], ["doctor"], ["say", "x", "y"], ["worker"], ["web"]]
 )
-def test_a_password_in_the_address_of_a_bus_that_cannot_be_reached_is_not_told(
+def test_the_password_of_an_unreachable_bus_is_not_logged(
     command: list[str],
 ) -> None:
     with House() as house:

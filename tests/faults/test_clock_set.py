@@ -1,5 +1,6 @@
-"""Row 13: the worker's clock is set an hour forward and back. (Leases and the webhooks' tolerance
-have tests of their own.)"""
+"""Row 13: the worker's clock is set an hour forward and back. Leases and webhook tolerances are
+tested elsewhere.
+"""
 
 import subprocess
 import sys
@@ -25,10 +26,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD is L
 
 
 class Clock:
-    """A wall clock that can be set, for the processes that are started in its environment."""
+    """A wall clock that a test sets for the processes in its environment."""
 
     def __init__(self, folder: Path) -> None:
-        """Compiles what is preloaded."""
+        """Compile the preloaded library."""
         self._shift, library = folder / "shift", folder / "shifted_clock.so"
         source = Path(__file__).with_name("shifted_clock.c")
         subprocess.run(
@@ -39,14 +40,16 @@ class Clock:
         self.set(0)
 
     def set(self, shift_s: int) -> None:
-        """So many seconds before or behind the true time."""
+        """Shift the clock by so many seconds."""
         draft = self._shift.with_suffix(".new")
         draft.write_text(str(shift_s))
         draft.rename(self._shift)
 
 
 def ahead_s(house: House, uid: str) -> float:
-    """By how many seconds the worker's clock is ahead, as the time of a dead letter tells."""
+    """Return by how many seconds the worker's clock is ahead, according to the time of a dead
+    letter.
+    """
     now_s = time.time()
     letter = house.await_dead_letter(uid, house.client.enter_raw(uid, b"broken"))
     return letter.buried_at / 1000 - now_s
@@ -56,7 +59,7 @@ def answers(house: House, uid: str) -> int:
     return sum(said.sender == "memory_write" for said in house.client.log(uid))
 
 
-def test_what_has_time_left_by_the_bus_is_not_deleted_by_a_worker_whose_clock_is_ahead(
+def test_a_worker_with_a_fast_clock_deletes_no_live_record(
     tmp_path: Path,
 ) -> None:
     uid, clock = make_uid(), Clock(tmp_path)
@@ -82,9 +85,7 @@ def test_what_has_time_left_by_the_bus_is_not_deleted_by_a_worker_whose_clock_is
 
 
 @pytest.mark.parametrize("shift_s", [2 * HOUR_S, -2 * HOUR_S])
-def test_what_is_told_has_time_left_by_the_bus_whatever_the_clock_of_its_worker(
-    tmp_path: Path, shift_s: int
-) -> None:
+def test_reads_judge_expiry_by_the_clock_of_the_bus(tmp_path: Path, shift_s: int) -> None:
     uid, clock = make_uid(), Clock(tmp_path)
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)], environment=clock.environment)
@@ -105,9 +106,7 @@ def test_what_is_told_has_time_left_by_the_bus_whatever_the_clock_of_its_worker(
         )
 
 
-def test_a_clock_that_is_set_moves_nothing_but_what_is_told_as_the_time(
-    tmp_path: Path, tell: Tell
-) -> None:
+def test_a_clock_change_affects_only_reported_times(tmp_path: Path, tell: Tell) -> None:
     uid, broken, clock = make_uid(), make_uid(), Clock(tmp_path)
     with Served(worker=False, secrets=clock.environment) as served:
         house, began_ms = served.house, time.time() * 1000

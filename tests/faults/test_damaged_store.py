@@ -1,5 +1,6 @@
-"""Row 18: bytes that change in pages, in the text of a record and in the index; a file cut short; a
-log cut in half."""
+"""Row 18: changed bytes in pages, in the text of a record and in the index; a truncated file;
+half of the log lost.
+"""
 
 import os
 from collections.abc import Callable
@@ -41,7 +42,7 @@ def cut_short(file: Path) -> None:
 
 
 def crashed_house(house: House, uid: str) -> Path:
-    """A store whose worker was killed."""
+    """Return a store whose worker was killed."""
     house.start_worker(bundles=[make_bundle(uid)])
     fill(house, uid)
     house.workers[-1].kill()
@@ -50,9 +51,7 @@ def crashed_house(house: House, uid: str) -> Path:
 
 
 @pytest.mark.parametrize("damage", [pages_flipped, header_flipped, cut_short])
-def test_structural_damage_is_found_at_open_and_held_back_while_others_are_served(
-    damage: Damage, tell: Tell
-) -> None:
+def test_structural_damage_pauses_only_its_pipeline(damage: Damage, tell: Tell) -> None:
     uid = make_uid()
     with House() as house:
         file = crashed_house(house, uid)
@@ -77,9 +76,7 @@ def test_structural_damage_is_found_at_open_and_held_back_while_others_are_serve
         assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
 
 
-def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_alone_and_is_salvaged() -> (
-    None
-):
+def test_a_store_with_a_wrong_schema_version_pauses_and_is_salvaged() -> None:
     uid, other = make_uid(), make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
@@ -87,11 +84,11 @@ def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_al
         house.workers[-1].stop()
         house.rows(
             uid, "PRAGMA user_version = 8"
-        )  # the migration after it makes tables that are there
+        )  # the following migration creates tables that exist already
 
         worker = house.start_worker()
         house.client.enter(uid, "/write after")
-        reason = await_paused(house, uid, "other tables than its schema's number says")
+        reason = await_paused(house, uid, "tables that do not match its schema version")
         house.client.answer(other, "/write not disturbed")
         worker.stop()
         salvaged = type_command(house, "salvage", uid, "--force")
@@ -102,9 +99,7 @@ def test_a_store_whose_tables_are_not_those_of_its_number_pauses_its_pipeline_al
         assert (worker.lives, house.contents(uid)) == (False, ["before", "after"])
 
 
-def test_a_damaged_store_stays_held_back_after_a_restart_and_is_not_made_anew_when_its_file_is_moved_away() -> (
-    None
-):
+def test_a_damaged_store_stays_paused_after_a_restart_and_is_not_recreated() -> None:
     uid = make_uid()
     with House() as house:
         file = crashed_house(house, uid)
@@ -120,9 +115,7 @@ def test_a_damaged_store_stays_held_back_after_a_restart_and_is_not_made_anew_wh
         assert not file.exists()
 
 
-def test_damage_that_shows_while_the_store_is_used_pauses_its_pipeline_and_nothing_is_given_up() -> (
-    None
-):
+def test_damage_found_during_work_pauses_the_pipeline_and_loses_nothing() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -131,7 +124,7 @@ def test_damage_that_shows_while_the_store_is_used_pauses_its_pipeline_and_nothi
         file = house.store_file(uid)
         flip_bytes(
             file, 8 * PAGE, file.stat().st_size, file.stat().st_size // 20
-        )  # closed in order: not checked at open
+        )  # a clean close: no check at open
 
         house.start_worker()
         idents = [house.client.enter(uid, text) for text in ("/search tea", "/read", "/write more")]
@@ -142,7 +135,7 @@ def test_damage_that_shows_while_the_store_is_used_pauses_its_pipeline_and_nothi
         assert house.client.redis.xrange(f"pipeline:{{{uid}}}:in", idents[-1], idents[-1])
 
 
-def test_a_restored_store_is_served_again_and_what_waited_is_done() -> None:
+def test_a_restored_store_is_served_again_with_its_waiting_messages() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -175,9 +168,7 @@ def test_a_restored_store_is_served_again_and_what_waited_is_done() -> None:
 
 
 @pytest.mark.parametrize("damage", [pages_flipped, flip_index])
-def test_a_salvaged_store_has_what_can_be_read_and_is_served_again(
-    damage: Damage, tell: Tell
-) -> None:
+def test_a_salvaged_store_keeps_the_readable_records(damage: Damage, tell: Tell) -> None:
     uid = make_uid()
     with House() as house:
         file = crashed_house(house, uid)
@@ -198,7 +189,7 @@ def test_a_salvaged_store_has_what_can_be_read_and_is_served_again(
         assert house.rows(uid, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_half_of_the_log_gone_is_found_by_the_commits_that_the_bus_was_told_of(tell: Tell) -> None:
+def test_a_truncated_log_is_found_by_the_commits_on_the_bus(tell: Tell) -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -231,7 +222,9 @@ def test_half_of_the_log_gone_is_found_by_the_commits_that_the_bus_was_told_of(t
 
 
 def assert_paused_until_salvaged(house: House, uid: str, reason: str) -> None:
-    """What comes meanwhile is done in the empty store that the salvage makes."""
+    """Check that the pipeline is paused, and that messages which arrive meanwhile run in the
+    salvaged store.
+    """
     house.start_worker()
     house.client.enter(uid, "/write more")
     await_paused(house, uid, reason)
@@ -243,7 +236,7 @@ def assert_paused_until_salvaged(house: House, uid: str, reason: str) -> None:
     assert house.contents(uid) == ["more"]
 
 
-def test_a_store_whose_file_is_gone_is_not_made_anew() -> None:
+def test_a_missing_store_file_is_not_recreated() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -254,7 +247,7 @@ def test_a_store_whose_file_is_gone_is_not_made_anew() -> None:
         assert_paused_until_salvaged(house, uid, "the file is gone")
 
 
-def test_a_store_that_was_emptied_is_told_as_that_wherever_one_looks_and_salvaged() -> None:
+def test_an_emptied_store_is_reported_everywhere_and_salvaged() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -273,14 +266,13 @@ def test_a_store_that_was_emptied_is_told_as_that_wherever_one_looks_and_salvage
         assert_paused_until_salvaged(house, uid, "it is empty")
 
         assert all(
-            "it is empty, and what it had is gone" in one.stdout + one.stderr
-            and one.returncode == 1
+            "it is empty: its data is lost" in one.stdout + one.stderr and one.returncode == 1
             for one in told
         )
         assert all(str(house.store_file(uid)) in one.stdout + one.stderr for one in told)
 
 
-def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() -> None:
+def test_a_scrub_finds_a_changed_text_and_a_stale_index() -> None:
     uid, other = make_uid(), make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid), make_bundle(other)])
@@ -291,14 +283,14 @@ def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() 
         house.workers[-1].stop()
         replace_text(house.store_file(uid), b"the kettle is warm", b"the kettle is cold")
         house.start_worker()
-        assert len(house.client.answer(uid, "/read")) == 2  # SQLite sees nothing
+        assert len(house.client.answer(uid, "/read")) == 2  # SQLite reports no damage
 
         scrubbed = type_command(house, "scrub")
         saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
 
         assert scrubbed.returncode == saved.returncode == 1
         assert f"{guid} is not what was written" in scrubbed.stdout
-        assert "index is not that of the records" in scrubbed.stdout
+        assert "index does not match the records" in scrubbed.stdout
         assert f"instances/{other}/memories: sound" in scrubbed.stdout
         assert (
             "is damaged" in saved.stderr
@@ -307,7 +299,7 @@ def test_a_changed_text_and_an_index_that_does_not_fit_are_found_by_the_scrub() 
         assert (house.folder / f"saved/instances/{other}/memories.db").exists()
 
 
-def test_a_text_that_was_changed_is_not_exported_and_what_a_scrub_advises_leads_out_of_it() -> None:
+def test_a_changed_text_is_not_exported_until_it_is_repaired() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -324,7 +316,7 @@ def test_a_text_that_was_changed_is_not_exported_and_what_a_scrub_advises_leads_
 
         assert exported.returncode == 1 and not (house.folder / "out.jsonl").exists()
         assert (
-            f"instances/{uid}/memories is damaged: 1 record is not what was written"
+            f"instances/{uid}/memories is damaged: 1 record differs from what was written"
             in exported.stderr
         )
         assert "`memrelay salvage`" in scrubbed.stdout and "--force" in scrubbed.stdout
@@ -332,7 +324,7 @@ def test_a_text_that_was_changed_is_not_exported_and_what_a_scrub_advises_leads_
         assert (type_command(house, "scrub").returncode, saved.returncode) == (0, 0)
 
 
-def test_records_from_before_there_were_checksums_are_counted_and_not_suspected() -> None:
+def test_records_without_checksums_are_counted_as_unchecked() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])

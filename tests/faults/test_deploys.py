@@ -1,5 +1,6 @@
-"""Row 21: deploys under traffic, stale conditions, and a crash between write and swap. Each message
-runs under one version."""
+"""Row 21: deploys under traffic, stale conditions, and a crash between write and swap. Each
+message runs under one version.
+"""
 
 import asyncio
 import random
@@ -31,12 +32,12 @@ from tests.support.waiting import wait_for
 CHECKOUT = Path(__file__).resolve().parents[2]
 NOTES = "instances/${pipeline_uid}/notes"
 DEPLOYS, PER_S, CHUNK = 100, 1000, 50
-EVERYTHING = {"log_length": 1_000_000}  # so that no answer is trimmed from the log
+EVERYTHING = {"log_length": 1_000_000}  # so that no result is trimmed from the log
 Record = Callable[[str, object], None]
 
-# usage: ROOT DIE_AT BUNDLE...: deploys the bundles in turn as the web server and the command line
-# do, without a bus to tell; it kills itself at statement DIE_AT of them, or is killed from outside
-# where that is 0, and goes on for ever then.
+# usage: ROOT DIE_AT BUNDLE...: deploys the bundles in turn as the web server and the CLI do,
+# without notifying the bus. It kills itself at statement DIE_AT; if that is 0, it goes on until it
+# is killed.
 DEPLOYING = """
 import asyncio, os, signal, sys
 from itertools import cycle
@@ -62,7 +63,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def make_version(uid: str, version: str) -> Json:
-    """Two steps over two stores, which say by whom they were done."""
+    """Return a bundle with two steps over two stores; the results name the version."""
     first = make_agent(
         f"first_{version}", "memory_write", {"memory_id": STORE, "kind": version}, hears="User"
     )
@@ -84,7 +85,7 @@ def tag(answer: Answer) -> str:
 
 
 def at_once(count: int, work: Callable[[int], Answer]) -> list[Answer]:
-    """What is answered to so many who begin at the same moment."""
+    """Return the answers to so many concurrent requests."""
     start = threading.Barrier(count)
 
     def one(number: int) -> Answer:
@@ -96,7 +97,7 @@ def at_once(count: int, work: Callable[[int], Answer]) -> list[Answer]:
 
 
 def versions_by_input(log: Sequence[Said]) -> dict[str, set[str]]:
-    """By input: the versions whose agents said something in its cascade."""
+    """Return the versions whose agents produced messages, by input."""
     found: dict[str, set[str]] = defaultdict(set)
     for said in log:
         found[said.input] |= set() if said.sender == "User" else {said.sender.partition("_")[2]}
@@ -104,10 +105,9 @@ def versions_by_input(log: Sequence[Said]) -> dict[str, set[str]]:
 
 
 class Load(threading.Thread):
-    """A thousand messages a second, until it is told to end."""
+    """Sends a thousand messages a second until the end of the context."""
 
     def __init__(self, house: House, uid: str) -> None:
-        """Not before `with`."""
         super().__init__()
         self._socket, self._uid, self._ended, self.entered = (
             house.client.socket,
@@ -143,8 +143,7 @@ class Load(threading.Thread):
 
 
 def assert_each_by_one_version(house: House, uid: str, count: int) -> None:
-    """Every input is done once, both steps of it by the same version; in the order in which they
-    came."""
+    """Check that every input ran once and in order, and that one version ran both of its steps."""
     house.client.await_quiet(uid)
     wait_for(
         lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)], "no continuation is left"
@@ -212,7 +211,7 @@ def test_alternating_deploys_while_the_worker_is_killed_again_and_again() -> Non
         assert_each_by_one_version(house, uid, load.entered)
 
 
-def test_20_posts_of_one_new_pipeline_at_once_make_it_once() -> None:
+def test_20_concurrent_posts_create_one_pipeline() -> None:
     uid = make_uid()
     with Served() as served:
         answers = at_once(
@@ -226,7 +225,7 @@ def test_20_posts_of_one_new_pipeline_at_once_make_it_once() -> None:
         assert all(answer.problem[0] == 409 for answer in answers if answer.status != 201)
 
 
-def test_20_puts_over_one_version_at_once_replace_it_once() -> None:
+def test_20_concurrent_conditional_puts_replace_a_version_once() -> None:
     uid = make_uid()
     with Served() as served:
         first = tag(put(served, make_version(uid, "first")))
@@ -239,7 +238,7 @@ def test_20_puts_over_one_version_at_once_replace_it_once() -> None:
         assert served.get(f"/v1/pipelines/{uid}").json["version"] == 2
 
 
-def test_a_stale_condition_changes_nothing_and_the_old_one_serves() -> None:
+def test_a_stale_condition_changes_nothing() -> None:
     uid = make_uid()
     with Served() as served:
         stale, active = [tag(put(served, make_version(uid, version))) for version in ("a", "b")]
@@ -260,7 +259,7 @@ def test_a_stale_condition_changes_nothing_and_the_old_one_serves() -> None:
 
 
 def state_of(root: Path, uid: str) -> tuple[Deployed, list[Deployed]]:
-    """What is in service and every version, from a file that is whole."""
+    """Return the active version and all versions of a file, which must be sound."""
     with closing(sqlite3.connect(root / "system.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
@@ -293,7 +292,7 @@ def start_deploying(root: Path, die_at: int, *bundles: Json) -> subprocess.Popen
 
 
 @pytest.mark.timeout(120)
-def test_a_deploy_that_is_killed_at_any_statement_leaves_the_old_one_or_the_new_one(
+def test_a_killed_deploy_leaves_the_old_or_the_new_version(
     record_property: Record,
 ) -> None:
     uid = make_uid()
@@ -318,12 +317,13 @@ def test_a_deploy_that_is_killed_at_any_statement_leaves_the_old_one_or_the_new_
     assert kills > 4
     record_property(
         "fault",
-        f"21 | deploy killed between write and swap | statements {kills}, old one served each time yes",
+        f"21 | deploy killed between write and swap | statements {kills}, old one served each time "
+        f"yes",
     )
 
 
 @pytest.mark.timeout(120)
-def test_deploys_that_are_killed_at_any_moment_leave_a_whole_catalogue(tmp_path: Path) -> None:
+def test_killed_deploys_leave_a_sound_catalog(tmp_path: Path) -> None:
     uid, moments, root = make_uid(), random.Random(21), tmp_path / "memory"
     bundles = [make_version(uid, version) for version in ("a", "b")]
     asyncio.run(deploy(root, bundles[0]))
@@ -340,8 +340,9 @@ def test_deploys_that_are_killed_at_any_moment_leave_a_whole_catalogue(tmp_path:
 
 
 def die_after_commit(house: House, uid: str, bundle: Json, text: str) -> str:
-    """The id of an input that a version has done in its first store, and not answered: its worker
-    was killed then."""
+    """Return the ID of an input that one version committed to its first store before its worker
+    was killed.
+    """
     worker = house.start_stepping_worker(bundles=[bundle], die_on="committed")
     ident = house.client.enter(uid, text)
     worker.await_end()
@@ -350,7 +351,7 @@ def die_after_commit(house: House, uid: str, bundle: Json, text: str) -> str:
 
 
 @pytest.mark.parametrize("change", ["other stores", "another swarm", "no store"])
-def test_an_input_that_was_done_before_a_crash_ends_under_its_version_whatever_is_deployed_since(
+def test_an_input_committed_before_a_crash_ends_under_its_version(
     change: str,
 ) -> None:
     uid = make_uid()
@@ -379,7 +380,7 @@ def test_an_input_that_was_done_before_a_crash_ends_under_its_version_whatever_i
         assert not house.contents(uid, "other") and not house.dead_letters(uid)
 
 
-def test_a_webhook_that_was_done_before_a_crash_is_answered_though_its_agent_is_gone() -> None:
+def test_a_webhook_committed_before_a_crash_is_answered_without_its_agent() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_stepping_worker(bundles=[make_version(uid, "old")], die_on="committed")
@@ -396,7 +397,7 @@ def test_a_webhook_that_was_done_before_a_crash_is_answered_though_its_agent_is_
         assert house.contents(uid) == ["tea"] and not house.dead_letters(uid)
 
 
-def test_a_damaged_store_of_an_earlier_version_keeps_nobody_from_being_served() -> None:
+def test_a_damaged_store_of_an_earlier_version_blocks_no_pipeline() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_version(uid, "old")]).stop()

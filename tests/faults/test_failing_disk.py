@@ -1,5 +1,6 @@
-"""Row 18, where the disk gives errors instead of other bytes: what cannot be read is not damaged,
-and goes on when it can."""
+"""Row 18, read errors: a store that cannot be read is not marked as damaged, and resumes when it
+can be read.
+"""
 
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.support.waiting import wait_for
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD is Linux's")
 
 
-def test_a_store_that_cannot_be_read_is_not_condemned_and_goes_on_when_it_can(
+def test_an_unreadable_store_is_not_marked_damaged_and_resumes(
     tmp_path: Path,
 ) -> None:
     uid, disk = make_uid(), FailingDisk(tmp_path)
@@ -41,7 +42,7 @@ def test_a_store_that_cannot_be_read_is_not_condemned_and_goes_on_when_it_can(
         assert worker.stop() == 0
 
 
-def test_a_store_that_cannot_be_read_at_the_start_is_not_condemned(tmp_path: Path) -> None:
+def test_a_store_unreadable_at_start_is_not_marked_damaged(tmp_path: Path) -> None:
     uid, disk = make_uid(), FailingDisk(tmp_path)
     with House() as house:
         before = house.start_worker(bundles=[make_bundle(uid)])
@@ -57,7 +58,7 @@ def test_a_store_that_cannot_be_read_at_the_start_is_not_condemned(tmp_path: Pat
         assert_promises(house, uid, ["before", "after"])
 
 
-def test_a_worker_goes_on_with_what_it_serves_where_system_db_cannot_be_read(
+def test_a_worker_serves_on_without_a_readable_system_db(
     tmp_path: Path,
 ) -> None:
     uid, disk = make_uid(), FailingDisk(tmp_path)
@@ -67,7 +68,7 @@ def test_a_worker_goes_on_with_what_it_serves_where_system_db_cannot_be_read(
         disk.fail("/system.db")
         house.announce()
         wait_for(
-            lambda: "catalogue_busy" in worker.said or not worker.lives,
+            lambda: "catalog_busy" in worker.said or not worker.lives,
             "it looks for other bundles",
         )
         house.client.answer(uid, "/write meanwhile")
@@ -80,9 +81,7 @@ def test_a_worker_goes_on_with_what_it_serves_where_system_db_cannot_be_read(
         assert worker.stop() == 0
 
 
-def test_a_worker_whose_log_is_taken_away_acknowledges_nothing_more_and_an_orderly_end_keeps_all() -> (
-    None
-):
+def test_a_worker_without_its_log_file_acknowledges_nothing() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)])

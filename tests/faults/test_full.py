@@ -1,5 +1,6 @@
-"""Row 16: the disk is full under a store, or under the append-only file; the server is at its
-memory limit."""
+"""Row 16: the disk is full under a store or under the append-only file; the server is at its
+memory limit.
+"""
 
 import resource
 import sys
@@ -26,20 +27,20 @@ from tests.support.waiting import wait_for
 
 TEXTS = [f"{number} {'x' * 400}" for number in range(600)]
 FULL_S = 2.0  # how long it stays full
-Room = tuple[Callable[[], None], Callable[[], None]]  # takes all room, and gives it back
+# a function that takes all space, and one that releases it
+Room = tuple[Callable[[], None], Callable[[], None]]
 
 
 @contextmanager
 def full_disk(folder: Path, worker: ChildProcess) -> Iterator[Room]:
-    """The folder is on a disk of its own."""
+    """Put the folder on a small disk."""
     with small_disk(folder, 4) as disk:
         yield disk.fill, disk.free
 
 
 @contextmanager
 def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
-    """No file of the worker's may grow beyond a size: the nearest to a full disk that needs no
-    root."""
+    """Limit the size of the worker's files: the nearest to a full disk without root."""
 
     def limit(size: int) -> None:
         resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -49,7 +50,7 @@ def limited_files(folder: Path, worker: ChildProcess) -> Iterator[Room]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit and tmpfs are Linux's")
 @pytest.mark.parametrize("kind", [full_disk, limited_files])
-def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
+def test_a_pipeline_with_a_full_disk_pauses_and_resumes(
     kind: Callable[[Path, ChildProcess], AbstractContextManager[Room]], tell: Tell
 ) -> None:
     uid, other = make_uid(), make_uid()
@@ -98,8 +99,9 @@ def test_a_pipeline_whose_store_has_no_room_pauses_and_resumes_by_itself(
 
 
 def await_refusal(served: Served, uid: str) -> Answer:
-    """What a POST is answered as soon as no more is taken: the first one may be, while it is asked
-    how much waits."""
+    """Return the answer to a POST after the server began to refuse; the first POST may still be
+    accepted.
+    """
     return wait_for(
         lambda: None if (answer := served.say(uid, "/write extra")).status == 202 else answer,
         "it is refused",
@@ -107,8 +109,7 @@ def await_refusal(served: Served, uid: str) -> Answer:
 
 
 def post(url: str, uid: str, text: str, wait: str = "") -> int:
-    """The status of what a POST under an id of its own is answered; 0 where the connection
-    broke."""
+    """Return the status of a POST with a new ID; 0 if the connection broke."""
     with suppress(OSError, HTTPException):
         return ask(
             url,
@@ -121,7 +122,7 @@ def post(url: str, uid: str, text: str, wait: str = "") -> int:
 
 
 @pytest.mark.timeout(90)
-def test_a_server_whose_disk_is_full_is_back_when_there_is_room(tell: Tell) -> None:
+def test_a_server_with_a_full_disk_recovers_when_space_is_free(tell: Tell) -> None:
     with House() as house, small_disk(house.folder / "up", 8) as disk:
         up = Everything(house)
         assert post(up.url, up.uid, "before", "?wait=10") == 200
@@ -150,7 +151,7 @@ def test_a_server_whose_disk_is_full_is_back_when_there_is_room(tell: Tell) -> N
         assert up.process.stop() == 0
 
 
-def test_a_server_at_its_memory_limit_takes_nothing_and_all_goes_on_when_there_is_room(
+def test_a_server_at_its_memory_limit_refuses_and_recovers(
     tell: Tell,
 ) -> None:
     with Served(worker=False) as served:

@@ -1,5 +1,4 @@
-"""Row 3: the server forgets: FLUSHALL, the consumer group destroyed, the server back with
-nothing."""
+"""Row 3: the server loses its data: FLUSHALL, a destroyed consumer group, an empty restart."""
 
 import shutil
 import time
@@ -17,7 +16,7 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 WITHIN_S = 5
-IDLE_S, MOST_COMMANDS = 1.0, 60  # what an idle worker may ask in that time
+IDLE_S, MOST_COMMANDS = 1.0, 60  # the most commands of an idle worker in that time
 
 
 def flush_all(house: House, uid: str) -> None:
@@ -29,7 +28,7 @@ def destroy_group(house: House, uid: str) -> None:
 
 
 def empty_server(house: House, uid: str) -> None:
-    """Another disk in its place."""
+    """Replace the server's data with an empty folder."""
     house.kill_server()
     for path in (house.folder / "bus").glob("appendonly*"):
         shutil.rmtree(path)
@@ -41,7 +40,7 @@ def commands(house: House) -> int:
 
 
 def assert_calm(house: House) -> None:
-    """No hot loop: who has nothing to do asks for little."""
+    """Check that an idle worker sends few commands."""
     before = commands(house)
     time.sleep(IDLE_S)
     assert commands(house) - before < MOST_COMMANDS
@@ -59,7 +58,7 @@ def groups_recreated(served: Served) -> int:
         ("the server back empty", empty_server),
     ],
 )
-def test_a_server_that_forgets_is_told_anew(
+def test_a_server_that_lost_its_data_is_set_up_again(
     fault: str, forget: Callable[[House, str], None], tell: Tell
 ) -> None:
     uid, other = make_uid(), make_uid()
@@ -84,7 +83,7 @@ def test_a_server_that_forgets_is_told_anew(
         assert worker.stop() == 0
 
 
-def test_a_group_that_is_destroyed_again_and_again_under_load_loses_and_doubles_nothing(
+def test_repeated_destruction_of_the_group_loses_and_duplicates_nothing(
     tell: Tell,
 ) -> None:
     uid, times = make_uid(), 0

@@ -1,5 +1,6 @@
-"""Row 8: bodies that are meant to choke the server are refused within a second, at little memory,
-and others hardly wait."""
+"""Row 8: bodies that try to exhaust the server are refused within a second, with little memory,
+and barely delay other clients.
+"""
 
 import gzip
 import json
@@ -17,7 +18,7 @@ from tests.support.http import Answer, read_answer
 from tests.support.served import Served
 from tests.support.waiting import LATE_S
 
-MOST_MB, MOST_S, OTHERS_MOST_S = 20, 1.0, 0.25  # the aims
+MOST_MB, MOST_S, OTHERS_MOST_S = 20, 1.0, 0.25  # the goals
 PATHS = [
     "/webhooks/{uid}/memory_write_",
     "/v1/pipelines/{uid}/swarms/chat/messages",
@@ -28,9 +29,9 @@ MB = 1 << 20
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """One server for all."""
+    """One server for all tests."""
     with Served() as served:
-        served.get("/metrics")  # loads what it needs
+        served.get("/metrics")  # loads the modules that it needs
         yield served
 
 
@@ -40,12 +41,12 @@ def uid(served: Served) -> str:
 
 
 def whole(body: bytes, *headers: str) -> bytes:
-    """The rest of a request whose body has a length."""
+    """Return the rest of a request with a Content-Length."""
     return "\r\n".join([*headers, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
 def chunked(body: bytes, size: int) -> bytes:
-    """The rest of one that comes in chunks of `size`."""
+    """Return the rest of a request in chunks of `size`."""
     pieces = [
         b"%x\r\n%s\r\n" % (len(piece), piece)
         for at in range(0, len(body), size)
@@ -78,7 +79,7 @@ BODIES: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("path", PATHS, ids=["webhook", "messages", "bundle"])
 @pytest.mark.parametrize("name", BODIES)
-def test_it_is_refused_at_once_and_costs_others_little(
+def test_an_oversized_body_is_refused_at_once(
     served: Served, uid: str, name: str, path: str, tell: Tell
 ) -> None:
     request = (
@@ -104,7 +105,7 @@ def test_it_is_refused_at_once_and_costs_others_little(
     assert others.slowest_s < OTHERS_MOST_S + LATE_S and not others.failures
 
 
-def test_many_at_once_cost_no_more_than_their_bodies(served: Served, uid: str, tell: Tell) -> None:
+def test_many_concurrent_bodies_take_only_their_size(served: Served, uid: str, tell: Tell) -> None:
     request = (
         f"POST /webhooks/{uid}/memory_write_ HTTP/1.1\r\nHost: localhost\r\n".encode()
         + whole(keys(99_000))
@@ -130,9 +131,7 @@ def test_many_at_once_cost_no_more_than_their_bodies(served: Served, uid: str, t
     assert not others.failures
 
 
-def test_what_was_refused_has_left_nothing_and_what_is_right_is_taken(
-    served: Served, uid: str
-) -> None:
+def test_refused_bodies_leave_nothing_and_valid_ones_are_accepted(served: Served, uid: str) -> None:
     answer = served.webhook(uid, "memory_write_", "tea", query="?wait=10")
 
     assert "guid" in answer.texts[0]
@@ -146,7 +145,7 @@ def connect(url: str) -> socket.socket:
 
 
 def send(url: str, request: bytes) -> tuple[Answer, float]:
-    """The answer, and after how long it came; the server may stop reading."""
+    """Return the answer and its delay in seconds; the server may stop reading."""
     with connect(url) as connection:
         began = time.monotonic()
         with suppress(BrokenPipeError, ConnectionResetError):  # it has answered already

@@ -1,5 +1,6 @@
-"""Row 11: whatever stands in a field is data: found again as it was, never run, never a path, never
-a line of the log."""
+"""Row 11: text in any field is data. It is found unchanged and never acts as code, path or log
+line.
+"""
 
 import json
 import re
@@ -77,14 +78,16 @@ some_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_si
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """One server for all."""
+    """One server for all tests."""
     with Served() as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def uid(served: Served) -> str:
-    """A pipeline that writes what its webhook hears, finds by words, and shows by a template."""
+    """Deploy a pipeline that stores webhook texts, finds them by words, and renders them by a
+    template.
+    """
     return served.deploy(
         make_memory("write", hears="nobody"),
         make_memory("search", hears="nobody"),
@@ -96,20 +99,22 @@ def uid(served: Served) -> str:
 
 @pytest.fixture(scope="module")
 def words(served: Served) -> str:
-    """Another one, in which things stay."""
+    """Deploy a pipeline whose records stay."""
     return served.deploy(
         make_memory("write", hears="nobody"), make_memory("search", hears="nobody", limit=1000)
     )
 
 
 def write(served: Served, uid: str, text: str, **part: str) -> str:
-    """The guid of a record."""
+    """Return the GUID of a record."""
     answer = served.webhook(uid, "memory_write_", {"text": text} | part, query="?wait=20")
     return str(json.loads(answer.texts[0])["guid"])
 
 
 def assert_kept(served: Served, uid: str, text: str) -> None:
-    """It is kept as it came, listed, shown by a template, and found by its words."""
+    """Check that a text is stored unchanged, listed, rendered by a template, and found by its
+    words.
+    """
     guid = write(served, uid, text)
     listed = json.loads(served.webhook(uid, "memory_read_", "all", query="?wait=20").texts[0])
     assert [(one["guid"], one["content"]) for one in listed] == [(guid, text)]
@@ -117,13 +122,15 @@ def assert_kept(served: Served, uid: str, text: str) -> None:
     assert served.webhook(uid, "shows_", "all", query="?wait=20").texts == [f"{text}\n---\n"]
     found = served.webhook(uid, "memory_search_", {"text": text}, query="?wait=20")
     assert found.status == 200 and not found.json.get("reason", "").startswith(
-        "the message is in the dead letters"
+        "the message became a dead letter"
     )
     assert served.webhook(uid, "memory_delete_", guid, query="?wait=20").texts == ['{"deleted":1}']
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_it_is_kept_shown_and_looked_for_as_it_is(served: Served, uid: str, text: str) -> None:
+def test_a_hostile_text_is_stored_shown_and_found_unchanged(
+    served: Served, uid: str, text: str
+) -> None:
     assert_kept(served, uid, text)
 
 
@@ -132,16 +139,16 @@ def test_it_is_kept_shown_and_looked_for_as_it_is(served: Served, uid: str, text
 @example("\x00")
 @example(" x ")
 @example("\ufeffx")
-def test_any_text_is_kept_shown_and_looked_for_as_it_is(
-    served: Served, uid: str, text: str
-) -> None:
+def test_any_text_is_stored_shown_and_found_unchanged(served: Served, uid: str, text: str) -> None:
     if text.strip():
         assert_kept(served, uid, text)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.from_regex(r"[a-z]{4,8}", fullmatch=True), st.sampled_from(ALL))
-def test_a_word_among_all_that_is_found(served: Served, words: str, word: str, around: str) -> None:
+def test_a_word_among_hostile_texts_is_found(
+    served: Served, words: str, word: str, around: str
+) -> None:
     guid = write(served, words, f"{around} {word}q {around}")
 
     found = json.loads(
@@ -152,7 +159,7 @@ def test_a_word_among_all_that_is_found(served: Served, words: str, word: str, a
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_every_field_of_an_envelope_is_said_as_it_is(served: Served, text: str) -> None:
+def test_every_field_of_an_envelope_is_published_unchanged(served: Served, text: str) -> None:
     uid = served.deploy()
     part = {"text": "/read", "username": text, "type": "text/plain", "more": text}
 
@@ -164,7 +171,7 @@ def test_every_field_of_an_envelope_is_said_as_it_is(served: Served, text: str) 
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_as_a_name_in_a_path_or_a_header_it_is_refused_or_no_such_thing(
+def test_a_hostile_name_in_a_path_or_header_is_refused_or_not_found(
     served: Served, uid: str, text: str
 ) -> None:
     quoted = "".join(f"%{byte:02X}" for byte in text.encode())
@@ -184,7 +191,7 @@ def test_as_a_name_in_a_path_or_a_header_it_is_refused_or_no_such_thing(
 
 
 @pytest.mark.parametrize("text", ALL)
-def test_in_a_bundle_it_is_refused_or_stays_within_the_root(
+def test_a_hostile_bundle_is_refused_or_stays_within_the_root(
     served: Served, text: str, tell: Tell
 ) -> None:
     before = files(served)
@@ -210,7 +217,7 @@ def test_in_a_bundle_it_is_refused_or_stays_within_the_root(
 
 
 def files(served: Served) -> set[Path]:
-    """All that lies beside the memory root, but what the server and the logs are."""
+    """Return all files next to the memory root, except those of the server and the logs."""
     house = served.house.folder
     return {
         path.resolve()
@@ -231,7 +238,7 @@ def test_no_line_of_the_log_can_be_forged(log_format: str) -> None:
         for text in LOGS:
             ident = client.enter_raw(
                 uid[1], text.encode(), swarm=text
-            )  # to the dead letters, with a reason that is logged
+            )  # dead letters, whose reason is logged
             client.await_done(uid[1], ident)
             client.redis.publish(swarm_of(uid[1], "chat"), text)
             ask(url[0], "GET", "/" + "".join(f"%{byte:02X}" for byte in text.encode()))

@@ -1,5 +1,6 @@
-"""Row 26: what is published while no owner listens is a gap that is told; a group that never reads
-holds nothing up."""
+"""Row 26: a PUBLISH without an owner is counted as a gap; a group that never reads blocks
+nothing.
+"""
 
 import pytest
 
@@ -15,10 +16,10 @@ WRITES, LOG_LENGTH, SLACK = (
     4_000,
     500,
     200,
-)  # the server trims whole nodes of a log, of a hundred entries
+)  # the server trims a log by whole nodes of a hundred entries
 
 
-def test_a_foreign_group_that_never_reads_holds_nothing_up(tell: Tell) -> None:
+def test_a_foreign_group_that_never_reads_blocks_nothing(tell: Tell) -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)], limits={"log_length": LOG_LENGTH})
@@ -42,9 +43,7 @@ def test_a_foreign_group_that_never_reads_holds_nothing_up(tell: Tell) -> None:
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_what_is_published_while_nobody_owns_a_pipeline_is_a_gap_that_is_told(
-    way: str, tell: Tell
-) -> None:
+def test_a_publish_without_an_owner_is_counted_as_a_gap(way: str, tell: Tell) -> None:
     with Served() as served:
         house, uid = served.house, served.deploy()
         house.client.answer(uid, "/write before")

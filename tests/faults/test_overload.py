@@ -1,5 +1,6 @@
-"""Row 20: more comes in than a slow block works off: what waits is bounded, the rest is shed with
-503, and all recovers."""
+"""Row 20: messages arrive faster than a slow block handles them. The backlog is bounded, the
+rest gets a 503, and the pipeline recovers.
+"""
 
 import random
 import threading
@@ -18,31 +19,30 @@ from tests.support.client import input_of
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
-SLOW = (
-    "a.{200}c|^(.*)$"  # takes milliseconds for a text of a and b in an order that it has not seen
-)
+SLOW = "a.{200}c|^(.*)$"  # takes milliseconds for a new sequence of a and b
 LENGTH = 600  # characters
 POSTERS, BACKLOG, MOST_MB = 8, 300, 50
-OVER = 1.5  # several processes may post for as long as a length is taken for true
+OVER = 1.5  # several processes may post while a cached length is valid
 
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    """A server whose pipelines may have so many messages waiting."""
+    """Start a server whose pipelines have a limited backlog."""
     with Served(BUS__MAX_BACKLOG=str(BACKLOG)) as served:
         yield served
 
 
 def deploy(served: Served) -> str:
-    """A pipeline that takes its time with each message."""
+    """Deploy a pipeline that is slow for each message."""
     return served.deploy(make_relay("slow", SLOW), make_memory("write", hears="dispatch_slow"))
 
 
 def flood(
     served: Served, uid: str, seconds: float
 ) -> tuple[Counter[int], list[str], set[str | None]]:
-    """Posts as fast as the server answers: (answers by status, what was taken, the Retry-After of
-    the others)."""
+    """Post as fast as the server answers; return (answers by status, accepted texts, Retry-After
+    of the others).
+    """
     counts, taken, retries, ends_at = (
         Counter[int](),
         list[str](),
@@ -78,13 +78,13 @@ def flood(
 
 
 @pytest.mark.parametrize(
-    "seconds", [6, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+    "seconds", [6, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
-def test_what_waits_is_bounded_the_rest_is_shed_and_everything_recovers(
+def test_the_backlog_is_bounded_and_the_rest_gets_503(
     served: Served, seconds: float, tell: Tell
 ) -> None:
     uid, house = deploy(served), served.house
-    flood(served, uid, 1)  # everything is warm, and the backlog full
+    flood(served, uid, 1)  # warms everything up and fills the backlog
     pids = {"web": served.web.pid, "worker": house.workers[-1].pid, "server": house.server.pid}
     footprints = {name: Footprint(pid) for name, pid in pids.items() if pid is not None}
     kept = len(house.contents(uid))
@@ -116,10 +116,9 @@ def test_what_waits_is_bounded_the_rest_is_shed_and_everything_recovers(
 
 
 class Longest:
-    """How long an input became, looked at all the while. Use it as a context."""
+    """Measures the longest length of an input. Use it as a context."""
 
     def __init__(self, served: Served, uid: str) -> None:
-        """Begins with the context."""
         self._redis, self._key, self._ended = (
             served.house.client.redis,
             input_of(uid),
@@ -128,12 +127,10 @@ class Longest:
         self._thread, self.entries = threading.Thread(target=self._look), 0
 
     def __enter__(self) -> "Longest":
-        """Starts looking."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends looking."""
         self._ended.set()
         self._thread.join()
 
@@ -151,7 +148,7 @@ class Longest:
         "/v1/pipelines/{uid}/swarms/chat/messages?wait=5",
     ],
 )
-def test_every_way_in_over_http_sheds_and_tells_when_to_come_again(path: str) -> None:
+def test_every_http_ingress_sheds_with_retry_after(path: str) -> None:
     hook = make_agent("hook", "memory_write", {"memory_id": STORE}) | {
         "agent_alias": "hook",
         "wf_webhook_token": "env:HOOK",
@@ -170,7 +167,7 @@ def test_every_way_in_over_http_sheds_and_tells_when_to_come_again(path: str) ->
         wait_for(lambda: served.say(uid, "tea").status == 202, "there is room again")
 
 
-def test_what_is_published_and_added_by_others_is_not_bounded() -> None:
+def test_other_redis_clients_are_not_limited() -> None:
     with Served(BUS__MAX_BACKLOG="20") as served:
         uid = served.deploy()
         for number in range(100):

@@ -1,5 +1,4 @@
-"""Row 10: patterns of bundles take linear time, or are refused at deploy with a pointer to where
-they stand."""
+"""Row 10: patterns in bundles take linear time, or a deploy refuses them with a JSON pointer."""
 
 import time
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """One server for all."""
+    """One server for all tests."""
     with Served() as served:
         yield served
 
@@ -56,10 +55,10 @@ def test_nested_quantifiers_on_10_mb_take_linear_time(source: str, tell: Tell) -
     tell(10, f"{source} on 10 MB", s=took_s[1])
     assert took_s[1] < max(
         40 * took_s[0], LATE_S
-    )  # ten times as long is linear; four times that is a machine that does more
+    )  # ten times is linear; four times that is a busy machine
 
 
-def test_the_largest_pattern_that_is_allowed_is_bounded_on_the_longest_message(tell: Tell) -> None:
+def test_the_largest_pattern_is_bounded_on_the_longest_message(tell: Tell) -> None:
     pattern = Pattern("a.{600}c")
     text = "".join("ab"[(at * at + at // 7) % 2] for at in range(MB))
 
@@ -72,7 +71,9 @@ def test_the_largest_pattern_that_is_allowed_is_bounded_on_the_longest_message(t
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("block", ["regex_match", "regex_filter"])
-def test_it_is_refused_at_deploy_with_a_pointer(served: Served, name: str, block: str) -> None:
+def test_a_hostile_pattern_is_refused_at_deploy_with_a_pointer(
+    served: Served, name: str, block: str
+) -> None:
     source, rule = REFUSED[name]
     agents: list[Json] = [
         make_memory("write", hears="picks"),
@@ -87,7 +88,7 @@ def test_it_is_refused_at_deploy_with_a_pointer(served: Served, name: str, block
     assert rule in fault["rule"]
 
 
-def test_nested_quantifiers_in_a_bundle_hold_up_nobody(served: Served, tell: Tell) -> None:
+def test_nested_quantifiers_in_a_bundle_delay_no_other_pipeline(served: Served, tell: Tell) -> None:
     uid, probe = (
         served.deploy(*[make_relay(f"r{at}", source) for at, source in enumerate(NESTED)]),
         Probe(served.house),

@@ -1,5 +1,6 @@
-"""Row 15: what a pipeline without a store says in public, or is handed to say there, with the
-worker killed at each step."""
+"""Row 15: messages from a pipeline without a store to a public swarm, with the worker killed at
+each step.
+"""
 
 import pytest
 
@@ -15,8 +16,9 @@ IN_PUBLIC: Json = {"swarms": [{"name": NEWS, "visibility": "public"}]}
 
 
 def make_both(speaker: str, keeper: str) -> list[Json]:
-    """/tell TEXT is said in public by a relay, and kept by another pipeline, as is what `User` says
-    there."""
+    """Return two bundles: a relay publishes /tell TEXT in public, and the other pipeline stores
+    it, like messages of `User` there.
+    """
     keep = make_memory("write", hears=["dispatch_tell", "User"]) | {"agent_rec_swarm": NEWS}
     bundles = (
         make_bundle(speaker, make_relay("tell", r"^/tell\s+(.*)", to=NEWS)),
@@ -26,7 +28,7 @@ def make_both(speaker: str, keeper: str) -> list[Json]:
 
 
 def enter(house: House, uid: str, number: int) -> list[str]:
-    """Some messages, by each way; what is to be kept of them."""
+    """Send messages in each way; return the texts that must be stored."""
     words = [f"word{number}.{place}" for place in range(4)]
     house.client.enter(uid, f"/tell {words[0]}")
     house.client.enter(uid, words[1], swarm=NEWS)
@@ -35,9 +37,9 @@ def enter(house: House, uid: str, number: int) -> list[str]:
     return words
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_is_said_in_public_without_a_store_is_heard_once_and_in_order(tell: Tell) -> None:
+def test_public_messages_without_a_store_arrive_once_and_in_order(tell: Tell) -> None:
     speaker, keeper, words, kills = make_uid(), make_uid(), list[str](), 0
     with House() as house:
 

@@ -1,5 +1,6 @@
-"""Row 4: a reply of the server's is lost with its connection, or everything is held back for a
-while."""
+"""Row 4: a reply of the server is lost with its connection, or everything is held back for a
+while.
+"""
 
 import time
 from collections.abc import Iterator
@@ -24,28 +25,28 @@ OFTEN = [
     "queued XADD",
     "queued XDEL",
     "EXEC",
-]  # of which each batch has some
+]  # each batch contains some of them
 
 
 @contextmanager
 def proxied(house: House) -> Iterator[Proxy]:
-    """A proxy in front of the house's server."""
+    """Start a proxy in front of the server."""
     with Proxy(house.client.socket, house.folder / "proxy.sock") as proxy:
         yield proxy
 
 
 def lose(proxy: Proxy, command: str, way: str) -> None:
-    """Loses a command or the reply to it, and waits until it is lost."""
+    """Lose a command or its reply, and wait until it is lost."""
     count = len(proxy.dropped)
     getattr(proxy, f"drop_{way}")(command)
     wait_for(lambda: len(proxy.dropped) > count, f"a {way} is dropped: {command}")
 
 
 @pytest.mark.parametrize(
-    "times", [1, pytest.param(5, marks=[pytest.mark.long, pytest.mark.timeout(180)])]
+    "times", [1, pytest.param(5, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
 @pytest.mark.parametrize("way", ["reply", "command"])
-def test_what_is_lost_on_the_way_is_neither_lost_nor_doubled(
+def test_a_lost_command_or_reply_loses_and_duplicates_nothing(
     way: str, times: int, tell: Tell
 ) -> None:
     uid = make_uid()
@@ -68,7 +69,7 @@ def test_what_is_lost_on_the_way_is_neither_lost_nor_doubled(
 
 
 @pytest.mark.parametrize("command", ["XINFO", "XRANGE", "XGROUP"])
-def test_what_is_lost_while_the_worker_recovers_is_asked_again(command: str) -> None:
+def test_a_reply_lost_during_recovery_is_requested_again(command: str) -> None:
     uid = make_uid()
     with House() as house, proxied(house) as proxy:
         house.start_stepping_worker(die_on="committed", bundles=[make_bundle(uid)], ready=False)
@@ -84,7 +85,7 @@ def test_what_is_lost_while_the_worker_recovers_is_asked_again(command: str) -> 
         assert worker.stop() == 0
 
 
-def test_a_published_message_whose_append_is_not_answered_is_kept_once() -> None:
+def test_a_published_message_with_a_lost_append_reply_is_stored_once() -> None:
     uid = make_uid()
     with House() as house, proxied(house) as proxy:
         worker = house.start_worker(bundles=[make_bundle(uid)], bus=proxy.socket)
@@ -97,7 +98,7 @@ def test_a_published_message_whose_append_is_not_answered_is_kept_once() -> None
         assert worker.stop() == 0
 
 
-def test_a_post_whose_append_is_not_answered_is_repeated_under_its_id_and_has_one_effect(
+def test_a_post_with_a_lost_append_reply_has_one_effect(
     tell: Tell,
 ) -> None:
     with Served() as served, proxied(served.house) as proxy:
@@ -123,7 +124,7 @@ def test_a_post_whose_append_is_not_answered_is_repeated_under_its_id_and_has_on
         )
 
 
-def test_a_partition_is_noticed_and_over_when_it_ends(tell: Tell) -> None:
+def test_a_partition_is_noticed_and_ends(tell: Tell) -> None:
     with Served() as served, proxied(served.house) as proxy:
         house, uid = served.house, make_uid()
         house.workers[-1].stop()

@@ -1,4 +1,4 @@
-"""Row 6, on the bus: the same message ten times has one effect, and ten equal receipts."""
+"""Row 6, on the bus: ten copies of a message have one effect and ten equal reports."""
 
 from pathlib import Path
 from typing import Any
@@ -18,26 +18,23 @@ SOON = {"first_pause_s": 0.2, "longest_pause_s": 0.5}
 
 
 class Receipts:
-    """Asks for a report of each message, and gathers them. Use it as a context."""
+    """Requests a report for each message and collects them. Use it as a context."""
 
     def __init__(self, house: House, uid: str) -> None:
-        """Of one pipeline."""
         self._house, self._uid, self._channel = house, uid, reply_channel(uid, "receipts")
         self._heard: list[Any] = []
         self._subscribed = house.client.redis.pubsub()
 
     def __enter__(self) -> "Receipts":
-        """Listens."""
         self._subscribed.subscribe(self._channel)
         assert self._subscribed.get_message(timeout=5)["type"] == "subscribe"
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Listens no more."""
         self._subscribed.close()
 
     def send(self, text: str, times: int = TEN) -> None:
-        """The same message, so many times in one MULTI."""
+        """Send the same message so many times in one MULTI."""
         fields = {
             "swarm": "chat",
             "data": make_envelope(text),
@@ -50,13 +47,13 @@ class Receipts:
             pipe.execute()
 
     def results(self) -> list[Any]:
-        """What the reports say that the message led to, once there are ten."""
+        """Return the results in the reports, once there are ten."""
         wait_for(self._ten, f"ten reports, not {self._heard}", 20)
         return [report["results"] for report in self._heard]
 
     @property
     def heard(self) -> int:
-        """How many have come so far."""
+        """Return how many reports have arrived."""
         self._listen()
         return len(self._heard)
 
@@ -75,7 +72,7 @@ def assert_ten_alike(results: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("apart", [True, False], ids=["one after the other", "all at once"])
-def test_the_same_message_ten_times_is_stored_once_and_answered_ten_times_alike(
+def test_ten_copies_of_a_message_have_one_effect_and_equal_answers(
     apart: bool,
 ) -> None:
     uid = make_uid()
@@ -90,7 +87,7 @@ def test_the_same_message_ten_times_is_stored_once_and_answered_ten_times_alike(
         assert len({said.mid for said in house.client.log(uid)}) == 3
 
 
-def test_a_pipeline_without_memory_knows_the_message_too() -> None:
+def test_a_pipeline_without_memory_recognizes_a_duplicate() -> None:
     uid, echo = make_uid(), make_relay("echo", "^(.*)$")
     with House() as house, Receipts(house, uid) as receipts:
         house.start_worker(bundles=[make_bundle(uid, echo)])
@@ -102,7 +99,7 @@ def test_a_pipeline_without_memory_knows_the_message_too() -> None:
         assert len({said.mid for said in house.client.log(uid)}) == 2
 
 
-def test_ten_that_wait_to_be_tried_again_have_one_effect(tmp_path: Path) -> None:
+def test_ten_copies_that_wait_for_a_retry_have_one_effect(tmp_path: Path) -> None:
     uid, waiting = (
         make_uid(),
         make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User"),
@@ -116,7 +113,7 @@ def test_ten_that_wait_to_be_tried_again_have_one_effect(tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(180)
-def test_one_entry_that_is_delivered_ten_times_has_one_effect() -> None:
+def test_an_entry_delivered_ten_times_has_one_effect() -> None:
     uid, killed_at = make_uid(), {"die_on": "before sending"}
     with House() as house, Receipts(house, uid) as receipts:
         worker = house.start_stepping_worker(bundles=[make_bundle(uid)], **killed_at)

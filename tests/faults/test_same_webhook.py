@@ -1,4 +1,4 @@
-"""Row 6, over HTTP: the same webhook id ten times at once."""
+"""Row 6, over HTTP: ten concurrent webhooks with the same ID."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ def served() -> Iterator[Served]:
 
 
 def at_once(served: Served, path: str, body: bytes, headers: dict[str, str]) -> list[Answer]:
-    """Ten connections that send at the same moment."""
+    """Send on ten connections at the same moment."""
     barrier = Barrier(TIMES)
 
     def post(_: int) -> Answer:
@@ -34,9 +34,7 @@ def at_once(served: Served, path: str, body: bytes, headers: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("query", ["", "?wait=20"])
-def test_the_same_webhook_ten_times_at_once_has_one_effect_and_ten_equal_receipts(
-    served: Served, query: str
-) -> None:
+def test_ten_concurrent_copies_of_a_webhook_have_one_effect(served: Served, query: str) -> None:
     uid, body = (
         served.deploy(make_memory("write") | {"wf_webhook_secret": "env:HOOK_SECRET"}),
         b'{"event": "paid"}',
@@ -56,7 +54,7 @@ def test_the_same_webhook_ten_times_at_once_has_one_effect_and_ten_equal_receipt
     assert served.house.rows(uid, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_ten_at_once_before_a_worker_is_there_are_one_too() -> None:
+def test_ten_concurrent_webhooks_before_the_worker_starts_have_one_effect() -> None:
     with Served(worker=False) as served:
         uid = served.deploy_unserved(make_memory("write"))
 
@@ -68,8 +66,8 @@ def test_ten_at_once_before_a_worker_is_there_are_one_too() -> None:
         assert served.house.contents(uid) == ["tea"]
 
 
-def test_an_id_is_of_one_agent_of_one_pipeline_however_it_is_written(served: Served) -> None:
-    """The alias and the id are told apart, whatever stands in them."""
+def test_an_id_belongs_to_one_agent_of_one_pipeline(served: Served) -> None:
+    """Alias and ID cannot be confused, whatever characters they contain."""
     uids = [
         served.deploy(
             make_memory("write", alias="a") | {"agent_alias": "a"},

@@ -1,5 +1,6 @@
-"""Row 14: webhooks with a wrong key, a changed byte, a missing header, again after 4 and 6 minutes,
-and with rotated keys."""
+"""Row 14: webhooks with a wrong key, a changed byte, a missing header, repeated after 4 and 6
+minutes, and with rotated keys.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,12 +45,12 @@ def post(
 
 
 def kept(served: Served, uid: str) -> int:
-    """How many effects there were, when all is done."""
+    """Return the number of effects after all work is done."""
     served.house.client.await_quiet(uid)
     return len(served.house.contents(uid))
 
 
-def test_a_signed_webhook_is_taken(served: Served) -> None:
+def test_a_signed_webhook_is_accepted(served: Served) -> None:
     uid = served.deploy(make_hook())
 
     answer = post(served, uid, signed(BODY, OLD))
@@ -92,15 +93,15 @@ def test_a_missing_header_is_refused_and_named(served: Served, name: str) -> Non
     )
 
 
-def test_none_of_the_headers_is_refused_with_what_there_is_to_send(served: Served) -> None:
+def test_missing_credentials_are_refused_with_the_alternatives(served: Served) -> None:
     uid = served.deploy(make_hook())
 
     status, detail = post(served, uid, {}).problem
 
-    assert (status, "a signature by its secret" in detail, kept(served, uid)) == (401, True, 0)
+    assert (status, "a Standard Webhooks signature" in detail, kept(served, uid)) == (401, True, 0)
 
 
-def test_the_same_again_after_four_minutes_is_a_duplicate_with_the_same_answer(
+def test_a_repeat_after_four_minutes_gets_the_same_answer(
     served: Served,
 ) -> None:
     uid, headers = served.deploy(make_hook()), signed(BODY, OLD, age_s=240)
@@ -108,14 +109,14 @@ def test_the_same_again_after_four_minutes_is_a_duplicate_with_the_same_answer(
     first, again = post(served, uid, headers), post(served, uid, headers)
     anew = post(
         served, uid, signed(BODY, OLD)
-    )  # a sender that tries again signs again, under the same id
+    )  # a sender that retries signs again under the same ID
 
     assert first.json == again.json == anew.json
     assert kept(served, uid) == 1
 
 
 @pytest.mark.parametrize("age_s", [360, -360, 4 * 86400])
-def test_what_was_signed_six_minutes_ago_or_will_be_is_refused(served: Served, age_s: int) -> None:
+def test_a_signature_six_minutes_off_is_refused(served: Served, age_s: int) -> None:
     uid = served.deploy(make_hook())
     assert post(served, uid, signed(BODY, OLD)).status == 200
 
@@ -132,7 +133,7 @@ def test_what_was_signed_six_minutes_ago_or_will_be_is_refused(served: Served, a
         ["env:GONE", "env:BROKEN", "env:ROTATED"],
     ],
 )
-def test_while_keys_are_rotated_either_is_taken(served: Served, secret: object) -> None:
+def test_both_keys_are_accepted_during_a_rotation(served: Served, secret: object) -> None:
     uid = served.deploy(make_hook(secret))
 
     answers = [
@@ -161,7 +162,7 @@ def test_a_secret_in_a_file_can_be_changed_there(served: Served) -> None:
 
 
 @pytest.mark.parametrize("secret", ["env:GONE", "env:BROKEN", "file:/nowhere/secret"])
-def test_a_secret_that_is_none_lets_nobody_in_and_is_logged_without_its_value(
+def test_an_unusable_secret_refuses_everyone_and_is_logged_without_its_value(
     served: Served, secret: str
 ) -> None:
     uid = served.deploy(make_hook(secret))
@@ -181,7 +182,7 @@ def test_a_secret_that_is_none_lets_nobody_in_and_is_logged_without_its_value(
     assert "%%%" not in served.web.said
 
 
-def test_an_agent_with_a_token_and_a_secret_takes_either(served: Served) -> None:
+def test_an_agent_with_a_token_and_a_secret_accepts_either(served: Served) -> None:
     uid = served.deploy(make_hook(wf_webhook_token="env:HOOK_TOKEN"))
 
     assert post(served, uid, {"Authorization": "Bearer tea"}).status == 200
@@ -189,7 +190,7 @@ def test_an_agent_with_a_token_and_a_secret_takes_either(served: Served) -> None
     assert post(served, uid, signed(BODY, WRONG) | {"Authorization": "Bearer milk"}).status == 401
 
 
-def test_a_key_that_publishes_needs_no_signature() -> None:
+def test_a_key_with_the_publish_scope_needs_no_signature() -> None:
     with Served(secrets=SECRETS) as served:
         uid, root = served.deploy(make_hook()), served.house.root
         right, reader, other = (
@@ -206,7 +207,7 @@ def test_a_key_that_publishes_needs_no_signature() -> None:
         assert (told, kept(served, uid)) == ([200, 403, 404, 401], 1)
 
 
-def test_who_is_not_let_in_does_not_learn_what_there_is() -> None:
+def test_an_unauthorized_caller_learns_nothing() -> None:
     with Served(secrets=SECRETS) as served:
         make_key(served.house.root)
         await_closed(served)

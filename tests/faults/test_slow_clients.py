@@ -1,5 +1,6 @@
-"""Row 9: who sends a request a byte at a time is cut off in time, and costs nobody else
-anything."""
+"""Row 9: a client that sends its request a byte at a time is disconnected in time and delays
+nobody.
+"""
 
 import selectors
 import socket
@@ -25,14 +26,14 @@ BODY = (
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """One server with the limits as they are by default."""
+    """A server with the default limits."""
     with Served() as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def quick() -> Iterator[Served]:
-    """One that loses patience after two seconds."""
+    """A server whose read timeout is two seconds."""
     with Served(worker=False, WEB__READ_TIMEOUT_S="2") as quick:
         yield quick
 
@@ -41,25 +42,23 @@ class Crowd:
     """Connections that send a byte now and then. Use it as a context."""
 
     def __init__(self, url: str) -> None:
-        """Nobody is connected yet."""
         parts = urlsplit(url)
         self._place, self._selector = (parts.hostname, parts.port), selectors.DefaultSelector()
         self.answers: list[bytes] = []
         self.slowest_s = 0.0
 
     def __enter__(self) -> "Crowd":
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes what is left."""
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
 
     def add(self, count: int, at_once: bytes, slowly: bytes) -> None:
-        """More of them; `at_once` is sent before the rest comes byte by byte. Without a rest they
-        are silent."""
+        """Add connections. `at_once` is sent immediately and the rest byte by byte; without a
+        rest they are silent.
+        """
         for _ in range(count):
             connection = socket.create_connection(self._place, timeout=10)
             connection.sendall(at_once)
@@ -69,7 +68,7 @@ class Crowd:
             )
 
     def send_until_cut(self, within_s: float) -> int:
-        """Sends until all are cut; how many are left when the time is over."""
+        """Send until all connections are closed; return how many are left after the time limit."""
         deadline = time.monotonic() + within_s
         while (keys := list(self._selector.get_map().values())) and time.monotonic() < deadline:
             for key in keys:
@@ -86,7 +85,7 @@ class Crowd:
             key.fileobj.send(slowly[:1])  # type: ignore[union-attr]
             key.data[1] = slowly[1:]
         except OSError:
-            pass  # it is cut; what was said stands to be read
+            pass  # it is closed; its answer can still be read
 
     def _hear(self, key: selectors.SelectorKey) -> None:
         try:
@@ -102,7 +101,7 @@ class Crowd:
         key.fileobj.close()  # type: ignore[union-attr]
 
 
-def test_500_slow_senders_are_cut_in_time_and_health_answers(served: Served, tell: Tell) -> None:
+def test_500_slow_senders_are_disconnected_and_health_answers(served: Served, tell: Tell) -> None:
     uid = served.deploy()
 
     with Bystander(served.url, "/ready") as others, Crowd(served.url) as crowd:
@@ -129,7 +128,7 @@ def test_500_slow_senders_are_cut_in_time_and_health_answers(served: Served, tel
     assert others.slowest_s < 1 + LATE_S and not others.failures
 
 
-def test_who_says_nothing_at_all_is_cut_without_a_word(quick: Served) -> None:
+def test_a_silent_connection_is_closed_without_an_answer(quick: Served) -> None:
     with Crowd(quick.url) as crowd:
         crowd.add(20, b"", b"")
         assert crowd.send_until_cut(5) == 0
@@ -137,7 +136,7 @@ def test_who_says_nothing_at_all_is_cut_without_a_word(quick: Served) -> None:
     assert set(crowd.answers) == {b""}
 
 
-def test_a_second_request_on_a_connection_has_to_come_in_time_too(quick: Served) -> None:
+def test_a_second_request_on_a_connection_must_arrive_in_time(quick: Served) -> None:
     with Crowd(quick.url) as crowd:
         crowd.add(
             10,
@@ -150,7 +149,7 @@ def test_a_second_request_on_a_connection_has_to_come_in_time_too(quick: Served)
     assert all(b"HTTP/1.1 408 " in answer for answer in crowd.answers)
 
 
-def test_connections_that_are_kept_and_long_waits_and_listeners_stay() -> None:
+def test_kept_connections_long_waits_and_listeners_stay_open() -> None:
     with Served(WEB__READ_TIMEOUT_S="1") as served:
         uid = served.deploy()
         parts = urlsplit(served.url)
@@ -173,7 +172,7 @@ def test_connections_that_are_kept_and_long_waits_and_listeners_stay() -> None:
             assert listener.texts(1) == ["/write tea"]
 
 
-def test_past_the_limit_of_connections_who_comes_is_told_and_the_others_are_served() -> None:
+def test_connections_over_the_limit_get_an_answer_and_others_are_served() -> None:
     with Served(worker=False, WEB__MAX_CONNECTIONS="20") as served, Crowd(served.url) as crowd:
         parts = urlsplit(served.url)
         with socket.create_connection((parts.hostname, parts.port), 10) as kept:

@@ -1,5 +1,4 @@
-"""Row 12: template bombs in a bundle are refused when it is deployed, or stopped when they run,
-within a second."""
+"""Row 12: a deploy refuses template bombs, or they are stopped within a second when they run."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from tests.support.bundles import (
 from tests.support.http import Answer
 from tests.support.served import Served
 
-WITHIN_S = 1.0  # of the time of the processor, which others may be using too
+WITHIN_S = 1.0  # of processor time, which other processes may be using too
 POINTER = "/agents/0/wf_webhook_args/output_template"
 Record = Callable[[str, object], None]
 Found = TypeVar("Found")
@@ -54,7 +53,8 @@ REFUSED = {
     "a number of many digits": ("{{" + "1" * 5000 + "}}", "digits"),
     "a filter that pads": ("{{content|center(999999999)}}", "unknown filter"),
 }
-# What the bundle's template is, and the record that it works on; each is stopped, and told in band.
+# The template of a bundle and the record that it renders. Each is stopped and reported in its
+# answer.
 STOPPED = {
     "a long text again and again": ("{{content}}" * 1000, "x" * 100_000, "bytes"),
     "letters of many bytes": ("{{content}}" * 3, "\U0001fad6" * 30_000, "bytes"),
@@ -95,20 +95,20 @@ def make_reading(name: str, template: str) -> Json:
 
 
 def measured(pid: int, work: Callable[[], Found]) -> tuple[Found, float]:
-    """What came of it, and how long the process has worked meanwhile, in seconds."""
+    """Return the result, and the processor seconds that the process spent on it."""
     before = worked_s(pid)
     found = work()
     return found, worked_s(pid) - before
 
 
 def worked_s(pid: int) -> float:
-    """In user and in system mode, all threads."""
+    """Return user and system time of all threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("bomb", REFUSED)
-def test_a_bomb_is_refused_when_it_is_deployed(served: Served, bomb: str) -> None:
+def test_a_template_bomb_is_refused_at_deploy(served: Served, bomb: str) -> None:
     template, rule = REFUSED[bomb]
 
     answer, took_s = measured(
@@ -121,7 +121,7 @@ def test_a_bomb_is_refused_when_it_is_deployed(served: Served, bomb: str) -> Non
     assert took_s < WITHIN_S
 
 
-def test_templates_that_are_too_much_together_are_refused(
+def test_templates_that_are_too_large_together_are_refused(
     served: Served, record_property: Record
 ) -> None:
     agents = [
@@ -138,14 +138,14 @@ def test_templates_that_are_too_much_together_are_refused(
     record_property("fault", f"12 | 900 templates in a bundle | refused after s {took_s:.3f}")
 
 
-def test_the_same_template_in_many_agents_is_one(served: Served) -> None:
+def test_equal_templates_of_many_agents_count_once(served: Served) -> None:
     agents = [make_reading(f"reader{number}", "{{content}}\n" * 30) for number in range(200)]
 
     assert served.post("/v1/pipelines", make_bundle(make_uid(), *agents)).status == 201
 
 
 @pytest.mark.parametrize("bomb", STOPPED)
-def test_a_bomb_that_a_record_sets_off_is_stopped_and_told(
+def test_a_template_bomb_at_run_time_is_stopped_and_reported(
     served: Served, bomb: str, record_property: Record
 ) -> None:
     template, content, rule = STOPPED[bomb]

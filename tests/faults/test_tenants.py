@@ -1,8 +1,8 @@
-"""Row 24: two pipelines, and random calls over every route with wrong keys, scopes and names;
-nothing of the other is seen.
+"""Row 24: two pipelines, and random calls on every route with wrong keys, scopes and names. No call
+sees the other pipeline.
 
-Each call that names the other's pipeline is made again with a uid that nobody has: the two answers
-are the same, byte for byte.
+Each call that names the other pipeline is repeated with an unused UID. Both answers must be
+equal, byte for byte.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ MINE, OTHER, GHOST = (
     "mine_00001",
     "other_0001",
     "ghost_0001",
-)  # of one length: the last is no pipeline's
-CANARY = "qx7canary"  # what no caller ever sends
+)  # equal lengths; the last one is unused
+CANARY = "qx7canary"  # a text that no caller sends
 SECRETS = {"OTHERS_TOKEN": f"token-{CANARY}", "OTHERS_SECRET": "whsec_cXg3Y2FuYXJ5"}
 METHODS = ("GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS")
 NAMES = {
@@ -43,7 +43,7 @@ NAMES = {
     "ident": ("1-0", "2-0"),
     "guid": ("nobody", "search"),
 }
-IDS = ("id", "memory_id", "entry_id")  # which hold their pipeline's uid
+IDS = ("id", "memory_id", "entry_id")  # they contain the UID of their pipeline
 QUERIES = (
     "",
     "",
@@ -78,9 +78,9 @@ UPGRADE = (
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
 )
 MOMENT = re.compile(
-    rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z"  # an entry's id, a time
+    rb"\d{13}-\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z"  # an entry ID, a time
     rb'|(?<=X-Request-Id: )\w+|(?<="silent_s":)[0-9.]+'
-)  # and what no two answers share
+)  # the parts in which any two answers differ
 BODIES = (
     b"",
     b"/read",
@@ -93,19 +93,19 @@ BODIES = (
     b"key=mr_x&next=/",
 )
 AT_ONCE = 32
-AGAIN = 5  # times that two answers are asked for once more
+AGAIN = 5  # how often two answers are requested again
 SEED = 24
 
 
 class World(NamedTuple):
-    """The house, what may come with a request, and what the other pipeline held before."""
+    """The house, the values for requests, and the former state of the other pipeline."""
 
     served: Served
     templates: list[str]
     heads: list[tuple[str, ...]]
-    right: tuple[str, ...]  # the one with which everything is allowed in the own pipeline
+    right: tuple[str, ...]  # the key that allows everything in its own pipeline
     before: tuple[Any, ...]
-    ids: tuple[str, ...]  # of its named memory, and of what that holds
+    ids: tuple[str, ...]  # of its named memory and its entries
 
 
 def others_bundle() -> Json:
@@ -127,7 +127,9 @@ def others_bundle() -> Json:
 
 
 def heads_for(root: Path) -> list[tuple[str, ...]]:
-    """Keys of every kind but one that is the other pipeline's; and what is no key."""
+    """Return headers with keys of every kind except one of the other pipeline, and with invalid
+    keys.
+    """
     gone = make_key(root, pipelines=(OTHER,))
     revoke(root, gone)
     confined = [make_key(root, scope, pipelines=(MINE,)) for scope in SCOPES]
@@ -150,7 +152,7 @@ def heads_for(root: Path) -> list[tuple[str, ...]]:
 
 
 def state_of(served: Served) -> tuple[list[Row], Any, Any, Any]:
-    """The other pipeline's records, log, input and versions."""
+    """Return the other pipeline's records, log, input and versions."""
     client = served.house.client
     client.await_quiet(OTHER)
     return (
@@ -169,7 +171,7 @@ async def catalogued(root: Path) -> tuple[Any, ...]:
 async def bury(root: Path) -> None:
     letter = DeadLetter(
         OTHER, "1-0", "chat", CANARY.encode(), CANARY, CANARY, 1
-    )  # which anybody could name
+    )  # names that anyone could guess
     async with Catalog(root) as catalog:
         await catalog.letters.bury([letter])
 
@@ -198,10 +200,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def make_request(dice: random.Random, world: World) -> Request:
-    """One of the calls, about any of the three."""
+    """Return a random call on one of the three pipelines."""
     uid, method = dice.choice((OTHER, OTHER, GHOST, MINE)), dice.choice(METHODS)
     if uid == MINE and method == "DELETE":
-        method = "GET"  # else there would soon be nothing that the right keys could do
+        method = "GET"  # otherwise the right keys would soon have nothing left
     names = {name: dice.choice(some) for name, some in NAMES.items()}
     names |= {
         name: dice.choice((*world.ids, f"mem_{uid}_{'0' * 32}", f"me_{uid}_x", "nobody"))
@@ -226,13 +228,13 @@ def make_request(dice: random.Random, world: World) -> Request:
 
 
 def make_bundle_body(dice: random.Random, uid: str) -> bytes:
-    """A bundle, in a third of all cases with the other pipeline's store."""
+    """Return a bundle; a third of them name the other pipeline's store."""
     store = f"instances/{dice.choice((uid, OTHER, '${pipeline_uid}'))}/memories"
     return json.dumps(make_bundle(dice.choice((uid, MINE)), *make_commands(store))).encode()
 
 
 def twin_of(request: Request) -> Request:
-    """The same about a pipeline that nobody has."""
+    """Return the same call for the unused UID."""
     target, body = (
         request.target.replace(OTHER, GHOST),
         request.body.replace(OTHER.encode(), GHOST.encode()),
@@ -241,7 +243,7 @@ def twin_of(request: Request) -> Request:
 
 
 def steady(response: Response) -> tuple[int, bytes, bytes]:
-    """An answer as it would be about the pipeline that nobody has, at another time."""
+    """Return an answer with the unused UID and without times."""
     head, body = (
         MOMENT.sub(b"TIME", part.replace(OTHER.encode(), GHOST.encode())) for part in response[1:]
     )
@@ -249,7 +251,7 @@ def steady(response: Response) -> tuple[int, bytes, bytes]:
 
 
 def make_calls(world: World, count: int) -> set[int]:
-    """Makes so many calls and looks at every answer; the statuses that came."""
+    """Make so many calls and check every answer; return the statuses."""
     dice = random.Random(SEED)
     with Pipelining(world.served.url) as connection:
         own = Request(
@@ -257,7 +259,7 @@ def make_calls(world: World, count: int) -> set[int]:
         )
         statuses = {
             answer.status for answer in connection.ask([own])
-        }  # what the right key may, whatever the dice say
+        }  # calls of the right key that must succeed whatever chance picks
         for _ in range(count // AT_ONCE):
             asked = [make_request(dice, world) for _ in range(AT_ONCE // 2)]
             pairs = [one for request in asked for one in (request, twin_of(request))]
@@ -266,7 +268,7 @@ def make_calls(world: World, count: int) -> set[int]:
                 answer.status
                 for pair, answer in zip(pairs, answers, strict=True)
                 if not pair.target.startswith("/ready")
-            }  # 503 for a pipeline that is not seen
+            }  # 503 for a pipeline that is invisible
             for request, answer, ghost in zip(asked, answers[::2], answers[1::2], strict=True):
                 look_at(request, *asked_again(connection, request, answer, ghost))
     return statuses
@@ -275,8 +277,9 @@ def make_calls(world: World, count: int) -> set[int]:
 def asked_again(
     connection: Pipelining, request: Request, answer: Response, ghost: Response
 ) -> tuple[Response, Response]:
-    """Both, which may differ since the caller's own pipeline is at work and a page tells it; a leak
-    is there each time."""
+    """Request both answers again: they may differ because the caller's own pipeline is working.
+    A leak appears each time.
+    """
     for _ in range(AGAIN if request.method in ("GET", "HEAD") else 0):
         if steady(answer) == steady(ghost):
             break
@@ -320,7 +323,7 @@ def test_ten_thousand_random_calls_see_nothing_of_another_pipeline(
     check(world, 10_000, tell)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_hundred_thousand_random_calls_see_nothing_of_another_pipeline(
     world: World, tell: Tell

@@ -26,7 +26,7 @@ GRACE_S, OVER_S = 3, 2
 
 
 def end_in_time(process: ChildProcess, *, signals: int = 1) -> float:
-    """SIGTERM so often; it must exit with 0 in time. Returns how long it took, in seconds."""
+    """Send SIGTERM so many times; the process must exit with 0 in time. Return the seconds."""
     began = time.monotonic()
     for _ in range(signals):
         process.tell_to_end()
@@ -38,7 +38,7 @@ def end_in_time(process: ChildProcess, *, signals: int = 1) -> float:
 
 @contextmanager
 def load(house: House, uid: str) -> Iterator[list[str]]:
-    """Writes that are entered one by one until the end of the context: their texts."""
+    """Send writes one by one until the end of the context; collect their texts."""
     texts: list[str] = []
     ended = Event()
 
@@ -57,7 +57,7 @@ def load(house: House, uid: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_worker_ends_in_time_under_load(signals: int, tell: Tell) -> None:
+def test_a_worker_stops_in_time_under_load(signals: int, tell: Tell) -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)], limits={"grace_s": GRACE_S})
@@ -78,7 +78,7 @@ def test_a_worker_ends_in_time_under_load(signals: int, tell: Tell) -> None:
 
 
 @pytest.mark.parametrize("way", ["gone", "silent"])
-def test_a_worker_ends_in_time_while_the_bus_is_away(way: str, tell: Tell) -> None:
+def test_a_worker_stops_in_time_without_a_bus(way: str, tell: Tell) -> None:
     uid = make_uid()
     with House() as house, Proxy(house.client.socket, house.folder / "proxy.sock") as proxy:
         worker = house.start_worker(
@@ -101,7 +101,7 @@ def test_a_worker_ends_in_time_while_the_bus_is_away(way: str, tell: Tell) -> No
 
 
 def is_gone(pid: int) -> bool:
-    """Whether there is no such process, or a dead one that nobody has looked after."""
+    """Return whether there is no such process, or only a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
@@ -110,8 +110,7 @@ def is_gone(pid: int) -> bool:
 
 @contextmanager
 def posts(up: Everything) -> Iterator[dict[str, int]]:
-    """Numbered writes that are POSTed until the end of the context, or of the server: by text, the
-    status of the answer."""
+    """Send numbered POSTs until the context or the server ends; collect the status of each text."""
     path, answers, ended = f"/v1/pipelines/{up.uid}/swarms/chat/messages", dict[str, int](), Event()
 
     def post() -> None:
@@ -131,7 +130,7 @@ def posts(up: Everything) -> Iterator[dict[str, int]]:
 
 
 @pytest.mark.parametrize("fault", ["under load", "while the server is being started again"])
-def test_all_in_one_ends_in_time_and_leaves_no_server_behind(fault: str, tell: Tell) -> None:
+def test_up_stops_in_time_and_leaves_no_server_behind(fault: str, tell: Tell) -> None:
     with House() as house:
         up = Everything(house, WORKER__GRACE_S=str(GRACE_S))
         with posts(up) as answers:

@@ -27,14 +27,14 @@ NOTES = "instances/${pipeline_uid}/notes"
 FAULT = "kill -9 of the worker in a cascade over two stores and a public swarm"
 NEWS = "news"
 IN_PUBLIC: Json = {"swarms": [{"name": NEWS, "visibility": "public"}]}
-AT_ONCE = 3  # notes that are under way together
+AT_ONCE = 3  # notes in progress at the same time
 
 
 def make_two_stores(uid: str) -> Json:
-    """/note TEXT is kept in one store, which is searched for it; what is found is kept in another
-    store, as it is told.
+    """Return a bundle: /note TEXT is stored in one store, which is searched for it; the result is
+    stored in another store.
 
-    The word itself is said in public at once, and what the second store answers when it has it.
+    The text itself goes to a public swarm at once, and so does the answer of the second store.
     """
     keep = make_memory("write", hears="dispatch_note", memory_id=STORE)
     search = make_memory("search", hears="dispatch_note", memory_id=STORE)
@@ -48,7 +48,7 @@ def make_two_stores(uid: str) -> Json:
 
 
 def make_reader(uid: str) -> Json:
-    """Keeps what is said in public, and tells it on, in public too."""
+    """Return a bundle that stores the public messages and publishes them again in public."""
     keep = make_memory("write", hears=["crier", "keeper"]) | {
         "agent_rec_swarm": NEWS,
         "agent_send_swarm": NEWS,
@@ -57,7 +57,7 @@ def make_reader(uid: str) -> Json:
 
 
 def is_done(house: House, uid: str, notes: int) -> bool:
-    """Whether so many notes are in both stores and the reader's, and nothing is left to do."""
+    """Return whether so many notes are in all three stores and no work is left."""
     reader = reader_of(uid)
     return (
         len(house.contents(uid)) == len(house.contents(uid, "notes")) == notes
@@ -68,8 +68,7 @@ def is_done(house: House, uid: str, notes: int) -> bool:
 
 
 def assert_each_effect_once(house: House, uid: str, words: list[str]) -> None:
-    """Each word is once in the one store, and what was found of it once in the other, in order; and
-    so it is in public."""
+    """Check that each word is once in each store and once in public, in order."""
     found = [
         [record["content"] for record in orjson.loads(content)]
         for content in house.contents(uid, "notes")
@@ -92,8 +91,9 @@ def assert_each_effect_once(house: House, uid: str, words: list[str]) -> None:
 
 
 def in_order_of_first(log: list[Said]) -> dict[str, list[str]]:
-    """By speaker what was said, each message where it came first: it may be there again after a
-    crash, under its id."""
+    """Return the messages by sender, each at its first position: a message may be repeated after
+    a crash, under its ID.
+    """
     first: dict[str, Said] = {}
     said: dict[str, list[str]] = defaultdict(list)
     for one in log:
@@ -108,7 +108,7 @@ def guids(house: House, uid: str, alias: str = "memories") -> list[str]:
 
 
 def reader_of(uid: str) -> str:
-    """The uid of the pipeline that hears it in public."""
+    """Return the UID of the pipeline that listens in public."""
     return f"{uid}_reader"
 
 
@@ -117,8 +117,7 @@ def make_both(uid: str) -> list[Json]:
 
 
 def kills_at_each_step(house: House, uid: str, stride: int) -> list[str]:
-    """What was noted until a note passed without the worker being killed; with a stride of 1 at
-    each step indeed."""
+    """Send notes until one passes without a kill; return them. A stride of 1 kills at each step."""
     words: list[str] = []
     worker, kills = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(uid)), 0
     while True:
@@ -134,7 +133,7 @@ def kills_at_each_step(house: House, uid: str, stride: int) -> list[str]:
 
 
 def kills_again_and_again(house: House, uid: str, stride: int) -> list[str]:
-    """Each time that the worker comes back it is killed `stride` steps later."""
+    """Kill the worker again `stride` steps after each restart."""
     kills = 0
     words = [f"word{number}" for number in range(AT_ONCE)]
     worker = house.start_stepping_worker(armed=False, die_at=1, bundles=make_both(uid))
@@ -147,9 +146,9 @@ def kills_again_and_again(house: House, uid: str, stride: int) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kill", [kills_at_each_step, kills_again_and_again])
-def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(
+def test_a_cascade_over_two_stores_and_a_public_swarm_applies_once(
     kill: Callable[[House, str, int], list[str]], stride: int, tell: Tell
 ) -> None:
     uid = make_uid()
@@ -157,7 +156,7 @@ def test_a_cascade_over_two_stores_and_a_public_swarm_is_done_once(
         words = kill(house, uid, stride)
 
         assert_each_effect_once(house, uid, words)
-        kills = len(house.workers) - 1  # each is followed by another
+        kills = len(house.workers) - 1  # each kill is followed by a restart
         assert kills > 4, house.steps
         assert {"before commit", "committed", "continuations forgotten", "sent"} <= set(house.steps)
         tell(15, f"{FAULT}: {kill.__name__.replace('_', ' ')}", kills=kills, effects=4 * len(words))

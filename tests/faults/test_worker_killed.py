@@ -28,7 +28,9 @@ def is_recovered(house: House, uid: str, written: int) -> bool:
 
 
 def enter_one_of_each(house: House, uid: str, word: str) -> None:
-    """In one batch: a write, one with its producer's id, the same again, and what cannot be run."""
+    """Send in one batch: a write, a write with a producer's ID, its duplicate, and an invalid
+    entry.
+    """
     writes = [
         {"data": make_envelope(f"/write {word}")},
         *[{"data": make_envelope(f"/write {word} named"), "id": word}] * 2,
@@ -70,7 +72,7 @@ def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
         tell(1, f"{FAULT} at every step of a batch", steps=len(words) - 1, effects=2 * len(words))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("first_at", ["before commit", "committed"])
 def test_the_worker_is_killed_at_every_step_of_its_recovery(first_at: str, tell: Tell) -> None:
@@ -100,8 +102,9 @@ def test_the_worker_is_killed_at_every_step_of_its_recovery(first_at: str, tell:
 
 
 def kill_in_the_middle(house: House, uid: str, moments: random.Random) -> tuple[int, str]:
-    """Kills the worker while something is in flight: how much is, and the first entry that is not
-    done."""
+    """Kill the worker during work; return the number of unfinished entries and the first of
+    them.
+    """
     time.sleep(moments.uniform(0, 0.2))
     wait_for(lambda: house.client.unacknowledged(uid), "something is in flight")
     time.sleep(moments.uniform(0, 0.01))
@@ -118,7 +121,7 @@ def seconds_until_done(house: House, uid: str, ident: str) -> float:
 
 @pytest.mark.parametrize(
     ("kills", "writes"),
-    [(5, 2_000), pytest.param(50, 20_000, marks=[pytest.mark.long, pytest.mark.timeout(300)])],
+    [(5, 2_000), pytest.param(50, 20_000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
 )
 def test_the_worker_is_killed_at_random_moments_under_load(
     kills: int, writes: int, tell: Tell
@@ -129,7 +132,7 @@ def test_the_worker_is_killed_at_random_moments_under_load(
         list[int](),
         list[float](),
     )
-    everything = {"log_length": 1_000_000}  # so that no answer is trimmed from the log
+    everything = {"log_length": 1_000_000}  # so that no result is trimmed from the log
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)], limits=everything)
         with Feeder(house, uid, writes, pause_s=0.2, goes_on=True) as feeder:
@@ -139,7 +142,7 @@ def test_the_worker_is_killed_at_random_moments_under_load(
                 house.start_worker(limits=everything, ready=False)
                 resumed += (
                     [seconds_until_done(house, uid, first)] if number % 3 else []
-                )  # else it is killed as it recovers
+                )  # otherwise it is killed during its recovery
 
         assert_promises(house, uid, feeder.texts)
         assert {

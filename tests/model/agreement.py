@@ -1,5 +1,4 @@
-"""Whether a store answers as the models say, when nobody writes: every read, over a face that
-chance picks."""
+"""Checks a store against the models while nobody writes: every read, over a random interface."""
 
 import re
 from collections import Counter
@@ -9,19 +8,19 @@ from typing import Any
 from tests.model.caller import TIMES, WORDS, Caller, guid_of
 from tests.model.lives import ENTRY, Life, State, plain
 
-CLOCK_MS = 50  # for what the clock of a read may differ
+CLOCK_MS = 50  # tolerance for the clock of a read
 
 
 class Agreement:
-    """Of several callers of one store."""
+    """The check for several callers of one store."""
 
     def __init__(self, callers: Sequence[Caller]) -> None:
-        """They have one memory and one journal in common."""
+        """They share one memory and one journal."""
         self._callers, self._one = callers, callers[0]
         self._chance = callers[0].chance
 
     def check(self, sample: int) -> None:
-        """Everything that can be listed, and of each caller so many records by themselves."""
+        """Check all lists, and for each caller some records."""
         self._records()
         self._deleted()
         self._filters()
@@ -39,7 +38,7 @@ class Agreement:
         return told
 
     def _pages(self, op: str, **given: Any) -> list[State]:
-        """Every item; the total is theirs, less what expired since the first page was told."""
+        """Return every item. The total counts those that expired since the first page."""
         items: list[State] = []
         cursor, total, began_ms = "", 0, self._one.faces.now_ms()
         while cursor is not None:
@@ -171,7 +170,7 @@ class Agreement:
         assert len(journal) == (1 if tokens else 0)
 
     def _record(self, life: Life) -> None:
-        """By itself, with its history."""
+        """Return one record with its history."""
         if life.now is not None:
             told = self._read("records.get", guid=life.guid)
             assert without(told, *TIMES) == {"guid": life.guid} | life.now
@@ -195,12 +194,12 @@ class Agreement:
 
 
 def without(told: State, *names: str) -> State:
-    """All but those fields."""
+    """Return the object without these fields."""
     return {name: value for name, value in told.items() if name not in names}
 
 
 def assert_order(wanted: list[str], told: list[str], what: str) -> None:
-    """The same ones in the same order."""
+    """Check that both have the same items in the same order."""
     missing, surplus = set(wanted) - set(told), set(told) - set(wanted)
     assert not missing and not surplus, f"{what}: lost {missing}, made up {surplus}"
     assert wanted == told, f"{what} have another order: {told}, and should be {wanted}"

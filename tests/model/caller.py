@@ -1,5 +1,4 @@
-"""A caller: does one random thing after the other to a store, and holds each answer to its
-model."""
+"""A caller that makes random changes to a store and checks each answer against its model."""
 
 import random
 import time
@@ -36,39 +35,39 @@ WORDS = [
     "yogurt",
 ]
 TIMES = ("created_at", "updated_at", "version")
-MOST_STATES = 60  # of a record; after a hundred the oldest are forgotten
-MOST_RECORDS = 120  # that are there, of a caller
+MOST_STATES = 60  # per record; the store drops the oldest states after a hundred
+MOST_RECORDS = 120  # existing records per caller
 SHARED, NEVER = "shared by all", 1.1
 TOLD = "told"  # the memory of the block
 FLEETING_MS = 4000
 
 
 class Faces(Protocol):
-    """How a caller reaches the store; each returns ("", output), or (code, detail) where it is
-    refused."""
+    """The interfaces to the store. Each returns ("", output), or (code, detail) of a refusal."""
 
     uid: str
     now_ms: Callable[[], int]
 
     def call(self, op: str, given: dict[str, Any], faces: list[str]) -> tuple[str, Any]:
-        """Once."""
+        """Make a call once."""
 
     def call_twice(self, op: str, given: dict[str, Any], faces: list[str]) -> tuple[str, Any]:
-        """Twice, with one effect."""
+        """Make a call twice; it must have one effect."""
 
     def say(self, text: str, sender: str) -> Any:
-        """What that agent answers."""
+        """Return the answer of that agent."""
 
     def soat(self, path: str) -> Any:
-        """What is at a path of SOAT's; None where there are none."""
+        """Return the resource at a SOAT path; None if the interface has none."""
 
 
 class Caller:
-    """One thread's. `name` stands in all that is its own."""
+    """The caller of one thread. Its `name` is part of all its data."""
 
     def __init__(self, name: str, faces: Faces, seed: str, *, speaks: bool | None) -> None:
-        """`speaks` is whether it alone says what is for the block's own memory and kind; None where
-        there is no swarm."""
+        """`speaks` is whether it alone writes to the block's memory and kind; None without a
+        swarm.
+        """
         self.name, self.faces, self.model, self.chance = (
             name,
             faces,
@@ -76,7 +75,7 @@ class Caller:
             random.Random(f"{seed} {name}"),
         )
         self.shared, self.told, self._count = "", "", 0
-        self.done: list[str] = []  # what it did last, for who looks for a fault
+        self.done: list[str] = []  # its latest steps, for debugging
         self._steps: list[tuple[int, Callable[[], None]]] = [
             (10, self._create),
             (8, self._update),
@@ -102,7 +101,7 @@ class Caller:
             self._steps += [(3, self._say_sweepable), (1, self._say_sweep), (5, self._say_remember)]
 
     def run(self, count: int) -> None:
-        """So many steps."""
+        """Make so many steps."""
         steps, weights = [step for _, step in self._steps], [weight for weight, _ in self._steps]
         for _ in range(count):
             step = self.chance.choices(steps, weights)[0]
@@ -110,13 +109,13 @@ class Caller:
             step()
 
     def call(self, op: str, **given: Any) -> Any:
-        """The output; AssertionError where it is refused."""
+        """Return the output. Raises AssertionError if the call is refused."""
         refusal, told = self._ask(op, given)
         assert not refusal, f"{self.name}: {op} {given} is refused: {refusal}: {told}"
         return told
 
     def refused(self, op: str, **given: Any) -> str:
-        """The code of a refusal."""
+        """Return the code of a refusal."""
         refusal, told = self._ask(op, given)
         assert refusal, f"{self.name}: {op} {given} should be refused, and gave {told}"
         return refusal
@@ -131,7 +130,7 @@ class Caller:
         return " ".join(self.chance.choices(WORDS, k=self.chance.randint(1, 4)))
 
     def _fact(self) -> str:
-        """One of few, that share no two words."""
+        """Return one of few facts that share no two words."""
         at = self.chance.randrange(12)
         text = f"{WORDS[at]} {WORDS[at + 12]} {self.name}"
         return self.chance.choice([text, text, text.upper(), f" {text}. ", text.replace(" ", "\t")])
@@ -144,7 +143,7 @@ class Caller:
         return {"reason": self._text()} if self.chance.random() < 0.3 else {}
 
     def _held(self, life: Life, told: State, *, known: bool = True) -> None:
-        """What is told of a record is what the model has; its version is kept."""
+        """Check a returned record against the model, and keep its version."""
         held = {name: value for name, value in told.items() if name not in (*TIMES, "guid")}
         assert told["guid"] == life.guid and held == life.now, (
             f"{self.name}: {life.guid} is {held}, and should be {life.now}"
@@ -186,12 +185,12 @@ class Caller:
             ]
             assert told["seq"] > max(
                 seqs, default=-1
-            )  # in one transaction a place is not given twice
+            )  # within one transaction, a position is not reused
             state["seq"] = told["seq"]
         self._held(self.model.create(told["guid"], state), told)
 
     def _fields(self) -> State:
-        """Some of what may be said of a record."""
+        """Return some random fields of a record."""
         some: State = {
             "kind": self.chance.choice(["note", "fact", "user-name"]),
             "scope": f"{self.name}-scope",
@@ -224,7 +223,7 @@ class Caller:
         self._held(life, told)
 
     def _stale(self) -> None:
-        """With a version that it has no more."""
+        """Change a record with an outdated version."""
         life = self._some(self.model.there())
         if life is not None:
             op, more = self.chance.choice(
@@ -236,7 +235,7 @@ class Caller:
             )
 
     def _absent(self) -> None:
-        """What is not there is not changed."""
+        """Change a missing record."""
         life = self._some(self.model.deleted())
         guid = life.guid if life else "0" * 8
         op, more = self.chance.choice(
@@ -287,11 +286,11 @@ class Caller:
             self._held(life, told)
 
     def _fleet(self) -> None:
-        """A record for a moment, which nobody touches."""
+        """Create a short-lived record that nobody changes."""
         end_ms = self.faces.now_ms() + FLEETING_MS
         given = {"content": self._text(), "kind": "fleeting", "expires_at": moment(end_ms)}
         refusal, told = self._ask("records.create", given)
-        if refusal:  # it came too late
+        if refusal:  # it expired first
             assert self.faces.now_ms() > end_ms, told
         else:
             self.model.fleeting[told["guid"]] = (self._state(**given), end_ms)
@@ -313,7 +312,9 @@ class Caller:
             self.model.memories[told["id"]] = given
 
     def _memory(self, grows: bool | None = None) -> str:
-        """One that is there; every second one holds a single entry that grows. "" for none."""
+        """Return an existing memory; every second one has a single growing entry. "" if there is
+        none.
+        """
         found = [
             ident
             for at, ident in enumerate(self.model.memories)
@@ -337,7 +338,7 @@ class Caller:
             assert self.refused("entries.create", memory_id=ident, content="never") == "not_found"
 
     def _write_entry(self) -> None:
-        """Created, or there already."""
+        """Write an entry: it is created, or it exists."""
         memory = self._memory(grows=False)
         if not memory:
             self._create_memory()
@@ -361,7 +362,7 @@ class Caller:
     def _entry_is(
         self, told: State, memory: str, fact: str, *, created: bool, **fields: Any
     ) -> None:
-        """A write has made an entry, or confirmed the one that says it."""
+        """Check that a write created an entry or confirmed the equal one."""
         known = None if created else self.model.same(memory, fact)
         guid = guid_of(told)
         assert told["action"] == ("skipped" if known else "created"), (
@@ -398,7 +399,7 @@ class Caller:
         life.version = told["version"]
 
     def _grow_entry(self) -> None:
-        """Added to the one entry of a memory, or put in its place."""
+        """Append to the only entry of a memory, or replace it."""
         memory = self._memory(grows=True)
         there = self.model.entries(memory) if memory else []
         if not memory or len(there) > 1 or any(len(life.states) >= MOST_STATES for life in there):
@@ -434,7 +435,7 @@ class Caller:
         self._entry_held(life, told)
 
     def _some_entry(self) -> Life | None:
-        """One of a memory that is there."""
+        """Return an entry of an existing memory."""
         return self._some(
             self.model.there(
                 lambda one: one["kind"] == ENTRY and one["scope"] in self.model.memories
@@ -458,8 +459,9 @@ class Caller:
             self.model.delete(life, ACTOR)
 
     def _refile_entry(self) -> None:
-        """By the records' own operations: an entry becomes another record, moves, or a record
-        becomes an entry."""
+        """Change entries by record operations: an entry becomes a plain record, moves, or a
+        record becomes an entry.
+        """
         life, memory = self._some(self.model.there()), self._memory()
         if life is None or not memory:
             return
@@ -475,7 +477,7 @@ class Caller:
         self._held(life, told)
 
     def _share(self) -> None:
-        """A fact that all write."""
+        """Write a fact that all callers write."""
         fact = f"{self.chance.choice(WORDS[:12])} belongs to everyone"
         told = self.call(
             "entries.create",
@@ -490,7 +492,7 @@ class Caller:
     def _id(self, life: Life) -> str:
         return f"me_{self.faces.uid}_{life.guid.replace('-', '')}"
 
-    # what is said on the swarm
+    # messages on the swarm
 
     def _say_write(self) -> None:
         text = f"{self.name} {self._text()}"
@@ -499,7 +501,7 @@ class Caller:
         self.model.create(told["guid"], self._state(text, source="memory_write"))
 
     def _say_append(self) -> None:
-        """To the journal, which grows by what all say."""
+        """Append to the journal that all callers share."""
         self._count += 1
         token = f"{self.name}.{self._count}"
         self.faces.say(f"/append {token}", "memory_append")
@@ -538,11 +540,11 @@ class Caller:
 
 
 def guid_of(told: State) -> str:
-    """Of an entry's record."""
+    """Return the GUID of an entry's record."""
     digits = told["id"].rpartition("_")[2]
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def moment(ms: int) -> str:
-    """RFC 3339 in UTC, with milliseconds."""
+    """Return RFC 3339 in UTC, with milliseconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03d}Z"

@@ -1,5 +1,6 @@
-"""Three ways to the same store, each of which may break at any moment: REST, the bus, and what is
-said on a swarm."""
+"""Three interfaces to the same store, each of which may fail at any moment: REST, the bus, and
+messages on a swarm.
+"""
 
 import asyncio
 import itertools
@@ -19,24 +20,23 @@ from tests.support.client import Client, as_said, input_of, make_envelope, swarm
 from tests.support.http import ask
 from tests.support.served import Served
 
-# who acts over REST where no key was needed; the same over the bus, since a retry may change the
-# face
+# the actor over REST without keys; the same over the bus, since a retry may change the interface
 ACTOR = "http"
 WITHIN_S = 60.0
 CODES = {404: "not_found", 412: "version_differs", 422: "refused"}
 READS = ("list", "get", "history", "search")
-Told = tuple[str, Any]  # ("", output), or (code, detail) where it is refused
+Told = tuple[str, Any]  # ("", output), or (code, detail) of a refusal
 
 
 class Away(Exception):
-    """There was no answer; whether it was done is not known."""
+    """Raised without an answer; the call may have taken effect."""
 
 
 class Faces:
-    """Of one caller, which does one thing after the other."""
+    """The interfaces of one caller, which makes one call after the other."""
 
     def __init__(self, served: Served, uid: str, name: str) -> None:
-        """`name` begins every key of its own."""
+        """`name` begins each of its keys."""
         self.served, self.uid, self._name = served, uid, name
         self._numbers = itertools.count(1)
         self._client = Client(served.house.client.socket)
@@ -44,11 +44,11 @@ class Faces:
         self.retries = 0
 
     def close(self) -> None:
-        """Its connections."""
+        """Close the connections."""
         self._client.redis.close()
 
     def call(self, op: str, given: dict[str, Any], faces: list[str], key: str = "") -> Told:
-        """Asks the faces in turn, again and again under one key, until there is an answer."""
+        """Call the interfaces in turn under one idempotency key until one answers."""
         key = key or self.new_key()
         until = time.monotonic() + WITHIN_S
         for face in itertools.cycle(faces):
@@ -63,8 +63,9 @@ class Faces:
         raise AssertionError("no face is given")
 
     def call_twice(self, op: str, given: dict[str, Any], faces: list[str]) -> Told:
-        """The same again under the same key, over another face: it has no second effect, and the
-        same answer."""
+        """Repeat a call under the same key over another interface; check for one effect and an
+        equal answer.
+        """
         key = self.new_key()
         first, again = self.call(op, given, faces, key), self.call(op, given, faces[::-1], key)
         assert first[0] == again[0] and (first[0] or first == again), (
@@ -73,7 +74,7 @@ class Faces:
         return first
 
     def new_key(self) -> str:
-        """One that no other call has."""
+        """Return a key that no other call has."""
         return f"{self._name}-{next(self._numbers)}"
 
     def _rest(self, op: str, given: dict[str, Any], key: str) -> Told:
@@ -130,12 +131,13 @@ class Faces:
         return "", answer["output"]
 
     def soat(self, path: str) -> Any:
-        """What is at a path of SOAT's."""
+        """Return the resource at a SOAT path."""
         return ask(self.served.url, "GET", f"/api/v1{path}").json
 
     def say(self, text: str, sender: str) -> Any:
-        """What the agent `sender` answers to a text on the swarm, which is entered until it is
-        known to be there."""
+        """Return the answer of the agent `sender` to a text on the swarm; send it until it has
+        arrived.
+        """
         key, idents, until = self.new_key(), list[str](), time.monotonic() + WITHIN_S
         while True:
             assert time.monotonic() < until, (
@@ -162,7 +164,7 @@ class Faces:
 
 
 def _place(noun: str, verb: str, rest: dict[str, Any]) -> tuple[str, str]:
-    """(method, path) of an operation, whose own id is taken out of the rest."""
+    """Return (method, path) of an operation; its ID is removed from the remaining fields."""
     at_one = verb in ("get", "update", "delete", "history", "restore")
     path = f"/{noun}/{quote(rest.pop('id' if 'id' in rest else 'guid'))}" if at_one else f"/{noun}"
     match verb:

@@ -1,5 +1,6 @@
-"""The same callers on an open store, without a bus: many thousand steps in the time of a few, and
-rollbacks for kills."""
+"""The same callers on an open store without a bus: many thousand steps in little time, with
+rollbacks instead of kills.
+"""
 
 import random
 from collections.abc import Callable
@@ -20,19 +21,21 @@ from tests.model.faces import ACTOR, Told
 
 
 class Inside:
-    """A store that is rolled back, closed and opened again. Time goes on by some milliseconds with
-    each call."""
+    """A store that is rolled back, closed and reopened. Time advances by some milliseconds per
+    call.
+    """
 
     uid = "a3d8f1b2"
 
     def __init__(self, root: Path, chance: random.Random) -> None:
-        """A new store."""
         self._root, self._chance, self._now_ms, self._guids = root, chance, NOW, 0
         self.now_ms: Callable[[], int] = lambda: self._now_ms
         self.store: Store = make_store(root)
 
     def call(self, op: str, given: dict[str, Any], faces: list[str]) -> Told:
-        """Done and committed; before that perhaps undone, or with others in one transaction."""
+        """Make a call and commit it; first it may be rolled back, or share a transaction with
+        others.
+        """
         self._now_ms += self._chance.choice([0, 1, 5, 200])
         if self._chance.random() < 0.1:
             self.commit()
@@ -50,10 +53,10 @@ class Inside:
         raise NotImplementedError
 
     def soat(self, path: str) -> None:
-        """There is none."""
+        """There are no SOAT paths."""
 
     def commit(self) -> None:
-        """And now and then what is over is deleted."""
+        """Commit, and sometimes delete expired data."""
         if self.store.in_transaction:
             self.store.commit()
         if self._chance.random() < 0.05:
@@ -61,8 +64,7 @@ class Inside:
                 pass
 
     def moved(self, root: Path) -> "Inside":
-        """Another store with all that an export of this one has, closed here and imported there in
-        pieces."""
+        """Return a new store with the export of this one, imported in pieces."""
         self.store.close()
         found = [
             msgspec.json.encode(line).decode()
@@ -79,7 +81,7 @@ class Inside:
         return other
 
     def _undo(self) -> None:
-        """As a crash does; the file is opened again, or not."""
+        """Roll back as a crash does, and perhaps reopen the file."""
         self.store.rollback()
         if self._chance.random() < 0.3:
             self.store.close()

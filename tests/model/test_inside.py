@@ -1,5 +1,6 @@
-"""The model against an open store: many more steps than over a bus, with rollbacks and openings
-anew in the place of kills."""
+"""The model against an open store: many more steps than over a bus, with rollbacks and reopening
+instead of kills.
+"""
 
 import random
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.model.test_model import NAMES, told_with
 
 
 def play(root: Path, seed: str, bursts: int, steps: int) -> None:
-    """All of it for one seed."""
+    """Run the test for one seed."""
     chance = random.Random(f"{seed} inside")
     with told_with(seed):
         inside = Inside(root, chance)
@@ -40,14 +41,14 @@ def play(root: Path, seed: str, bursts: int, steps: int) -> None:
             assert_whole(Path(store.path))
 
 
-def test_an_open_store_is_as_its_callers_know_it(tmp_path: Path) -> None:
+def test_an_open_store_agrees_with_the_model(tmp_path: Path) -> None:
     play(tmp_path, "short", bursts=5, steps=100)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(1, 21))
-def test_an_open_store_is_as_its_callers_know_it_after_many_steps(
+def test_an_open_store_agrees_with_the_model_after_many_steps(
     tmp_path: Path, number: int, request: pytest.FixtureRequest
 ) -> None:
     chosen = request.config.getoption("--seed")

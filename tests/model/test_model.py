@@ -1,9 +1,8 @@
-"""The long property test: whatever several callers do over several faces, and whatever is killed, a
-store is as their models.
+"""The long property test: whatever several callers do over several interfaces, and whatever is
+killed, a store agrees with their models.
 
-pytest tests/model                       the short form
-pytest tests/model -m long               the long one, for some seeds
-pytest tests/model -m long --seed 7      for one; a failure says which
+`pytest tests/model` is the short form, `pytest tests/model -m slow` the long one for some seeds.
+A failure names its seed: `--seed 7` runs that one.
 """
 
 import random
@@ -36,15 +35,16 @@ from tests.support.waiting import wait_for
 
 NAMES = ("ada", "ben", "cyd", "dan")
 COMMANDS = ("write", "append", "delete", "sweepable", "sweep", "remember")
-LIMITS = {"attempts": 100_000, "log_length": 100_000}  # nothing is given up for the kills
+LIMITS = {"attempts": 100_000, "log_length": 100_000}  # no message is given up because of the kills
 
 
 class Mortal:
-    """A pipeline whose worker, bus and web server are killed, and deployed anew, while others use
-    it."""
+    """A pipeline whose worker, bus and web server are killed, and which is deployed again, while
+    callers use it.
+    """
 
     def __init__(self, served: Served, uid: str, server: EmbeddingServer, seed: str) -> None:
-        """The worker is started."""
+        """The worker is running."""
         self.served, self.uid, self._server = served, uid, server
         self.chance, self.kills, self._versions = random.Random(f"{seed} kills"), 0, 0
         self._worker()
@@ -61,7 +61,7 @@ class Mortal:
         start(ready=not how, limits=LIMITS, embedding=options, **how)
 
     def trouble(self, over: threading.Event) -> None:
-        """One thing after the other, until it is over."""
+        """Cause one disturbance after the other until the end."""
         troubles = [
             self._kill_worker,
             partial(self._kill_within_a_step, over),
@@ -79,7 +79,7 @@ class Mortal:
         self._worker()
 
     def _kill_within_a_step(self, over: threading.Event) -> None:
-        """Where a crash may fall between two steps of a batch."""
+        """Kill the worker between two steps of a batch."""
         self.kills += 1
         self.served.house.workers[-1].kill()
         self._worker(die_at=self.chance.randint(1, 80))
@@ -98,18 +98,20 @@ class Mortal:
         self.served.start_web()
 
     def _slow_embedder(self) -> None:
-        """So that calls wait for their vectors, or run without; what they come to is the same."""
+        """Slow the embedder down: calls wait for their vectors or run without, with equal
+        results.
+        """
         self._server.delay_s = self.chance.choice([0.0, 0.0, 0.3])
         self._server.instead = [(503, b"")] * self.chance.choice([0, 0, 2])
 
     def _deploy(self) -> None:
-        """Another version of the bundle, with another store."""
+        """Deploy another version of the bundle with another store."""
         self._versions += 1
         self.served.house.deploy(bundle_of(self.uid, self._versions))
 
 
 def bundle_of(uid: str, version: int = 0) -> Json:
-    """The commands, and what makes this version another one."""
+    """Return the commands and the agents of this version."""
     says = [make_relay(name, rf"^/{name}\b\s*(.*)", flags="s") for name in COMMANDS]
     keeps = [
         make_memory("write"),
@@ -146,7 +148,7 @@ def bundle_of(uid: str, version: int = 0) -> Json:
 
 @contextmanager
 def told_with(seed: str) -> Iterator[None]:
-    """What fails says how it is run again."""
+    """Add to a failure how to run it again."""
     try:
         yield
     except AssertionError as error:
@@ -155,7 +157,7 @@ def told_with(seed: str) -> Iterator[None]:
 
 
 def run_together(callers: list[Caller], mortal: Mortal, steps: int) -> None:
-    """Every caller in a thread of its own, and the kills beside them."""
+    """Run every caller in its own thread, with the kills."""
     over = threading.Event()
     with ThreadPoolExecutor(len(callers)) as threads:
         running = [threads.submit(_run, caller, steps) for caller in callers]
@@ -174,7 +176,7 @@ def _run(caller: Caller, steps: int) -> None:
 
 
 def play(seed: str, bursts: int, steps: int) -> None:
-    """All of it for one seed."""
+    """Run the test for one seed."""
     uid, began = make_uid(), time.monotonic()
     with (
         told_with(seed),
@@ -199,19 +201,21 @@ def play(seed: str, bursts: int, steps: int) -> None:
             Agreement(callers).check(10 if burst < bursts - 1 else 1000)
             assert_tables_agree(file)
             print(
-                f"seed {seed}: burst {burst + 1} after {time.monotonic() - began:.0f} s, {mortal.kills} kills",
+                f"seed {seed}: burst {burst + 1} after {time.monotonic() - began:.0f} s, "
+                f"{mortal.kills} kills",
                 flush=True,
             )
         _end(served, uid, server)
         retries = sum(caller.faces.retries for caller in callers)
         print(
-            f"seed {seed}: {bursts * steps * len(callers)} steps, {mortal.kills} kills, {retries} retries, "
+            f"seed {seed}: {bursts * steps * len(callers)} steps, {mortal.kills} kills, {retries} "
+            f"retries, "
             f"{time.monotonic() - began:.1f} s"
         )
 
 
 def _end(served: Served, uid: str, server: EmbeddingServer) -> None:
-    """Nothing is left to do, and the file is whole."""
+    """Check that no work is left and that the file is sound."""
     house, file = served.house, served.house.store_file(uid)
     server.delay_s, server.instead = 0.0, []
     lacking = "SELECT (SELECT count(*) FROM records) - (SELECT count(*) FROM vectors_0)"
@@ -223,14 +227,14 @@ def _end(served: Served, uid: str, server: EmbeddingServer) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_store_is_as_its_callers_know_it() -> None:
+def test_a_store_agrees_with_the_model() -> None:
     play("short", bursts=2, steps=20)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("number", range(1, 6))
-def test_a_store_is_as_its_callers_know_it_after_many_steps(
+def test_a_store_agrees_with_the_model_after_many_steps(
     number: int, request: pytest.FixtureRequest
 ) -> None:
     chosen = request.config.getoption("--seed")

@@ -1,5 +1,6 @@
-"""What the tests of abuse share: how fast a server still answers others meanwhile, and how much
-memory it takes."""
+"""Shared parts of the abuse tests: how fast the server still answers other clients, and how much
+memory it takes.
+"""
 
 import threading
 import time
@@ -13,17 +14,16 @@ PAUSE_S = 0.02
 
 
 class Bystander:
-    """Asks a server again and again, on connections of its own, and notes the slowest answer. Use
-    it as a context."""
+    """Sends requests on separate connections during a test and records the slowest answer. Use
+    it as a context.
+    """
 
     def __init__(self, url: str, path: str = "/live") -> None:
-        """Begins with the context."""
         self._url, self._path, self._ended = url, path, threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.slowest_s, self.count, self.failures = 0.0, 0, []
 
     def __enter__(self) -> Self:
-        """Asks once, so that everything is warm, and goes on."""
         ask(self._url, "GET", self._path)
         self._thread.start()
         return self
@@ -34,7 +34,6 @@ class Bystander:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Returns when the last answer is there."""
         self._ended.set()
         self._thread.join()
 
@@ -54,17 +53,17 @@ class Bystander:
 
 
 class Footprint:
-    """How much memory a process takes beyond what it took at first, at its most, in MB."""
+    """The peak memory growth of a process since the start of the measurement, in MB."""
 
     def __init__(self, pid: int) -> None:
-        """Starts from now: the kernel's high-water mark is set back."""
+        """Reset the kernel's high-water mark."""
         self._folder = Path(f"/proc/{pid}")
         (self._folder / "clear_refs").write_text("5")
         self._at_first = self._read("VmRSS")
 
     @property
     def grown_mb(self) -> float:
-        """At its most since then."""
+        """Return the peak growth since the start."""
         return self._read("VmHWM") - self._at_first
 
     def _read(self, name: str) -> float:

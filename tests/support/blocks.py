@@ -1,5 +1,4 @@
-"""Blocks that no product would ship: they fail, end the process, eat its memory, or cannot do their
-work for now."""
+"""Faulty blocks for tests: they raise, exit, use up memory, or raise Transient."""
 
 import os
 import resource
@@ -21,25 +20,25 @@ MINE, BOMB, EXIT, GLUTTON = (
     "bomb",
     "exit",
     "glutton",
-)  # what the texts hold that set them off
+)  # texts that trigger each fault
 UNTIL = (
-    " until "  # TEXT until COUNT FILE: not before FILE<alias> has so many bytes; each try adds one
+    # TEXT until COUNT FILE: transient until FILE<alias> has COUNT bytes; each attempt adds one
+    " until "
 )
 PIECE = 32 << 20
-# longer than a worker takes from its first attempt to a bomb, shorter than it waits for what hangs
+# longer than a worker needs from its first attempt to a crash, shorter than its watchdog's limit
 NAP_S = 0.4
 
 
 class Speechless(Exception):
-    """Fails in its own text."""
+    """An exception whose own text cannot be built."""
 
     def __str__(self) -> str:
-        """Never comes to it."""
         raise IndexError
 
 
 def fails(call: Call, args: NewRecordArgs) -> Message:
-    """Writes as memory_write does, and then fails in one way or the other, as the text wants it."""
+    """Write as memory_write does, then fail in the way that the text names."""
     answer = memory_write(call, args)
     if MINE in call.text:
         raise Speechless if "speechless" in call.text else RuntimeError("stepped on a mine")
@@ -52,8 +51,7 @@ def fails(call: Call, args: NewRecordArgs) -> Message:
 
 
 def crashes(call: Call, args: NewRecordArgs) -> Message:
-    """Writes as memory_write does, and then ends the process at once where the text holds a
-    bomb."""
+    """Write as memory_write does, then end the process if the text contains a bomb."""
     answer = memory_write(call, args)
     if BOMB in call.text:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -61,27 +59,27 @@ def crashes(call: Call, args: NewRecordArgs) -> Message:
 
 
 def sleeps(call: Call, args: NewRecordArgs) -> Message:
-    """Writes as memory_write does, and then takes its time."""
+    """Write as memory_write does, then sleep."""
     answer = memory_write(call, args)
     time.sleep(NAP_S)
     return answer
 
 
 def waits(call: Call, args: NewRecordArgs) -> Message:
-    """Writes as memory_write does, and then cannot go on before its time has come."""
+    """Write as memory_write does, then raise Transient until the time that the text names."""
     answer = memory_write(call, args)
     _await_time(call)
     return answer
 
 
 def waits_then_crashes(call: Call, args: NewRecordArgs) -> Message:
-    """The same, and then ends the process where the text holds a bomb."""
+    """Do the same as `waits`, then end the process if the text contains a bomb."""
     _await_time(call)
     return crashes(call, args)
 
 
 def waits_without_memory(call: Call, args: BlockArgs) -> Message:
-    """Says what it heard, once its time has come; ends the process where the text holds a bomb."""
+    """Answer with the text once its time has come; end the process if the text contains a bomb."""
     if BOMB in call.text:
         os.kill(os.getpid(), signal.SIGKILL)
     _await_time(call)
@@ -90,7 +88,7 @@ def waits_without_memory(call: Call, args: BlockArgs) -> Message:
 
 @contextmanager
 def _little_memory() -> Iterator[None]:
-    """As on a machine that has no more than a few pieces left."""
+    """Limit the memory of this process, as on a small machine."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 8 * PIECE, hard))
@@ -107,7 +105,7 @@ def _eat() -> None:
 
 
 def make_waiting(text: str, file: Path, tries: int = 1_000_000) -> str:
-    """A text that `waits` puts off so many times."""
+    """Return a text that `waits` delays so many times."""
     return f"{text}{UNTIL}{tries} {file}"
 
 
@@ -124,8 +122,9 @@ def _await_time(call: Call) -> None:
 
 
 def register_test_blocks() -> None:
-    """Only in a worker's own process: here they would stand in the schema and in the documents'
-    tests."""
+    """Register the blocks in a worker process only. Here they would appear in the schema and in
+    the documentation tests.
+    """
     block("test_fails", NewRecordArgs)(fails)
     block("test_crashes", NewRecordArgs)(crashes)
     block("test_sleeps", NewRecordArgs)(sleeps)

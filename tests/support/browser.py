@@ -1,7 +1,6 @@
-"""Chromium for tests: the machine's own, without a window and without a word to anybody outside.
+"""Headless Chromium of the machine, without connections to other hosts.
 
-Playwright keeps an event loop in the thread in which it was started: what needs `asyncio.run` comes
-before or after it.
+Playwright keeps an event loop in its thread, so call `asyncio.run` before or after it.
 """
 
 import os
@@ -27,8 +26,9 @@ ARGUMENTS = (
 
 @contextmanager
 def chromium(*more: str) -> Iterator[Browser]:
-    """With `more` arguments. Skips on a machine that has none, and fails in CI, where `make test`
-    installs it."""
+    """Start Chromium with `more` arguments. Skip the test if Chromium is missing; in CI, where
+    it must be installed, fail.
+    """
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         assert not os.environ.get("CI"), "there is no Chromium; `make chromium` installs it"

@@ -1,5 +1,4 @@
-"""Bundles for tests that run them: agents that meet on the swarm `chat`, unless the test says
-otherwise."""
+"""Bundles for tests; their agents use the swarm `chat` unless the test names another."""
 
 from itertools import count
 from typing import Any
@@ -16,7 +15,7 @@ PATTERNS = {
 
 
 def make_bundle(uid: str, *agents: Json, name: str = "test", **keys: Any) -> Json:
-    """A bundle of these agents; without any, the five commands."""
+    """Return a bundle of these agents, or of the five memory commands."""
     return {
         "pipeline_name": name,
         "pipeline_uid": uid,
@@ -26,7 +25,7 @@ def make_bundle(uid: str, *agents: Json, name: str = "test", **keys: Any) -> Jso
 
 
 def make_commands(memory_id: str = STORE) -> list[Json]:
-    """A relay and a memory block for each of the five commands."""
+    """Return a relay and a memory block for each of the five commands."""
     relays = [make_relay(name, pattern, flags="s") for name, pattern in PATTERNS.items()]
     return relays + [make_memory(name, memory_id=memory_id) for name in PATTERNS]
 
@@ -34,7 +33,7 @@ def make_commands(memory_id: str = STORE) -> list[Json]:
 def make_relay(
     name: str, pattern: str, *, hears: Any = "User", to: str = "chat", **args: Any
 ) -> Json:
-    """The agent `dispatch_<name>`, which picks out what the pattern's group matches."""
+    """Return the agent `dispatch_<name>`, which passes on the pattern's group."""
     return make_agent(
         f"dispatch_{name}", "regex_match", {"pattern": pattern} | args, hears=hears, to=to
     )
@@ -43,7 +42,7 @@ def make_relay(
 def make_memory(
     name: str, *, hears: Any = None, memory_id: str = STORE, alias: str = "", **args: Any
 ) -> Json:
-    """The agent `memory_<name>`, which listens to its relay."""
+    """Return the agent `memory_<name>`, which listens to its relay."""
     args = {"memory_id": memory_id} | args
     return make_agent(
         alias or f"memory_{name}", f"memory_{name}", args, hears=hears or f"dispatch_{name}"
@@ -60,8 +59,7 @@ def make_agent(
     to: str = "chat",
     publishes: bool = True,
 ) -> Json:
-    """An agent, whose alias is its name with `_` at the end, since what it publishes under is never
-    its alias."""
+    """Return an agent whose alias differs from the name that it publishes under."""
     listening = {"agent_rec_swarm": on, "agent_send_swarm": to, "agent_from": hears}
     calling = {
         "wf_diagram_webhook": block,
@@ -76,7 +74,7 @@ def make_agent(
 
 
 def make_uid() -> str:
-    """A uid that no other test of this run has."""
+    """Return a UID that no other test of this run has."""
     return f"pipeline{next(_numbers)}"
 
 

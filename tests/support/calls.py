@@ -1,4 +1,4 @@
-"""Calls of operations over a house's bus, as every face makes them."""
+"""Operation calls over the bus of a test, as every interface makes them."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,6 @@ WITHIN_S = 60.0
 
 
 def make_call(uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> NewCall:
-    """A call with that input."""
     return NewCall(
         uid,
         name,
@@ -25,7 +24,7 @@ def make_call(uid: str, name: str, given: dict[str, Any] | None = None, **how: A
 
 
 def call_all(house: House, *calls: NewCall, within_s: float = WITHIN_S) -> list[dict[str, Any]]:
-    """The answers to calls that are made all at once."""
+    """Return the answers to calls that are sent at once."""
 
     async def whole() -> list[dict[str, Any]]:
         async with Requester(Address(path=str(house.client.socket))) as requester:
@@ -35,7 +34,7 @@ def call_all(house: House, *calls: NewCall, within_s: float = WITHIN_S) -> list[
 
 
 def call(house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any) -> Any:
-    """The output of an operation; AssertionError where it is refused."""
+    """Return the output of an operation. Raises AssertionError if it is refused."""
     (answer,) = call_all(house, make_call(uid, name, given, **how))
     assert "output" in answer, answer
     return answer["output"]
@@ -44,6 +43,6 @@ def call(house: House, uid: str, name: str, given: dict[str, Any] | None = None,
 def refused(
     house: House, uid: str, name: str, given: dict[str, Any] | None = None, **how: Any
 ) -> tuple[str, str]:
-    """(code, detail) of a call that is refused."""
+    """Return (code, detail) of a call that must be refused."""
     (answer,) = call_all(house, make_call(uid, name, given, **how))
     return answer["error"]["code"], answer["error"]["detail"]

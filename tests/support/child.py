@@ -1,4 +1,4 @@
-"""A child process of ours: started, waited for, told to end, killed; what it says is in a file."""
+"""Child processes of Memrelay: start, wait, stop and kill; their output goes to a file."""
 
 import json
 import os
@@ -15,8 +15,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class ChildProcess:
-    """`python -m MODULE ARGUMENTS` at the checkout, without the settings that our own environment
-    may hold."""
+    """`python -m MODULE ARGUMENTS` in the checkout, without the MEMRELAY_ variables of this
+    process.
+    """
 
     def __init__(
         self,
@@ -25,8 +26,9 @@ class ChildProcess:
         log: Path,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Starts at once; several may share a log, one after the other. `environment` is beside
-        what is inherited."""
+        """Start the process. Several may share a log, one after the other; `environment` is
+        added to the inherited one.
+        """
         self._log, self._name = log, log.stem
         self._start_of_log = log.stat().st_size if log.exists() else 0
         kept = {
@@ -44,22 +46,20 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process."""
         return self._process.pid
 
     @property
     def lives(self) -> bool:
-        """Whether it has not ended."""
         return self._process.poll() is None
 
     @property
     def said(self) -> str:
-        """What this process wrote to stdout and stderr."""
+        """Return the output of this process: stdout and stderr."""
         return self._log.read_bytes()[self._start_of_log :].decode(errors="replace")
 
     @property
     def events(self) -> list[Json]:
-        """What it logged, where it logs JSON."""
+        """Return the logged events, if the process logs JSON."""
         return [
             json.loads(line)
             for line in self.said.splitlines()
@@ -67,18 +67,18 @@ class ChildProcess:
         ]
 
     def await_event(self, name: str, within_s: float = PATIENCE_S) -> Json:
-        """Its first log line of that name, where it logs JSON."""
+        """Wait for the first logged event of that name, if the process logs JSON."""
         assert self.lives_until(lambda: self._first(name), within_s), self._obituary
         event = self._first(name)
         assert event is not None
         return event
 
     def await_ready(self, within_s: float = PATIENCE_S) -> None:
-        """Waits until it says `ready`; a worker may still have to recover what was in flight."""
+        """Wait until the process prints `ready`. A worker may have to recover entries first."""
         assert self.lives_until(lambda: "ready" in self.said.splitlines(), within_s), self._obituary
 
     def lives_until(self, holds: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
-        """Waits until something holds or the process has ended, and says whether it lives."""
+        """Wait until a condition holds or the process ends; return whether it is alive."""
         wait_for(
             lambda: holds() or not self.lives,
             f"what is waited for, or the {self._name}'s end:\n{self.said}",
@@ -87,25 +87,25 @@ class ChildProcess:
         return self.lives
 
     def await_end(self, within_s: float = PATIENCE_S) -> int:
-        """Its exit code."""
+        """Return the exit code."""
         wait_for(lambda: not self.lives, f"the {self._name} has ended:\n{self.said}", within_s)
         return self._process.wait()
 
     def tell(self, number: signal.Signals) -> None:
-        """A signal."""
+        """Send a signal."""
         os.kill(self.pid, number)
 
     def tell_to_end(self) -> None:
-        """SIGTERM; does not wait."""
+        """Send SIGTERM without waiting."""
         self.tell(signal.SIGTERM)
 
     def stop(self, within_s: float = PATIENCE_S) -> int:
-        """SIGTERM; its exit code."""
+        """Send SIGTERM and return the exit code."""
         self.tell_to_end()
         return self.await_end(within_s)
 
     def kill(self) -> None:
-        """SIGKILL, as the kernel's memory killer would."""
+        """Send SIGKILL, as the kernel's out-of-memory killer does."""
         self._process.kill()
         self._process.wait()
 
@@ -120,8 +120,9 @@ class ChildProcess:
 def start_program(
     command: str, log: Path, settings: Mapping[str, str], secrets: Mapping[str, str] | None = None
 ) -> ChildProcess:
-    """`memrelay COMMAND`, which logs JSON; `settings` without MEMRELAY_: {"WEB__PORT": "0"};
-    `secrets` as they are."""
+    """Start `memrelay COMMAND` with JSON logs. `settings` come without MEMRELAY_: {"WEB__PORT":
+    "0"}; `secrets` are passed as they are.
+    """
     named = {
         f"MEMRELAY_{name}": value
         for name, value in ({"LOG__FORMAT": "json"} | dict(settings)).items()

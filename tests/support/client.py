@@ -1,4 +1,4 @@
-"""A client as a stranger would write it, on redis-py: it knows the wire and none of our code."""
+"""A client on redis-py that knows the wire format but uses none of Memrelay's code."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ import redis
 
 from tests.support.waiting import PATIENCE_S, wait_for
 
-PAGE = 5000  # entries
+PAGE = 5000
 
 
 class Said(NamedTuple):
@@ -24,12 +24,12 @@ class Said(NamedTuple):
 
     @property
     def input(self) -> str:
-        """The id of the input entry that led to it."""
+        """Return the ID of the input entry that caused the message."""
         return self.mid.partition(".")[0]
 
 
 def make_envelope(text: str, sender: str = "User", **keys: Any) -> bytes:
-    """What is said, as JSON."""
+    """Return an envelope as JSON."""
     return orjson.dumps(
         {
             "from": sender,
@@ -41,15 +41,14 @@ def make_envelope(text: str, sender: str = "User", **keys: Any) -> bytes:
 
 
 class Client:
-    """Speaks to pipelines and looks at what they say. Use it as a context."""
+    """Sends messages to pipelines and reads their swarms. Use it as a context."""
 
     def __init__(self, socket: Path) -> None:
-        """No connection is opened before it is needed."""
+        """Open no connection before it is needed."""
         self.socket = socket
         self.redis = redis.Redis(unix_socket_path=str(socket))
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(
@@ -58,43 +57,43 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes the connections."""
         self.redis.close()
 
     def enter(
         self, uid: str, text: str, *, swarm: str = "chat", sender: str = "User", **fields: str
     ) -> str:
-        """Appends a message to a pipeline's input; its id."""
+        """Append a message to a pipeline's input and return its ID."""
         return self.enter_raw(uid, make_envelope(text, sender), swarm=swarm, **fields)
 
     def enter_raw(
         self, uid: str, data: bytes, *, swarm: str = "chat", ident: str = "*", **fields: str
     ) -> str:
-        """Appends anything to a pipeline's input; its id."""
+        """Append any fields to a pipeline's input and return the ID."""
         return self.redis.xadd(
             input_of(uid), {"swarm": swarm, "data": data, **fields}, id=ident
         ).decode()
 
     def enter_together(self, uid: str, texts: Iterable[str], swarm: str = "chat") -> list[str]:
-        """Appends messages in one MULTI, so that one batch holds them all; their ids."""
+        """Append messages in one MULTI, so that one batch contains them all; return their IDs."""
         with self.redis.pipeline(transaction=True) as pipe:
             for text in texts:
                 pipe.xadd(input_of(uid), {"swarm": swarm, "data": make_envelope(text)})
             return [ident.decode() for ident in pipe.execute()]
 
     def ask(self, uid: str, text: str, *, within_s: float = PATIENCE_S, **how: str) -> list[Said]:
-        """Says something and returns all that it led to in one cascade, itself first."""
+        """Send a message and return all messages of its cascade, beginning with itself."""
         ident = self.enter(uid, text, **how)
         self.await_done(uid, ident, within_s)
         return [said for said in self.log(uid, how.get("swarm", "chat")) if said.input == ident]
 
     def answer(self, uid: str, text: str, **how: Any) -> Any:
-        """What the last message says that something led to, as JSON."""
+        """Return the text of the cascade's last message, parsed as JSON."""
         return orjson.loads(self.ask(uid, text, **how)[-1].text)
 
     def await_done(self, uid: str, ident: str, within_s: float = PATIENCE_S) -> None:
-        """Waits until an entry is done; then its answers have left, for all that leaves in one
-        transaction."""
+        """Wait until an entry is acknowledged. Its results have left then, since one transaction
+        sends both.
+        """
         wait_for(
             lambda: not self.redis.xrange(input_of(uid), ident, ident),
             f"{ident} of {uid} is done",
@@ -102,7 +101,7 @@ class Client:
         )
 
     def await_quiet(self, uid: str, within_s: float = PATIENCE_S) -> None:
-        """Waits until the input is empty."""
+        """Wait until the input is empty."""
         wait_for(
             lambda: not self.redis.xlen(input_of(uid)),
             f"the input of {uid} is worked off",
@@ -110,7 +109,7 @@ class Client:
         )
 
     def unacknowledged(self, uid: str) -> int:
-        """How many entries were delivered and are not done."""
+        """Return the number of entries that were delivered and not acknowledged."""
         last = [
             group["last-delivered-id"]
             for group in self.redis.xinfo_groups(input_of(uid))
@@ -119,7 +118,7 @@ class Client:
         return len(self.redis.xrange(input_of(uid), max=last[0]))
 
     def log(self, uid: str, swarm: str = "chat") -> list[Said]:
-        """A swarm's log, oldest first."""
+        """Return a swarm's log, oldest message first."""
         found: list[Said] = []
         after = "-"
         while entries := self.redis.xrange(swarm_of(uid, swarm), after, count=PAGE):
@@ -128,12 +127,13 @@ class Client:
         return found
 
     def publish(self, uid: str, data: bytes, swarm: str = "chat") -> None:
-        """Publishes on a swarm's channel."""
+        """Publish on a swarm's channel."""
         self.redis.publish(swarm_of(uid, swarm), data)
 
     def await_served(self, uid: str, within_s: float = PATIENCE_S) -> None:
-        """Waits until a pipeline's owner has made its group; then it listens on the channels
-        too."""
+        """Wait until the owner of a pipeline has created its consumer group; then it also
+        listens on the channels.
+        """
         wait_for(lambda: self._has_group(input_of(uid)), f"{uid} is served", within_s)
 
     def _has_group(self, key: str) -> bool:
@@ -143,14 +143,12 @@ class Client:
 
 
 class Ear:
-    """Hears a swarm's channel. Use it as a context."""
+    """Subscribes to a swarm's channel. Use it as a context."""
 
     def __init__(self, client: Client, uid: str, swarm: str = "chat") -> None:
-        """From when the context begins."""
         self._subscribed, self._channel = client.redis.pubsub(), swarm_of(uid, swarm)
 
     def __enter__(self) -> Self:
-        """Subscribes."""
         self._subscribed.subscribe(self._channel)
         assert self._subscribed.get_message(timeout=5)["type"] == "subscribe"
         return self
@@ -161,11 +159,10 @@ class Ear:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes the connection."""
         self._subscribed.close()
 
     def until(self, wanted: Callable[[bytes], bool], within_s: float = PATIENCE_S) -> list[bytes]:
-        """All that is heard up to the first message that is wanted."""
+        """Return all messages up to the first one that matches."""
         heard: list[bytes] = []
         deadline = time.monotonic() + within_s
         while not heard or not wanted(heard[-1]):
@@ -179,16 +176,16 @@ class Ear:
 
 
 def input_of(uid: str) -> str:
-    """The stream through which a pipeline hears."""
+    """Return the key of a pipeline's input stream."""
     return f"pipeline:{{{uid}}}:in"
 
 
 def swarm_of(uid: str, swarm: str) -> str:
-    """The log and the channel of a swarm."""
+    """Return the key of a swarm's log and channel."""
     return f"swarm:{{{uid}}}:{swarm}"
 
 
 def as_said(mid: bytes, data: bytes) -> Said:
-    """A message with its id."""
+    """Return a message with its ID."""
     envelope = orjson.loads(data)
     return Said(mid.decode(), envelope["from"], envelope["args"][0]["text"], envelope)

@@ -1,4 +1,4 @@
-"""What /openapi.json says of each answer, to which every answer that a test gets is held."""
+"""Checks every answer that a test gets against /openapi.json."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ def _document() -> Json:
 
 @cache
 def _paths() -> list[tuple[re.Pattern[str], str]]:
-    """Those without a name in them first, as the server looks for them."""
+    """Return the paths, those without parameters first, in the order of the server's lookup."""
     return [
         (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), path)
         for path in sorted(_document()["paths"], key=lambda path: ("{" in path, path))
@@ -32,7 +32,7 @@ def _paths() -> list[tuple[re.Pattern[str], str]]:
 
 @cache
 def _shape(path: str, method: str, status: int, kind: str) -> Draft202012Validator:
-    """What the answer must look like. AssertionError where the document does not say."""
+    """Return the schema of an answer. Raises AssertionError if the document has none."""
     responses = _document()["paths"][path][method]["responses"]
     assert str(status) in responses, (
         f"{method} {path} answers {status}, and the document knows {', '.join(responses)} alone"
@@ -48,7 +48,7 @@ def _shape(path: str, method: str, status: int, kind: str) -> Draft202012Validat
 
 
 def assert_described(method: str, path: str, answer: Answer) -> None:
-    """Holds an answer to the document: its status, its type and, of JSON, its shape."""
+    """Check the status, the content type and the JSON shape of an answer against the document."""
     method = "get" if method == "HEAD" else method.lower()
     known = [
         declared for pattern, declared in _paths() if pattern.fullmatch(path.partition("?")[0])

@@ -1,4 +1,4 @@
-"""A live copy, as the product packs it."""
+"""Live copies as the product packs them."""
 
 import hiredis
 
@@ -6,8 +6,9 @@ from memrelay.bus.client.resp import PUBLISH, SwarmEncoder
 
 
 def live_copy(ident: bytes, number: int, data: bytes) -> bytes:
-    """What goes to the channel for an envelope `data`, the `number`-th message that the input
-    `ident` led to."""
+    """Return the live copy of the envelope `data`, which is the `number`-th message of the input
+    `ident`.
+    """
     _, commands = SwarmEncoder("a", 10).write(ident, [("chat", data)] * (number + 1))
     reader = hiredis.Reader()
     reader.feed(PUBLISH + commands[-1])

@@ -1,4 +1,4 @@
-"""What disks do to store files."""
+"""Damage to store files as disks cause it."""
 
 import random
 import sqlite3
@@ -11,12 +11,12 @@ PAGE = 4096
 
 
 def log_of(file: Path) -> Path:
-    """The write-ahead log of a store."""
+    """Return the write-ahead log of a store."""
     return file.with_name(file.name + "-wal")
 
 
 def flip_bytes(file: Path, start: int, end: int, count: int = 200) -> None:
-    """Changes bytes between two places, never to what they were."""
+    """Change the bytes between two offsets, each to a different value."""
     content, chance = bytearray(file.read_bytes()), random.Random(18)
     for at in chance.sample(range(start, min(end, len(content))), min(count, end - start)):
         content[at] ^= chance.randint(1, 255)
@@ -24,14 +24,14 @@ def flip_bytes(file: Path, start: int, end: int, count: int = 200) -> None:
 
 
 def replace_text(file: Path, was: bytes, now: bytes) -> None:
-    """Changes a text where it lies, and leaves everything around it right."""
+    """Replace a text in place and leave all other bytes intact."""
     content = file.read_bytes()
     assert len(was) == len(now) and was in content
     file.write_bytes(content.replace(was, now))
 
 
 def flip_index(file: Path) -> None:
-    """Changes bytes of the full-text index alone."""
+    """Change bytes of the full-text index only."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as connection:
         ((block,),) = connection.execute(
             "SELECT block FROM records_fts_data ORDER BY length(block) DESC LIMIT 1"
@@ -41,16 +41,14 @@ def flip_index(file: Path) -> None:
 
 
 def as_after_a_crash(file: Path) -> None:
-    """Takes the log over into the file, and leaves one that has nothing: as a program does that
-    ends before it closes."""
+    """Checkpoint the log into the file and leave an empty log, as after a crash before closing."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     log_of(file).write_bytes(b"nothing that counts")
 
 
 def fill(house: House, uid: str, count: int = 1500) -> None:
-    """Writes records, by default enough for the log to be taken over into the file; waits until
-    they are there."""
+    """Write records, by default enough for a checkpoint, and wait until they are stored."""
     text = "/write tea number %d, of which nothing may be lost: " + "leaf " * 50
     for start in range(0, count, 500):
         house.client.enter_together(

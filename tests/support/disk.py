@@ -1,4 +1,4 @@
-"""A small disk that can be filled: a tmpfs, where this user may mount one."""
+"""A small tmpfs disk that a test can fill."""
 
 import subprocess
 from collections.abc import Iterator
@@ -10,22 +10,21 @@ import pytest
 
 
 class SmallDisk:
-    """A folder with little room."""
+    """A folder with little space."""
 
     def __init__(self, folder: Path) -> None:
-        """It is mounted there."""
         self._ballast = folder / "ballast"
 
     def fill(self, room: int = 0) -> None:
-        """Nothing more can be written, or so many bytes."""
+        """Fill the disk, or write so many bytes."""
         with self._ballast.open("ab", buffering=0) as file:
             for size in (1 << 16, 1 << 12):
-                with suppress(OSError):  # it is full
+                with suppress(OSError):  # the disk is full
                     _write_for_ever(file, size)
             file.truncate(max(0, file.tell() - room))
 
     def free(self) -> None:
-        """What filled it is gone."""
+        """Remove the filler."""
         self._ballast.unlink()
 
 
@@ -36,7 +35,7 @@ def _write_for_ever(file: FileIO, size: int) -> None:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[SmallDisk]:
-    """A disk at a folder, which is made; the test is skipped where none can be mounted."""
+    """Mount a disk at a new folder; skip the test if this user may not mount."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", str(folder)]
     try:

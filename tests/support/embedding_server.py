@@ -1,5 +1,4 @@
-"""A server that speaks `/v1/embeddings`: its vectors count the letters of a text. It can be told to
-answer otherwise."""
+"""A server for `/v1/embeddings` whose vectors count letters. A test can make it answer wrongly."""
 
 import json
 import sys
@@ -18,41 +17,40 @@ KEY = "sk-test-7f3a"
 
 
 class EmbeddingServer(ThreadingHTTPServer):
-    """Listens on loopback, on a port that is free."""
+    """Listens on a free loopback port."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        """Answers as it should."""
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[list[str]] = []  # the texts of each request that was well made
-        self.asked_at: list[float] = []  # when each request came, s
+        self.asked: list[list[str]] = []  # the texts of each well-formed request
+        self.asked_at: list[float] = []  # the arrival time of each request, in seconds
         self.instead: list[
             tuple[int, bytes]
-        ] = []  # (status, body) for the next requests, in place of what is right
-        self.refused = ""  # a text with this in it is refused with 400
-        self.poison = ""  # at a text with this in it the server fails, with 500
-        self.letters = LETTERS  # as many dimensions
-        self.model = "letters"  # by which it says that it answers
-        self.reason = ""  # where there is one, all answers are 503 with it
-        self.retry_after = ""  # of answers, where there is one
+        ] = []  # (status, body) of the next answers, instead of the right ones
+        self.refused = ""  # a text that contains this is refused with 400
+        self.poison = ""  # a text that contains this makes the server fail with 500
+        self.letters = LETTERS  # one dimension per letter
+        self.model = "letters"  # the model name in the answers
+        self.reason = ""  # if set, every answer is a 503 with this reason
+        self.retry_after = ""  # if set, the Retry-After header of every answer
         self.delay_s = 0.0
         self.pause_s = 0.0  # after each byte of an answer
-        self.open = threading.Event()  # while it is not set, all requests wait
+        self.open = threading.Event()  # while it is cleared, all requests wait
         self.open.set()
 
     @property
     def url(self) -> str:
-        """What `embedding.url` is to be."""
+        """Return the value for `embedding.url`."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def vector(self, text: str) -> list[float]:
-        """How often each letter is in the text."""
+        """Return how often each letter occurs in the text."""
         counts = Counter(text.lower())
         return [float(counts[letter]) for letter in self.letters]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who asked may have been killed; anything else is printed."""
+        """Ignore clients that were killed; print every other error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -61,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: EmbeddingServer
 
     def do_POST(self) -> None:
-        """One request."""
+        """Handle one request."""
         self.server.asked_at.append(time.monotonic())
         wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.server.delay_s)
@@ -101,12 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
         ).encode()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def embedding_server() -> Iterator[EmbeddingServer]:
-    """It answers until the end of the context."""
+    """Run the server until the end of the context."""
     server = EmbeddingServer()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

@@ -1,5 +1,4 @@
-"""`memrelay up` as a child process: the bus that it launches, a worker and the web server, on a
-house's memory root."""
+"""`memrelay up` as a child process on the memory root of a test."""
 
 from pathlib import Path
 
@@ -9,11 +8,12 @@ from tests.support.house import House
 
 
 class Everything:
-    """It is ended with the house. The house's own server is another, and has nothing to do."""
+    """Runs until the end of its `House`, whose own bus server stays unused."""
 
     def __init__(self, house: House, bus: Path | None = None, **settings: str) -> None:
-        """Returns when the sample pipeline is served; the server's files are in `bus`. `settings`
-        without MEMRELAY_."""
+        """Return when the sample pipeline is served. The bus server's files are in `bus`;
+        `settings` come without MEMRELAY_.
+        """
         ours = {
             "MEMORY__ROOT": str(house.root),
             "BUS__DATA": str(bus or house.folder / "up"),
@@ -26,7 +26,7 @@ class Everything:
 
     @property
     def servers(self) -> list[int]:
-        """The pids of the servers that were launched, the last one last."""
+        """Return the process IDs of the launched bus servers, the newest one last."""
         return [
             event["pid"]
             for event in self.process.events
@@ -34,5 +34,5 @@ class Everything:
         ]
 
     def client(self) -> Client:
-        """For its bus."""
+        """Return a client for its bus."""
         return Client(Path(self.process.await_event("embedded_server_ready")["socket"]))

@@ -1,4 +1,4 @@
-"""A disk that does not give what it has (tests/faults/failing_disk.c)."""
+"""A disk that fails to read (tests/faults/failing_disk.c)."""
 
 import subprocess
 from pathlib import Path
@@ -9,10 +9,10 @@ SOURCE = CHECKOUT / "tests" / "faults" / "failing_disk.c"
 
 
 class FailingDisk:
-    """For the processes that are started in its environment."""
+    """Applies to processes that are started in its environment."""
 
     def __init__(self, folder: Path) -> None:
-        """Compiles into `folder`; the disk is sound yet."""
+        """Compile the library into `folder`; no reads fail yet."""
         self._ends, library = folder / "ends", folder / "failing_disk.so"
         subprocess.run(
             ["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, SOURCE],
@@ -22,8 +22,9 @@ class FailingDisk:
         self.environment = {"LD_PRELOAD": str(library), "FAILING_DISK": str(self._ends)}
 
     def fail(self, *ends: str) -> None:
-        """Files whose paths end like that cannot be read from now on; without any the disk is sound
-        again."""
+        """Make reads of files with these path endings fail from now on; without arguments, reads
+        succeed again.
+        """
         draft = self._ends.with_suffix(".new")
         draft.write_text("\n".join(ends))
         draft.rename(self._ends)

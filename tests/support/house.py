@@ -1,5 +1,6 @@
-"""A house of its own for a test: an embedded server, a memory root, and a worker that can be killed
-and started again."""
+"""The parts of one test: an embedded server, a memory root, and a worker that can be killed and
+restarted.
+"""
 
 import asyncio
 import os
@@ -25,17 +26,14 @@ Row = tuple[Any, ...]
 
 
 class House:
-    """Use it as a context: at its end the processes are ended by their ids, and the folder is
-    gone."""
+    """Use it as a context: at its end it ends the processes by ID and removes the folder."""
 
     def __init__(self) -> None:
-        """Nothing runs yet."""
         self._stack = ExitStack()
         self.workers: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
-        """Starts the server, with everything that is appended synced. The worker is started by the
-        test."""
+        """Start the server with `appendfsync always`. The test starts the worker."""
         self.folder = Path(
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="memrelay-test-"))
         )
@@ -52,7 +50,6 @@ class House:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends everything."""
         for worker in self.workers:
             if worker.lives:
                 worker.kill()
@@ -60,16 +57,15 @@ class House:
 
     @property
     def steps(self) -> list[str]:
-        """The steps that the workers of this house have passed."""
+        """Return the steps that the workers have passed."""
         return self._steps.read_text().split("\n")[:-1] if self._steps.exists() else []
 
     def start_worker(
         self, *, ready: bool = True, bus: Path | None = None, **config: Any
     ) -> ChildProcess:
-        """A worker on this house's memory root and its server, which it may reach over another
-        socket `bus`.
+        """Start a worker on the memory root and the server, or on another socket `bus`.
 
-        `config` as start_worker_process and run_worker take it.
+        `config` has the keys of start_worker_process and run_worker.
         """
         worker = start_worker_process(bus or self.server.socket_path, self.root, **config)
         self.workers.append(worker)
@@ -78,18 +74,19 @@ class House:
         return worker
 
     def start_stepping_worker(self, **config: Any) -> ChildProcess:
-        """One that notes its steps, and kills itself `die_at` or `die_on` one of them."""
+        """Start a worker that records its steps and kills itself at step number `die_at` or at
+        step `die_on`.
+        """
         return self.start_worker(steps=str(self._steps), **config)
 
     def kill_server(self) -> None:
-        """SIGKILL, as the kernel's memory killer would; returns when it is dead, and leaves it to
-        the launcher to notice."""
+        """Send SIGKILL to the server and return when it is dead; the launcher has to notice it."""
         assert self.server.pid is not None
         os.kill(self.server.pid, signal.SIGKILL)
         os.waitid(os.P_PID, self.server.pid, os.WEXITED | os.WNOWAIT)
 
     def deploy(self, *bundles: dict[str, Any], announced: bool = True) -> None:
-        """Puts bundles in service, tells the worker, and waits until it serves them."""
+        """Deploy bundles, notify the worker, and wait until it serves them."""
         asyncio.run(deploy(self.root, *bundles))
         if announced:
             self.announce()
@@ -97,36 +94,36 @@ class House:
             self.client.await_served(bundle["pipeline_uid"])
 
     def announce(self) -> None:
-        """Tells the worker to look at the catalogue."""
+        """Notify the worker of a change in the catalog."""
         self.client.redis.publish(CHANGES, "deployed")
 
     def remove(self, uid: str) -> None:
-        """Takes a pipeline out of service, and tells the worker."""
+        """Remove a pipeline and notify the worker."""
         asyncio.run(_remove(self.root, uid))
         self.announce()
 
     def dead_letters(self, uid: str) -> list[DeadLetter]:
-        """A pipeline's dead letters, in the order in which they came."""
+        """Return a pipeline's dead letters in the order of their arrival."""
         return asyncio.run(_dead_letters(self.root, uid))
 
     def await_dead_letter(self, uid: str, ident: str, within_s: float = 10.0) -> DeadLetter:
-        """The dead letter that an entry becomes; the entry is done then."""
+        """Wait until an entry has become a dead letter and is acknowledged."""
         self.client.await_done(uid, ident, within_s)
         letters = {letter.id: letter for letter in self.dead_letters(uid)}
         assert ident in letters, f"{ident} is done, and no dead letter"
         return letters[ident]
 
     def store_file(self, uid: str, alias: str = "memories") -> Path:
-        """The file of a pipeline's store."""
+        """Return the file of a pipeline's store."""
         return path_of(self.root, f"instances/{uid}/{alias}")
 
     def rows(self, uid: str, sql: str, alias: str = "memories") -> list[Row]:
-        """What a query finds in a store, over a connection of its own."""
+        """Return the rows of a query on a store, over a separate connection."""
         with closing(sqlite3.connect(self.store_file(uid, alias), timeout=5)) as connection:
             return connection.execute(sql).fetchall()
 
     def contents(self, uid: str, alias: str = "memories") -> list[str]:
-        """The contents of a store's records, oldest first; none where there is no store."""
+        """Return the contents of a store's records, oldest first; empty if there is no store."""
         if not self.store_file(uid, alias).exists():
             return []
         return [

@@ -1,6 +1,5 @@
-"""HTTP as a stranger would speak it, on the standard library: it knows none of our code. Every
-answer to `ask` is held to
-what the server's document says, by whom the tests' configuration names.
+"""An HTTP client on the standard library that uses none of Memrelay's code. Each answer to `ask`
+passes the checks that conftest.py registers.
 """
 
 import json
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 
 
 class Answer(NamedTuple):
-    """What came back; the names of headers are in lower case."""
+    """An answer; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -20,12 +19,12 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The body."""
+        """Return the parsed body."""
         return json.loads(self.body)
 
     @property
     def problem(self) -> tuple[int, str]:
-        """(status, detail) of a problem (RFC 9457), which is checked."""
+        """Return (status, detail) of a problem document (RFC 9457), which is checked."""
         assert self.headers["content-type"].startswith("application/problem+json"), self
         told = self.json
         assert told["status"] == self.status, self
@@ -34,14 +33,14 @@ class Answer(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        """The texts of the results."""
+        """Return the texts of the results."""
         assert self.status == 200, self
         return [result["args"][0]["text"] for result in self.json["results"]]
 
 
 checks: list[
     Callable[[str, str, Answer], None]
-] = []  # each is given the method, the path and the answer
+] = []  # each is called with the method, the path and the answer
 
 
 def ask(
@@ -51,8 +50,7 @@ def ask(
     body: bytes | dict[str, Any] | str = b"",
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """One request on a connection of its own. An underscore in a header's name stands for a
-    hyphen."""
+    """Send one request on a new connection. An underscore in a header name stands for a hyphen."""
     data = (
         json.dumps(body).encode()
         if isinstance(body, dict)
@@ -76,8 +74,9 @@ def ask(
 
 
 def send_raw(url: str, request: bytes) -> Answer:
-    """Bytes as they are, and what is answered until the server closes, or all of one answer with a
-    length."""
+    """Send raw bytes; return what the server answers until it closes, or one answer with a
+    Content-Length.
+    """
     parts = urlsplit(url)
     with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
         connection.sendall(request)
@@ -85,7 +84,7 @@ def send_raw(url: str, request: bytes) -> Answer:
 
 
 def read_answer(connection: socket.socket) -> tuple[Answer, bytes]:
-    """One answer, and what came after it."""
+    """Return one answer and the bytes after it."""
     got = b""
     while b"\r\n\r\n" not in got and (chunk := connection.recv(65536)):
         got += chunk

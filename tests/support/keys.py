@@ -1,4 +1,4 @@
-"""Keys for tests, made in the control plane's file as `memrelay keys create` makes them."""
+"""API keys for tests, created in the control plane as `memrelay keys create` does."""
 
 import asyncio
 import time
@@ -19,15 +19,14 @@ class Held(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What is sent with a request."""
+        """Return the headers of a request with this key."""
         return {"Authorization": f"Bearer {self.text}"}
 
 
 def make_key(
     root: Path, *scopes: str, pipelines: tuple[str, ...] = (ALL,), lasts_ms: int | None = None
 ) -> Held:
-    """A new key, with every scope where none is named; `lasts_ms` below 0 is one that has
-    expired."""
+    """Create a key, by default with every scope. A negative `lasts_ms` makes an expired key."""
     return asyncio.run(_make(root, scopes or SCOPES, pipelines, lasts_ms))
 
 
@@ -47,7 +46,6 @@ async def _make(
 
 
 def revoke(root: Path, key: Held) -> None:
-    """It opens nothing any more."""
     asyncio.run(_revoke(root, key))
 
 
@@ -57,5 +55,5 @@ async def _revoke(root: Path, key: Held) -> None:
 
 
 def await_closed(served: Served) -> None:
-    """Waits until the web server knows that keys were made."""
+    """Wait until the web server requires authentication."""
     wait_for(lambda: served.get("/status").status == 401, "who has no key is not let in")

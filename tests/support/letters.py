@@ -1,4 +1,4 @@
-"""Dead letters as both faces replay them."""
+"""Replays of dead letters, as the CLI and the web server make them."""
 
 import asyncio
 from pathlib import Path
@@ -11,12 +11,12 @@ from tests.support.house import House
 
 
 def replay(house: House, uid: str, ident: str, times: int = 1) -> list[str]:
-    """Asks so many times at once; the ids of the entries."""
+    """Request so many replays at once and return the IDs of the entries."""
     return asyncio.run(_replay(house.root, house.client.socket, (uid, ident), times))
 
 
 def drop(house: House, uid: str, ident: str) -> bool:
-    """Whether it was there."""
+    """Delete a dead letter and return whether it existed."""
     return asyncio.run(_drop(house.root, uid, ident))
 
 

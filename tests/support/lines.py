@@ -1,4 +1,4 @@
-"""Things on the bus that live in an event loop, for tests that do not."""
+"""Runs coroutines on a bus connection for tests without an event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ Found = TypeVar("Found")
 def on_a_line(
     server: EmbeddedServer, about: Callable[[ReconnectingConnection], Awaitable[Found]]
 ) -> Found:
-    """What comes of something that is done with a line."""
+    """Return the result of a coroutine that uses a connection."""
 
     async def whole() -> Found:
         async with ReconnectingConnection(Address(path=str(server.socket_path))) as line:

@@ -1,5 +1,4 @@
-"""A WebSocket client (RFC 6455) as a stranger would write it, on the standard library: blocking, or
-as slow as a test wants."""
+"""A WebSocket client (RFC 6455) on the standard library: blocking, or as slow as a test wants."""
 
 import json
 import socket
@@ -14,7 +13,7 @@ MASKED, FINAL = 0x80, 0x80
 
 
 class Closed(NamedTuple):
-    """How the server closed."""
+    """The close code and reason of the server."""
 
     code: int
     reason: str
@@ -33,8 +32,9 @@ class Listener:
         buffer_bytes: int = 0,
         **headers: str,
     ) -> None:
-        """Connects and shakes hands; `answer` is what the server said to that. `buffer_bytes`
-        bounds the system's buffer."""
+        """Connect and shake hands. `answer` is the handshake response; `buffer_bytes` limits the
+        receive buffer.
+        """
         parts = urlsplit(url)
         self.socket = socket.socket()
         self.socket.settimeout(10)
@@ -56,7 +56,6 @@ class Listener:
         self.answer, self._buffer = read_answer(self.socket)
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(
@@ -65,17 +64,17 @@ class Listener:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes the connection, without a word."""
+        """Close the connection without a close frame."""
         self.socket.close()
 
     @property
     def refusal(self) -> Answer:
-        """The answer where it is none that opens a WebSocket."""
+        """Return the response if it does not open a WebSocket."""
         assert self.answer.status != 101
         return self.answer
 
     def frame(self) -> tuple[int, bytes]:
-        """The next frame: (opcode, payload)."""
+        """Return the next frame: (opcode, payload)."""
         while (whole := split_frame(self._buffer)) is None:
             chunk = self.socket.recv(65536)
             if not chunk:
@@ -85,7 +84,7 @@ class Listener:
         return opcode, payload
 
     def hear(self) -> dict[str, Any]:
-        """The next message of the log: {"cursor", "mid", "message"}."""
+        """Return the next message of the log: {"cursor", "mid", "message"}."""
         opcode, payload = self.frame()
         if opcode == PING:
             self.send(PONG, payload)
@@ -95,35 +94,34 @@ class Listener:
         return heard
 
     def texts(self, count: int) -> list[str]:
-        """The texts of the next messages."""
+        """Return the texts of the next messages."""
         return [self.hear()["message"]["args"][0]["text"] for _ in range(count)]
 
     def close_frame(self) -> Closed:
-        """Reads on to the close frame."""
+        """Read up to the close frame and return it."""
         return self.rest()[1]
 
     def rest(self) -> tuple[list[str], Closed]:
-        """The texts up to the close frame, and what that says."""
+        """Return the texts up to the close frame, and the close frame."""
         texts = []
         while (frame := self.frame())[0] != CLOSE:
             texts.append(json.loads(frame[1])["message"]["args"][0]["text"])
         return texts, Closed(int.from_bytes(frame[1][:2]), frame[1][2:].decode())
 
     def send(self, opcode: int, payload: bytes) -> None:
-        """One frame, masked with zeros."""
+        """Send one frame, masked with zeros."""
         size = len(payload)
         length = bytes([MASKED | size]) if size < 126 else bytes([MASKED | 127]) + size.to_bytes(8)
         self.socket.sendall(bytes([FINAL | opcode]) + length + bytes(4) + payload)
 
     def leave(self) -> None:
-        """Says goodbye, as a browser does."""
+        """Send a close frame, as a browser does."""
         self.send(CLOSE, (1000).to_bytes(2))
         assert self.close_frame().code == 1000
 
 
 def split_frame(data: bytes) -> tuple[int, bytes, bytes] | None:
-    """(opcode, payload, what comes after) of a frame that a server sent; None while it is not
-    whole."""
+    """Return (opcode, payload, rest) of a server frame; None while it is incomplete."""
     if len(data) < 2:
         return None
     size, start = data[1] & 0x7F, 2

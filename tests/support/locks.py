@@ -1,4 +1,4 @@
-"""Other programs that are in the way."""
+"""Locks of other programs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import apsw
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Another program has the write lock of a store."""
+    """Hold the write lock of a store from another connection."""
     connection = apsw.Connection(str(file))
     connection.execute("BEGIN IMMEDIATE")
     try:

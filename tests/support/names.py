@@ -6,5 +6,4 @@ _numbers = count(1)
 
 
 def new_name(what: str) -> str:
-    """Another one."""
     return f"{what}{next(_numbers)}"

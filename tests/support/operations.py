@@ -1,4 +1,4 @@
-"""Operations that fail as none of the product's does; workers of tests know them."""
+"""Operations that fail, for workers of tests."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ class Nothing:
 
 
 def register_test_operations() -> None:
-    """Adds them, once."""
+    """Register the operations once."""
     operation("trials.break", access="write", mutates=True)(_break)
     operation("trials.stumble", access="read", mutates=False)(_stumble)
     all_operations.cache_clear()
 
 
 def _break(tx: Transaction, nothing: Nothing, context: Context) -> None:
-    """Changes something, and raises."""
+    """Change something, then raise."""
     create(tx, CreateRecord("half done"), context)
     raise ZeroDivisionError("broken")
 
 
 def _stumble(tx: Transaction, nothing: Nothing, context: Context) -> None:
-    """Raises."""
+    """Raise an error."""
     raise ZeroDivisionError("stumbled")

@@ -1,4 +1,4 @@
-"""Pages of the console as a person reads them without a browser."""
+"""Console pages as text, read without a browser."""
 
 import html
 import re
@@ -11,7 +11,7 @@ TAG = re.compile(r"<[^>]*>")
 
 
 def put(url: str, bundle: Json) -> str:
-    """Deploys a bundle over HTTP, which needs no event loop of the test's; its uid."""
+    """Deploy a bundle over HTTP and return its UID; no event loop is needed."""
     uid: str = bundle["pipeline_uid"]
     answer = ask(url, "PUT", f"/v1/pipelines/{uid}", bundle)
     assert answer.status in (200, 201), answer
@@ -19,13 +19,13 @@ def put(url: str, bundle: Json) -> str:
 
 
 def text_of(answer: Answer) -> str:
-    """What the page says, without its tags and with single spaces."""
+    """Return the text of a page without tags, with single spaces."""
     assert answer.headers["content-type"] == "text/html; charset=utf-8", answer
     return " ".join(html.unescape(TAG.sub(" ", answer.body.decode())).split())
 
 
 def lines_to_try(answer: Answer) -> list[str]:
-    """The shell lines that the page shows."""
+    """Return the shell lines that the page shows."""
     found: list[Any] = re.findall(
         r"<pre [^>]*data-copy=[^>]*><code>(.*?)</code>", answer.body.decode(), re.DOTALL
     )

@@ -1,5 +1,6 @@
-"""Many requests on one connection without waiting for each answer (HTTP/1.1 pipelining), on the
-standard library."""
+"""HTTP/1.1 pipelining on the standard library: many requests on one connection before the first
+answer.
+"""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ BODILESS = (204, 304)
 
 
 class Request(NamedTuple):
-    """One request; `head` is its header lines without Host and Content-Length."""
+    """One request; `head` has its header lines without Host and Content-Length."""
 
     method: str
     target: str
@@ -29,7 +30,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What is answered, without what differs from moment to moment."""
+    """An answer without the headers that change between runs."""
 
     status: int
     head: bytes
@@ -56,7 +57,7 @@ class Pipelining:
         self._socket.close()
 
     def ask(self, requests: Sequence[Request]) -> Iterator[Response]:
-        """The answers, in order."""
+        """Send the requests and return the answers in order."""
         self._socket.sendall(b"".join(request.pack() for request in requests))
         for request in requests:
             yield self._answer(request.method)

@@ -1,4 +1,4 @@
-"""A power cut: what a process wrote and did not sync is gone (tests/faults/lose_unsynced.c)."""
+"""A power cut: writes that were not synced are lost (tests/faults/lose_unsynced.c)."""
 
 import os
 import struct
@@ -14,7 +14,7 @@ HEAD = struct.Struct("c7xQQQQ")
 
 
 class Written(NamedTuple):
-    """What was there before a write, a truncation or a sync of a file."""
+    """The former bytes of a file before a write, a truncation or a sync."""
 
     kind: bytes
     inode: int
@@ -24,10 +24,10 @@ class Written(NamedTuple):
 
 
 class Power:
-    """For the processes of one folder."""
+    """Power cuts for the processes of one folder."""
 
     def __init__(self, folder: Path, root: Path) -> None:
-        """Compiles into `folder`; only what is below `root` may be lost."""
+        """Compile the library into `folder`; only files below `root` can lose writes."""
         folder.mkdir(parents=True, exist_ok=True)
         self._library, self._journal, self._root = (
             folder / "lose_unsynced.so",
@@ -53,7 +53,7 @@ class Power:
         )
 
     def environment(self, die_at: int = 0) -> dict[str, str]:
-        """For a process; with `die_at` it kills itself right before that sync."""
+        """Return the environment of a process; with `die_at` it kills itself before that sync."""
         ours = {
             "LD_PRELOAD": str(self._library),
             "LOSE_UNDER": str(self._root.resolve()),
@@ -62,8 +62,9 @@ class Power:
         return ours | ({"LOSE_DIE_AT": str(die_at)} if die_at else {})
 
     def cut(self) -> int:
-        """Undoes all that was not synced, after the processes have ended; how many writes that
-        were."""
+        """Undo all writes that were not synced, after the processes have ended; return how many
+        there were.
+        """
         records = list(self._records())
         files = {os.stat(path).st_ino: path for path in self._root.rglob("*") if path.is_file()}
         synced: set[int] = set()

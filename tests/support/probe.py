@@ -1,4 +1,4 @@
-"""How long a pipeline takes to answer while something bad happens to another."""
+"""Measures the response time of a pipeline while a fault affects another one."""
 
 import time
 from collections.abc import Callable
@@ -10,16 +10,18 @@ LEAST = 20  # answers
 
 
 class Probe:
-    """A pipeline of its own that is asked again and again."""
+    """A pipeline that is called repeatedly."""
 
     def __init__(self, house: House) -> None:
-        """Deploys it, and asks once, so that its store is there."""
+        """Deploy it, and call it once to create its store."""
         self._house, self._uid = house, make_uid()
         house.deploy(make_bundle(self._uid))
         self._ask()
 
     def slowest_s(self, until: Callable[[], object], within_s: float = 60.0) -> float:
-        """The longest time to an answer, over at least LEAST answers and until something holds."""
+        """Return the longest response time over at least LEAST answers and until a condition
+        holds.
+        """
         times: list[float] = []
         deadline = time.monotonic() + within_s
         while len(times) < LEAST or not until():
@@ -28,7 +30,7 @@ class Probe:
         return max(times)
 
     def _ask(self) -> float:
-        """Seconds from the question to its answer, which must be the right one."""
+        """Return the seconds until the right answer."""
         began = time.monotonic()
         assert "guid" in self._house.client.answer(self._uid, "/write still here")
         return time.monotonic() - began

@@ -1,7 +1,7 @@
-"""A proxy between a program and its server, which loses answers: it drops one reply and cuts the
-connection, or holds all back.
+"""A proxy between a program and its Redis server that loses replies: it drops one reply and cuts
+the connection, or holds everything back.
 
-It understands as much RESP2 as it takes to know which reply answers which command.
+It understands enough RESP2 to match replies to commands.
 """
 
 import asyncio
@@ -13,30 +13,28 @@ from types import TracebackType
 from typing import Any, Self
 
 CRLF = b"\r\n"
-ASLEEP = "SUBSCRIBE"  # on whose connection replies come unasked: it is let pass as it is
+ASLEEP = "SUBSCRIBE"  # replies arrive unrequested on this connection, so they pass unchanged
 CHUNK = 1 << 16
 
 
 class Proxy:
-    """Listens on a unix socket and passes on to another. Use it as a context; it works in a thread
-    of its own."""
+    """Listens on a Unix socket and forwards to another, in its own thread. Use it as a context."""
 
     def __init__(self, server: Path, socket: Path) -> None:
-        """`server` is where the server listens, `socket` where the proxy will."""
+        """`server` is the socket of the server, `socket` the one of the proxy."""
         self.socket = socket
-        self.passed: Counter[str] = Counter()  # commands whose reply went through
-        self.dropped: list[str] = []  # commands whose reply did not
+        self.passed: Counter[str] = Counter()  # commands whose reply passed
+        self.dropped: list[str] = []  # commands whose reply was dropped
         self._server, self._links = server, set[_Link]()
         self._wanted: dict[
             bool, str
-        ] = {}  # whether it is a reply, or a command -> the one to be lost next
+        ] = {}  # whether it is a reply, or the command -> the next one to lose
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
         self._open: asyncio.Event
         self._listening: asyncio.Server
 
     def __enter__(self) -> Self:
-        """Listens."""
         self._thread.start()
         self._do(self._start())
         return self
@@ -47,37 +45,34 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Cuts everything and ends."""
         self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def drop_reply(self, command: str) -> None:
-        """The next reply to such a command is not passed on, nor anything after it: its connection
-        is cut.
+        """Drop the next reply to such a command and cut its connection.
 
-        A command within a MULTI has "queued " before its name, and its reply is the server's
-        QUEUED.
+        A command within a MULTI has the prefix "queued "; its reply is QUEUED.
         """
         self._wanted[True] = command
 
     def drop_command(self, command: str) -> None:
-        """The next such command does not reach the server, nor anything after it: its connection is
-        cut."""
+        """Drop the next such command before it reaches the server, and cut its connection."""
         self._wanted[False] = command
 
     def cut(self) -> None:
-        """Cuts every connection; new ones are let through."""
+        """Cut every connection; new ones pass."""
         self._do(self._cut())
 
     def hold(self) -> None:
-        """Nothing goes through any more, in either direction, and nothing is cut: a partition. New
-        connections hang too."""
+        """Forward nothing in either direction without cutting: a network partition. New
+        connections hang too.
+        """
         self._loop.call_soon_threadsafe(lambda: self._open.clear())
 
     def let_go(self) -> None:
-        """What was held back goes through, and what comes after it."""
+        """Forward what was held back, and everything after it."""
         self._loop.call_soon_threadsafe(lambda: self._open.set())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -99,10 +94,10 @@ class Proxy:
             await asyncio.sleep(0.01)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of a program's."""
+        """Forward one client connection."""
         try:
             there = await asyncio.open_unix_connection(self._server)
-        except OSError:  # the server is away, as it would be without us
+        except OSError:  # the server is down
             writer.close()
             return
         link = _Link(self._judge)
@@ -124,7 +119,7 @@ class Proxy:
         writer: asyncio.StreamWriter,
         see: Callable[[bytes], bytes],
     ) -> None:
-        """Passes on until either side ends, or `see` cuts the link."""
+        """Forward until either side ends, or `see` cuts the link."""
         try:
             while data := await reader.read(CHUNK):
                 await self._open.wait()
@@ -132,12 +127,12 @@ class Proxy:
                 await writer.drain()
         except _Cut as cut:
             writer.write(cut.rest)
-            await asyncio.sleep(0.05)  # until it has left: the cut is rough
+            await asyncio.sleep(0.05)  # let the data leave before the hard cut
         except (OSError, asyncio.CancelledError):
             return
 
     def _judge(self, command: str, answered: bool) -> bool:
-        """Whether a command, or the reply to it, is to be lost; the first one that is wanted is."""
+        """Return whether to lose a command or its reply; the first match is lost."""
         if command != self._wanted.get(answered):
             self.passed[command] += answered
             return False
@@ -147,7 +142,7 @@ class Proxy:
 
 
 class _Cut(Exception):
-    """The link ends here, after what still goes through."""
+    """Ends a link after the remaining data has passed."""
 
     def __init__(self, rest: bytes) -> None:
         super().__init__()
@@ -155,7 +150,7 @@ class _Cut(Exception):
 
 
 class _Link:
-    """One connection: the commands that were asked on it and are not yet answered."""
+    """One connection, with its unanswered commands."""
 
     def __init__(self, judge: Callable[[str, bool], bool]) -> None:
         self._judge = judge
@@ -165,12 +160,11 @@ class _Link:
         self.pumps: list[asyncio.Future[None]] = []
 
     def cut(self) -> None:
-        """Ends both directions."""
         for pump in self.pumps:
             pump.cancel()
 
     def ask(self, data: bytes) -> bytes:
-        """Bytes on their way to the server: whole commands."""
+        """Take bytes for the server: whole commands."""
         if self._passive:
             return data
         self._questions += data
@@ -192,7 +186,7 @@ class _Link:
         return f"queued {name}" if within else name
 
     def answer(self, data: bytes) -> bytes:
-        """Bytes on their way back: whole replies."""
+        """Take bytes for the client: whole replies."""
         if self._passive:
             return data
         self._answers += data
@@ -206,7 +200,7 @@ class _Link:
 
 
 def end_of(data: bytes, start: int) -> int | None:
-    """Where the RESP2 value ends that begins at `start`; None where it is not all there."""
+    """Return the end of the RESP2 value that begins at `start`; None if it is incomplete."""
     left, at = 1, start
     while left:
         line_end = data.find(CRLF, at)

@@ -1,4 +1,4 @@
-"""The application without what it serves: enough to see its routes and its document."""
+"""The web application without its services: enough for its routes and its OpenAPI document."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from memrelay.web.server.services import Services, WebOptions
 
 
 def app_for(root: Path) -> web.Application:
-    """Made of real parts of which none is opened."""
+    """Return an application of real parts; none of them is opened."""
     address, catalog = Address(path=str(root / "nobody.sock")), Catalog(root)
     line = ReconnectingConnection(address)
     return make_app(

@@ -1,13 +1,10 @@
-"""usage: python -m tests.support.run_worker CONFIG. A worker in a process of its own, which can end
-itself at a step.
+"""usage: python -m tests.support.run_worker CONFIG. A worker process that can kill itself at a
+step.
 
-CONFIG is JSON: `socket` and `root`; and where wanted `bundles` to deploy first, `limits`,
-`embedding`, a file `steps` for the
-names of the steps that it passes, and which of them is its last: it kills itself with SIGKILL at
-the step number `die_at`, or
-at the first one that is named `die_on`; with another `signal` where wanted. With `armed` false it
-counts from a SIGUSR1 on,
-and says `armed` then.
+CONFIG is JSON with `socket` and `root`, and optionally `bundles` to deploy first, `limits`,
+`embedding`, and a file `steps` for the names of the passed steps. The process sends itself
+SIGKILL, or `signal`, at step number `die_at` or at the first step named `die_on`. If `armed` is
+false, it counts from a SIGUSR1 on and prints `armed` then.
 """
 
 import asyncio
@@ -38,11 +35,10 @@ PR_SET_PDEATHSIG = 1
 
 
 class Steps:
-    """Counts the steps of the worker, writes their names down and kills the process at one of
-    them."""
+    """Counts the steps of the worker, records their names, and kills the process at one of them."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        """Without `die_at` and `die_on` it kills nobody."""
+        """Without `die_at` and `die_on`, nothing is killed."""
         self._path, self._lock, self._count = Path(config["steps"]), threading.Lock(), 0
         self._last, self._armed = (
             (config.get("die_at", 0), config.get("die_on", "")),
@@ -51,12 +47,12 @@ class Steps:
         self._signal = config.get("signal", signal.SIGKILL)
 
     def arm(self) -> None:
-        """Counts from now on."""
+        """Start counting."""
         self._armed = True
         print("armed", flush=True)
 
     def __call__(self, step: str) -> None:
-        """One step, in whichever thread."""
+        """Record one step, in any thread."""
         with self._lock:
             self._count += self._armed
             with self._path.open("a") as file:
@@ -67,7 +63,7 @@ class Steps:
 
 
 async def deploy(root: Path, *bundles: dict[str, Any]) -> None:
-    """Puts bundles in service; raises BundleRefused."""
+    """Deploy bundles. Raises BundleRefused."""
     async with Catalog(root) as catalog:
         for raw in bundles:
             bundle = check(raw).accepted()
@@ -77,7 +73,7 @@ async def deploy(root: Path, *bundles: dict[str, Any]) -> None:
 
 
 async def serve(config: dict[str, Any]) -> None:
-    """Serves until SIGTERM; says `ready` on stdout when it does."""
+    """Serve until SIGTERM; print `ready` when serving."""
     register_test_blocks()
     register_test_operations()
     root = Path(config["root"])
@@ -116,7 +112,7 @@ async def _tell(ready: asyncio.Event) -> None:
 
 
 if __name__ == "__main__":
-    if sys.platform == "linux":  # a killed test run leaves nothing behind
+    if sys.platform == "linux":  # a killed test run leaves no processes behind
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     configure_logging("info", "console")
     uvloop.run(serve(json.loads(sys.argv[1])))

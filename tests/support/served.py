@@ -1,5 +1,6 @@
-"""A house with its web server: the real `memrelay web` as a child process, which can be told to
-end, killed, started again."""
+"""A test environment with a real `memrelay web` process that can be stopped, killed and
+restarted.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,21 +16,22 @@ from tests.support.run_worker import deploy
 
 
 class Served:
-    """A house with a worker and a web server. Use it as a context: at its end nothing of it
-    runs."""
+    """A house with a worker and a web server. Use it as a context: at its end all processes have
+    ended.
+    """
 
     def __init__(
         self, *, worker: bool = True, secrets: Mapping[str, str] | None = None, **settings: str
     ) -> None:
-        """`settings` as the environment names them, without MEMRELAY_: WEB__MAX_WAIT_S="2";
-        `secrets` as it names those."""
+        """`settings` come without MEMRELAY_: WEB__MAX_WAIT_S="2"; `secrets` are environment
+        variables.
+        """
         self.house = House()
         self._worker, self._settings, self._secrets = worker, settings, dict(secrets or {})
         self.webs: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
-        """Starts everything."""
-        with ExitStack() as stack:  # ends what has begun where not everything does
+        with ExitStack() as stack:  # ends the started parts if a later one fails
             stack.enter_context(self.house)
             stack.callback(self._end_webs)
             if self._worker:
@@ -44,7 +46,6 @@ class Served:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends everything."""
         self._stack.close()
 
     def _end_webs(self) -> None:
@@ -54,12 +55,13 @@ class Served:
 
     @property
     def web(self) -> ChildProcess:
-        """The web server that was started last."""
+        """Return the newest web server."""
         return self.webs[-1]
 
     def start_web(self, **settings: str) -> ChildProcess:
-        """Another web server, on a port of its own; returns when it listens. `settings` of its own
-        beside all others'."""
+        """Start another web server on its own port and return when it listens. `settings` are
+        added to the common ones.
+        """
         ours = {
             "BUS__URL": f"unix://{self.house.client.socket}",
             "MEMORY__ROOT": str(self.house.root),
@@ -77,30 +79,30 @@ class Served:
         return self.web
 
     def deploy(self, *agents: Json, **keys: Any) -> str:
-        """The uid of a pipeline of its own; without agents it has the five commands."""
+        """Deploy a new pipeline and return its UID; by default it has the five commands."""
         uid = make_uid()
         self.house.deploy(make_bundle(uid, *agents) | keys)
         return uid
 
     def deploy_unserved(self, *agents: Json) -> str:
-        """The same where no worker serves it, or none can now."""
+        """Deploy a pipeline that no worker serves."""
         bundle = make_bundle(make_uid(), *agents)
         asyncio.run(deploy(self.house.root, bundle))
         return str(bundle["pipeline_uid"])
 
     def post(self, path: str, body: bytes | Json | str = b"", **headers: str) -> Answer:
-        """A POST, without any header that is not given; a dictionary goes as JSON. `webhook_id`
-        names the header webhook-id."""
+        """Send a POST with only the given headers. A dictionary is sent as JSON; `webhook_id`
+        sets the header webhook-id.
+        """
         return ask(self.url, "POST", path, body, headers)
 
     def get(self, path: str, **headers: str) -> Answer:
-        """A GET."""
         return ask(self.url, "GET", path, b"", headers)
 
     def webhook(
         self, uid: str, alias: str, body: bytes | Json | str, *, query: str = "", **headers: str
     ) -> Answer:
-        """A POST to an agent's webhook."""
+        """Send a POST to an agent's webhook."""
         return self.post(f"/webhooks/{uid}/{alias}{query}", body, **headers)
 
     def say(
@@ -112,5 +114,5 @@ class Served:
         query: str = "",
         **headers: str,
     ) -> Answer:
-        """A POST to a swarm."""
+        """Send a POST to a swarm."""
         return self.post(f"/v1/pipelines/{uid}/swarms/{swarm}/messages{query}", body, **headers)

@@ -1,4 +1,4 @@
-"""A server alone, for tests that need no house."""
+"""A bus server for tests that need nothing else."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from memrelay.bus.embedded.launcher import EmbeddedServer
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[EmbeddedServer]:
-    """It answers; at the end of the context it has ended."""
+    """Run the server until the end of the context."""
     server = EmbeddedServer(folder)
     server.start()
     try:

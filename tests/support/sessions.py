@@ -1,5 +1,6 @@
-"""The sessions that the documents show: commands and what they print, run as a reader would, in
-their order."""
+"""Console sessions of the documentation: commands and their output, run in order as a reader
+would.
+"""
 
 import os
 import re
@@ -16,8 +17,8 @@ from tests.support.waiting import wait_for
 CHECKOUT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 UID, GUID = "3f9c2a71", re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-NAMED = re.compile(r"\b(mem|me)_[A-Za-z0-9-]+_[0-9a-f]{32}\b")  # ids of named memories and entries
-# What differs from run to run: guids, times and ids of entries, digests, rates.
+NAMED = re.compile(r"\b(mem|me)_[A-Za-z0-9-]+_[0-9a-f]{32}\b")  # IDs of named memories and entries
+# The parts that differ between runs: GUIDs, times, entry IDs, digests, rates.
 CHANGING = (
     (NAMED, "ID"),
     (GUID, "GUID"),
@@ -28,19 +29,19 @@ CHANGING = (
 
 
 class Step(NamedTuple):
-    """One command of a page, and what it is said to print; "" where the page does not show it."""
+    """One command of a page and its expected output; "" if the page shows none."""
 
     command: str
     shown: str
 
 
 def fences(page: Path) -> list[tuple[str, str]]:
-    """(language, text) of each block of a page."""
+    """Return (language, text) of each code block of a page."""
     return FENCE.findall(page.read_text())
 
 
 def steps(page: Path) -> Iterator[Step]:
-    """The commands of its console blocks."""
+    """Yield the commands of the console blocks."""
     for language, text in fences(page):
         for part in (
             re.split(r"^\$ ", text, flags=re.MULTILINE)[1:] if language == "console" else ()
@@ -50,11 +51,12 @@ def steps(page: Path) -> Iterator[Step]:
 
 
 class Reader:
-    """Someone at a checkout, who types what a page says. Use it as a context: at its end nothing
-    runs."""
+    """A reader at a checkout who types what a page shows. Use it as a context: at its end all
+    processes have ended.
+    """
 
     def __enter__(self) -> Self:
-        """A folder that looks like a checkout, with its own data."""
+        """Create a folder that looks like a checkout, with its own data."""
         self._folder = tempfile.TemporaryDirectory(prefix="memrelay-test-")
         self.folder = Path(self._folder.name)
         self.log_file = (self.folder / "log").open("ab")
@@ -71,7 +73,7 @@ class Reader:
             name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
         } | ours
         self._changed = {UID: UID}
-        self._named: dict[str, str] = {}  # the first id of each sort that was printed
+        self._named: dict[str, str] = {}  # the first printed ID of each kind
         return self
 
     def __exit__(
@@ -80,7 +82,6 @@ class Reader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends what was started, the last first."""
         for process in reversed(self._running):
             process.terminate()
             process.wait(60)
@@ -89,11 +90,11 @@ class Reader:
 
     @property
     def log(self) -> str:
-        """What the processes in the background have said."""
+        """Return the output of the background processes."""
         return (self.folder / "log").read_text(errors="replace")
 
     def start(self, command: str, mark: str) -> subprocess.Popen[bytes]:
-        """Starts a command that serves, and waits until it says `mark`."""
+        """Start a serving command and wait until its output contains `mark`."""
         began = len(self.log)
         process = subprocess.Popen(
             ["bash", "-c", f"exec {self.adapted(command)}"],
@@ -113,20 +114,21 @@ class Reader:
         return process
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGKILL to one that was started."""
         process.kill()
         process.wait()
         self._running.remove(process)
 
     def up(self) -> None:
-        """`memrelay up`, as make does it; the page's uid is that of its sample from now on."""
-        self.start(".venv/bin/memrelay up", "Ctrl-C ends it")
+        """Run `memrelay up` as make does. From then on, the page's UID stands for the UID of its
+        sample pipeline.
+        """
+        self.start(".venv/bin/memrelay up", "Press Ctrl-C to stop")
         uid = re.search(r"pipeline memory_test \((\w+)\)", self.log)
         assert uid is not None
         self._changed[UID] = uid[1]
 
     def type(self, command: str) -> str:
-        """Runs a command and returns what it prints, both to stdout and stderr."""
+        """Run a command and return its output: stdout and stderr."""
         done = subprocess.run(
             ["bash", "-c", self.adapted(command)],
             cwd=self.folder,
@@ -145,15 +147,16 @@ class Reader:
         return done.stdout
 
     def adapted(self, text: str) -> str:
-        """A page's text, with this run's uid, url and guid."""
+        """Return a page's text with the UID, URL and GUIDs of this run."""
         for was, now in self._changed.items():
             text = GUID.sub(now, text) if was == "guid" else text.replace(was, now)
         return NAMED.sub(lambda named: self._named.get(named[1], named[0]), text)
 
 
 def looks_like(shown: str, printed: str) -> bool:
-    """Whether what is printed is what is shown, but for what differs from run to run; `...` stands
-    for anything."""
+    """Return whether the output matches, apart from the parts that differ between runs; `...`
+    matches anything.
+    """
     pattern = ".*".join(re.escape(part) for part in _steady(shown).strip().split("..."))
     return re.fullmatch(pattern, _steady(printed).strip(), re.DOTALL) is not None
 

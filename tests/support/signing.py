@@ -7,12 +7,12 @@ from base64 import b64decode, b64encode
 
 
 def make_secret(seed: str) -> str:
-    """`whsec_<base64>`."""
+    """Return `whsec_<base64>`."""
     return "whsec_" + b64encode(hashlib.sha256(seed.encode()).digest()).decode()
 
 
 def signature(secret: str, ident: str, sent_at: int, body: bytes) -> str:
-    """`v1,<base64>`."""
+    """Return `v1,<base64>`."""
     key = b64decode(secret.removeprefix("whsec_"))
     return (
         "v1,"
@@ -23,7 +23,7 @@ def signature(secret: str, ident: str, sent_at: int, body: bytes) -> str:
 
 
 def signed(body: bytes, *secrets: str, ident: str = "msg_1", age_s: int = 0) -> dict[str, str]:
-    """The headers of a webhook that was signed `age_s` ago by each of the secrets."""
+    """Return the headers of a webhook that each of the secrets signed `age_s` ago."""
     sent_at = int(time.time()) - age_s
     return {
         "webhook-id": ident,

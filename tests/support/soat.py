@@ -1,4 +1,4 @@
-"""A server that is asked by SOAT's own paths."""
+"""A web server that is called by SOAT's paths."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ FACTS = "/api/v1/memories/{memory}/entries"
 
 
 class Soat(NamedTuple):
-    """A server that embeds with the built-in model."""
+    """A web server with the built-in embedding model."""
 
     served: Served
     uid: str

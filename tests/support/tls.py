@@ -1,5 +1,6 @@
-"""A server that speaks TLS: it answers PONG to whatever it is sent, and can fall silent; openssl
-makes its certificates."""
+"""A TLS server that answers PONG to every message and can go silent; openssl creates its
+certificates.
+"""
 
 import asyncio
 import shutil
@@ -14,10 +15,12 @@ import pytest
 
 
 class Certificates:
-    """An authority's, a server's for localhost, and a client's, in files of a folder."""
+    """The certificates of an authority, of a server for localhost, and of a client, as files in
+    a folder.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Makes them; the test is skipped where there is no openssl."""
+        """Create them; skip the test if openssl is missing."""
         if shutil.which("openssl") is None:
             pytest.skip("certificates are made by openssl")
         self._folder = folder
@@ -37,7 +40,7 @@ class Certificates:
         self.client = self._make("client", *signed, "extendedKeyUsage=clientAuth")
 
     def key_of(self, certificate: str) -> str:
-        """The key's file."""
+        """Return the key file."""
         return certificate.removesuffix(".crt") + ".key"
 
     def _make(self, name: str, *how: str) -> str:
@@ -60,13 +63,14 @@ class Certificates:
 
 
 class TlsServer:
-    """Use it as a context; it works in a thread of its own."""
+    """A TLS server in its own thread. Use it as a context."""
 
     def __init__(
         self, certificates: Certificates, certificate: str = "", *, asks: bool = False
     ) -> None:
-        """It shows that certificate, by default the one for localhost; where it `asks`, clients
-        must show one too."""
+        """Present that certificate, by default the one for localhost; if `asks` is true, require
+        one from clients.
+        """
         shown = certificate or certificates.server
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates.ca)
         self._context.load_cert_chain(shown, certificates.key_of(shown))
@@ -76,7 +80,6 @@ class TlsServer:
         self.port = 0
 
     def __enter__(self) -> Self:
-        """Listens on loopback."""
         self._thread.start()
         listening = asyncio.start_server(self._answer, "127.0.0.1", 0, ssl=self._context)
         self._server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
@@ -89,7 +92,6 @@ class TlsServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends."""
         self._goes_on.set()
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -97,7 +99,7 @@ class TlsServer:
         self._loop.close()
 
     def fall_silent(self) -> None:
-        """It reads and says nothing more, not even farewell."""
+        """Read on, but send nothing more, not even a close alert."""
         self._loop.call_soon_threadsafe(self._goes_on.wait)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""What a house's workers say of themselves on the roll, and commands that are typed beside them."""
+"""The status reports of workers, and commands that run next to them."""
 
 import os
 import subprocess
@@ -10,13 +10,14 @@ import orjson
 
 from tests.support.child import CHECKOUT
 from tests.support.house import House
+from tests.support.program import run_anywhere
 from tests.support.waiting import PATIENCE_S, wait_for
 
 Told = dict[str, Any]
 
 
 def roll(house: House) -> list[Told]:
-    """What each worker that lives said last."""
+    """Return the latest report of each live worker."""
     names = house.client.redis.zrange("memrelay:{workers}", 0, -1)
     reports = [house.client.redis.get(b"memrelay:{workers}:" + name) for name in names]
     return [orjson.loads(report) for report in reports if report]
@@ -25,7 +26,7 @@ def roll(house: House) -> list[Told]:
 def await_told(
     house: House, uid: str, holds: Callable[[Told], object], what: str, within_s: float = PATIENCE_S
 ) -> Told:
-    """What a pipeline's owner says of it, as soon as that holds."""
+    """Wait until the owner's report on a pipeline satisfies a condition, and return the report."""
 
     def look() -> list[Told]:
         reports = [worker["pipelines"][uid] for worker in roll(house) if uid in worker["pipelines"]]
@@ -35,8 +36,9 @@ def await_told(
 
 
 def await_paused(house: House, uid: str, reason: str, within_s: float = PATIENCE_S) -> str:
-    """Waits until the worker says that a pipeline is paused for such a reason; all of the
-    reason."""
+    """Wait until the worker reports a pipeline as paused for such a reason; return the whole
+    reason.
+    """
     told = await_told(
         house, uid, lambda told: reason in told["paused"], f"{uid} is paused: {reason}", within_s
     )
@@ -46,21 +48,13 @@ def await_paused(house: House, uid: str, reason: str, within_s: float = PATIENCE
 def type_command(
     house: House, *command: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """`memrelay COMMAND` on this house's bus and memory root."""
-    return subprocess.run(
-        _program(command),
-        cwd=CHECKOUT,
-        env=_environment(house) | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    """Run `memrelay COMMAND` on the bus and memory root of a test."""
+    ended = run_anywhere(list(command), CHECKOUT, _environment(house) | environment)
+    return subprocess.CompletedProcess(command, ended.code, ended.out, ended.err)
 
 
 def type_for_a_while(house: House, *command: str, **environment: str) -> str:
-    """What a command says that may never end: it is told to after some seconds."""
+    """Return the output of a command that may never end; it gets SIGTERM after some seconds."""
     with subprocess.Popen(
         _program(command),
         cwd=CHECKOUT,

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with an end."""
+"""Waiting for a condition, with a time limit."""
 
 import time
 from collections.abc import Callable
@@ -6,15 +6,15 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 LOOK_AGAIN_S, AT_MOST_S = 0.002, 0.02
-# of what was waited so far: looking at what takes long takes the machine from what is looked at
+# pause as a fraction of the time waited so far: an expensive check must not slow down what it
+# checks
 AGAIN_SHARE = 0.02
-PATIENCE_S = 60.0  # with a machine that has other things to do; what is slow is measured elsewhere
-LATE_S = 15.0  # what such a machine may add to a time that is promised; the figures are told
+PATIENCE_S = 60.0  # for a busy machine; slow results are measured elsewhere
+LATE_S = 15.0  # what a busy machine may add to a promised time; the measured figures are reported
 
 
 def wait_for(look: Callable[[], Found], what: str, within_s: float = PATIENCE_S) -> Found:
-    """The first thing that `look` finds which is not false, empty or None; AssertionError when the
-    time is over."""
+    """Return the first true result of `look`. Raises AssertionError after the time limit."""
     began = time.monotonic()
     while not (found := look()):
         waited_s = time.monotonic() - began

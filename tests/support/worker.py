@@ -1,5 +1,4 @@
-"""A worker as a child process, with the steps that it passes and a clock of its own where a test
-wants them."""
+"""A worker as a child process, with recorded steps and optionally a shifted clock."""
 
 import json
 import signal
@@ -14,7 +13,7 @@ from tests.support.waiting import wait_for
 def start_worker_process(
     socket: Path, root: Path, environment: Mapping[str, str] | None = None, **config: Any
 ) -> ChildProcess:
-    """Starts at once, and says `ready` when it is; `config` as run_worker takes it."""
+    """Start a worker and return when it is ready; run_worker documents `config`."""
     root.mkdir(parents=True, exist_ok=True)
     given = json.dumps({"socket": str(socket), "root": str(root)} | config, default=str)
     return ChildProcess(
@@ -23,6 +22,6 @@ def start_worker_process(
 
 
 def arm(worker: ChildProcess) -> None:
-    """Lets a worker that was started with `armed` false count its steps from now on."""
+    """Make a worker that was started with `armed` false count its steps from now on."""
     worker.tell(signal.SIGUSR1)
     wait_for(lambda: "armed" in worker.said.splitlines(), "it is armed")

@@ -1,72 +1,100 @@
-"""The operations from Python over HTTP."""
+"""The clients over HTTP: asynchronous and blocking."""
 
 import asyncio
+import dataclasses
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from memrelay.web.client import Relay, RelayError, connect
+from memrelay import BlockingClient, Client, connect, connect_sync, generate
+from memrelay.errors import RelayError
+from memrelay.memory.operation import all_operations
+from memrelay.methods import BlockingRecords, EmbeddedRecords, RemoteRecords
+from tests.support.bundles import make_bundle, make_uid
 from tests.support.keys import make_key
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
-def with_relay(served: Served, work: Callable[[Relay], Awaitable[Any]], key: str = "") -> Any:
+def with_client(served: Served, work: Callable[[Client], Awaitable[Any]], key: str = "") -> Any:
     async def whole() -> Any:
-        async with connect(served.url, key) as relay:
-            return await work(relay)
+        async with connect(served.url, key) as client:
+            return await work(client)
 
     return asyncio.run(whole())
+
+
+def refuse(*_: Any) -> Any:
+    raise AssertionError("nothing is called")
+
+
+def test_the_generated_methods_are_up_to_date() -> None:
+    assert generate.FILE.read_text() == generate.render()
+
+
+def test_each_operation_is_a_method_with_its_parameters_and_documentation() -> None:
+    remote, embedded = RemoteRecords(refuse), EmbeddedRecords(refuse)
+    operations = [one for one in all_operations().values() if one.noun == "records"]
+    assert len(operations) > 10
+
+    for noun in (remote, BlockingRecords(remote, refuse), embedded):
+        for operation in operations:
+            method = getattr(noun, generate.method_name(operation))
+            parameters = inspect.signature(method).parameters
+            fields = [field.name for field in dataclasses.fields(operation.input)]
+            assert set(fields) <= parameters.keys()
+            assert method.__doc__.split() == operation.summary.split()
 
 
 def test_the_life_of_a_record(served: Served) -> None:
     uid = served.deploy()
 
-    async def live(relay: Relay) -> None:
-        made = await relay.records.create(uid, "tea", tags=["a", "b"], idempotency_key="k")
-        assert await relay.records.create(uid, "tea", tags=["a", "b"], idempotency_key="k") == made
+    async def live(client: Client) -> None:
+        made = await client.records.create(uid, "tea", tags=["a", "b"], idempotency_key="k")
+        assert await client.records.create(uid, "tea", tags=["a", "b"], idempotency_key="k") == made
         with pytest.raises(RelayError, match="a key of its own") as refused:
-            await relay.records.create(uid, "coffee", idempotency_key="k")
+            await client.records.create(uid, "coffee", idempotency_key="k")
         assert refused.value.status == 422
         with pytest.raises(RelayError, match="Idempotency-Key is empty") as empty:
-            await relay.records.create(uid, "coffee", idempotency_key="")
+            await client.records.create(uid, "coffee", idempotency_key="")
         assert empty.value.status == 400
-        changed = await relay.records.update(
+        changed = await client.records.update(
             uid, made.guid, content="coffee", if_version=[made.version]
         )
         assert (changed.content, changed.tags) == ("coffee", ("a", "b"))
-        assert await relay.records.get(uid, made.guid) == changed
-        assert (await relay.records.append(uid, "x", kind="log")).created
-        page = await relay.records.list(uid, tags=["a", "b"], order="desc", limit=1)
+        assert await client.records.get(uid, made.guid) == changed
+        assert (await client.records.append(uid, "x", kind="log")).created
+        page = await client.records.list(uid, tags=["a", "b"], order="desc", limit=1)
         assert (page.items, page.total, page.next_cursor) == ((changed,), 1, None)
-        assert [hit.record for hit in (await relay.records.search(uid, "coffee")).items] == [
+        assert [hit.record for hit in (await client.records.search(uid, "coffee")).items] == [
             changed
         ]
         wanted = {"tags": {"contains": "a"}, "data.x": {"exists": False}}
-        assert (await relay.records.list(uid, filter=wanted)).items == (changed,)
-        assert (await relay.records.search(uid, "coffee", filter={"not": wanted})).items == ()
-        assert await relay.records.delete(uid, made.guid, reason="no more") is None
-        assert (await relay.records.list(uid, deleted=True)).items == (changed,)
-        assert (await relay.records.restore(uid, made.guid)).content == "coffee"
-        history = await relay.records.history(uid, made.guid, limit=3)
+        assert (await client.records.list(uid, filter=wanted)).items == (changed,)
+        assert (await client.records.search(uid, "coffee", filter={"not": wanted})).items == ()
+        assert await client.records.delete(uid, made.guid, reason="no more") is None
+        assert (await client.records.list(uid, deleted=True)).items == (changed,)
+        assert (await client.records.restore(uid, made.guid)).content == "coffee"
+        history = await client.records.history(uid, made.guid, limit=3)
         assert [(one.number, one.change, one.reason) for one in history.items] == [
             (4, None, None),
             (3, "restore", None),
             (2, "delete", "no more"),
         ]
 
-    with_relay(served, live)
+    with_client(served, live)
 
 
-def test_a_refusal_is_told_with_all_that_is_wrong(served: Served) -> None:
+def test_a_refusal_lists_every_fault(served: Served) -> None:
     uid = served.deploy()
 
-    async def fail(relay: Relay) -> list[RelayError]:
+    async def fail(client: Client) -> list[RelayError]:
         calls = [
-            relay.records.get(uid, "a/../b?c#d"),
-            relay.records.list("ghost"),
-            relay.records.list(uid, limit=0, order="up"),
+            client.records.get(uid, "a/../b?c#d"),
+            client.records.list("ghost"),
+            client.records.list(uid, limit=0, order="up"),  # type: ignore[arg-type]
         ]
         return [
             error
@@ -74,43 +102,125 @@ def test_a_refusal_is_told_with_all_that_is_wrong(served: Served) -> None:
             if isinstance(error, RelayError)
         ]
 
-    missing, ghost, wrong = with_relay(served, fail)
+    missing, ghost, wrong = with_client(served, fail)
 
     assert (missing.status, ghost.status, wrong.status) == (404, 404, 422)
     assert "'a/../b?c#d'" in missing.detail
     assert [fault["pointer"] for fault in wrong.faults] == ["/limit", "/order"]
 
 
-def test_what_an_operation_does_not_take_is_a_type_error(served: Served) -> None:
-    async def misspell(relay: Relay) -> None:
+def test_an_unknown_or_missing_argument_is_a_type_error(served: Served) -> None:
+    async def misspell(client: Client) -> None:
+        create: Any = client.records.create
         for given, named in (
             (("x",), {"contnt": "y"}),
             (("x",), {"content": "y"}),
             (("x",) * 99, {}),
             ((), {}),
         ):
-            with pytest.raises(TypeError, match=r"records\.create takes content"):
-                await relay.records.create("uid", *given, **named)
-        with pytest.raises(AttributeError, match="it has append, create"):
-            relay.records.creat  # noqa: B018  # the access itself raises
+            with pytest.raises(TypeError, match=r"create\(\)"):
+                await create("uid", *given, **named)
+        with pytest.raises(AttributeError, match="'creat'"):
+            client.records.creat  # type: ignore[attr-defined]  # noqa: B018
 
-    with_relay(served, misspell)
+    with_client(served, misspell)
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_say_returns_the_results(served: Served) -> None:
+    uid = served.deploy()
+
+    async def converse(client: Client) -> None:
+        (written,) = await client.say(uid, "/write The meeting is at 3pm")
+        assert (await client.records.list(uid)).items[0].guid in written.text
+        assert await client.say(uid, "nothing to do", idempotency_key="k") == []
+        with pytest.raises(RelayError, match="no swarm 'lobby'") as missing:
+            await client.say(uid, "hello", swarm="lobby")
+        assert missing.value.status == 404
+
+    with_client(served, converse)
+
+
+def test_deploy_creates_and_replaces_a_pipeline(served: Served) -> None:
+    bundle = make_bundle(make_uid())
+
+    async def deploy(client: Client) -> None:
+        first = await client.deploy(bundle)
+        renamed = bundle | {"pipeline_name": "renamed"}
+        second = await client.deploy(renamed, uid=first.uid, if_match=first.hash)
+        assert (second.uid, second.name, second.version) == (first.uid, "renamed", 2)
+        with pytest.raises(RelayError) as exists:
+            await client.deploy(bundle)
+        with pytest.raises(RelayError) as changed:
+            await client.deploy(bundle, uid=first.uid, if_match=first.hash)
+        with pytest.raises(RelayError) as invalid:
+            await client.deploy(b'{"agents": 3}')
+        assert (exists.value.status, changed.value.status, invalid.value.status) == (409, 412, 422)
+        assert invalid.value.faults[0]["pointer"] == "/agents"
+
+    with_client(served, deploy)
+
+
+def test_listen_yields_old_messages_after_the_cursor_and_then_new_ones(served: Served) -> None:
+    uid = served.deploy()
+
+    async def follow(client: Client) -> None:
+        await client.say(uid, "first")
+        messages = client.listen(uid, after="0-0")
+        first = await anext(messages)
+        later = asyncio.create_task(anext(messages))
+        await client.say(uid, "second")
+        second = await later
+        await messages.aclose()
+        assert [first.message.text, second.message.text] == ["first", "second"]
+        resumed = client.listen(uid, after=first.cursor)
+        assert (await anext(resumed)).mid == second.mid
+        await resumed.aclose()
+        with pytest.raises(RelayError) as refused:
+            await anext(client.listen("ghost"))
+        assert refused.value.status == 404
+
+    with_client(served, follow)
+
+
+def test_the_blocking_client_has_the_same_methods(served: Served) -> None:
+    with connect_sync(served.url) as client:
+        uid = client.deploy(make_bundle(make_uid())).uid
+        assert '"guid"' in client.say(uid, "/write tea")[0].text
+        made = client.records.create(uid, "coffee", idempotency_key="k")
+        assert client.records.get(uid, made.guid) == made
+        memory = client.memories.create(uid, "drinks")
+        assert client.entries.write(uid, memory.id, "Ada likes tea").action == "created"
+        assert client.knowledge.search(uid, "tea").results[0].content == "Ada likes tea"
+        messages = client.listen(uid, after="0-0")
+        assert next(messages).message.text == "/write tea"
+        with pytest.raises(RelayError, match="no record has the guid"):
+            client.records.get(uid, "nobody")
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        client.records.list(uid)
+
+
+def test_closing_the_blocking_client_again_has_no_effect() -> None:
+    client = BlockingClient("http://127.0.0.1:9")
+    client.close()
+    client.close()
+
+
+def test_a_missing_server_is_an_error_with_status_0() -> None:
     async def whole() -> None:
-        async with connect("http://127.0.0.1:9") as relay:
-            await relay.records.list("uid")
+        async with connect("http://127.0.0.1:9") as client:
+            await client.records.list("uid")
 
-    with pytest.raises(RelayError, match="does not answer") as told:
+    with pytest.raises(RelayError, match="does not answer") as refused:
         asyncio.run(whole())
-    assert told.value.status == 0
+    assert refused.value.status == 0
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8765", "localhost", "", "http://", "ftp://localhost"])
-def test_what_is_no_address_is_told_at_once(url: str) -> None:
+def test_an_invalid_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match=r"write it like http://127\.0\.0\.1:8765"):
         connect(url)
+    with pytest.raises(ValueError, match="is not the address of a server"):
+        connect_sync(url)
 
 
 def test_a_key_is_sent(keyed: Served) -> None:
@@ -118,13 +228,15 @@ def test_a_key_is_sent(keyed: Served) -> None:
     key = make_key(keyed.house.root, "read", "write", pipelines=(uid,))
     wait_for(lambda: keyed.get("/v1/pipelines", **key.headers).status == 200, "the key is known")
 
-    assert with_relay(keyed, lambda relay: relay.records.list(uid), key.text).total == 0
-    guid = with_relay(keyed, lambda relay: relay.records.create(uid, "tea"), key.text).guid
-    with_relay(keyed, lambda relay: relay.records.update(uid, guid, content="coffee"), key.text)
+    assert with_client(keyed, lambda client: client.records.list(uid), key.text).total == 0
+    guid = with_client(keyed, lambda client: client.records.create(uid, "tea"), key.text).guid
+    with_client(keyed, lambda client: client.records.update(uid, guid, content="coffee"), key.text)
     assert (
-        with_relay(keyed, lambda relay: relay.records.history(uid, guid), key.text).items[1].actor
+        with_client(keyed, lambda client: client.records.history(uid, guid), key.text)
+        .items[1]
+        .actor
         == "test"
     )
-    with pytest.raises(RelayError) as told:
-        with_relay(keyed, lambda relay: relay.records.list(uid))
-    assert told.value.status == 401
+    with pytest.raises(RelayError) as refused:
+        with_client(keyed, lambda client: client.records.list(uid))
+    assert refused.value.status == 401

@@ -1,5 +1,6 @@
-"""Several workers on one bus and memory root: they share the pipelines, follow each other, and
-never work for the same one."""
+"""Several workers on one bus and memory root: they share the pipelines, replace each other, and
+never serve one together.
+"""
 
 import os
 import signal
@@ -30,7 +31,7 @@ def make_bundles(count: int) -> list[dict[str, Any]]:
 
 
 def owners(house: House, bundles: list[dict[str, Any]]) -> dict[str, str]:
-    """By uid the process that owns it, as pid; "" where nobody does."""
+    """Return the process ID of each pipeline's owner by UID; "" without an owner."""
     return {bundle["pipeline_uid"]: owner_of(house, bundle["pipeline_uid"]) for bundle in bundles}
 
 
@@ -40,7 +41,7 @@ def owner_of(house: House, uid: str) -> str:
 
 
 def await_shares(house: House, bundles: list[dict[str, Any]], *shares: int) -> None:
-    """Waits until each worker owns so many, and all are owned."""
+    """Wait until each worker owns so many pipelines and all are owned."""
 
     def as_wanted() -> bool:
         counts = Counter(owners(house, bundles).values())
@@ -101,7 +102,7 @@ def test_a_message_that_two_owners_heard_is_appended_by_one(house: House) -> Non
     wait_for(lambda: "heard" in house.contents(uid), "it is heard")
     os.kill(stale.pid, signal.SIGCONT)
     wait_for(
-        lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said, "the stale owner knows"
+        lambda: "bus_lost" in stale.said or "worker_fenced" in stale.said, "the stale owner knows"
     )
     time.sleep(0.3)
 
@@ -118,7 +119,7 @@ def test_a_paused_owner_that_nobody_followed_goes_on(house: House) -> None:
     os.kill(worker.pid, signal.SIGCONT)
 
     house.client.answer(uid, "/write after")
-    assert "taken_for_dead" not in worker.said
+    assert "worker_fenced" not in worker.said
 
 
 def test_an_empty_bus_does_not_lower_the_epochs_that_stores_know(house: House) -> None:
@@ -208,6 +209,6 @@ def test_an_owner_that_was_followed_after_the_bus_forgot_all_epochs_writes_nothi
     house.start_worker(limits=limits)
     house.client.answer(uid, "/write after")
     os.kill(stale.pid, signal.SIGCONT)
-    wait_for(lambda: "taken_for_dead" in stale.said, "the one that was paused knows")
+    wait_for(lambda: "worker_fenced" in stale.said, "the one that was paused knows")
 
     assert house.contents(uid) == ["before", "0", "1", "after"]

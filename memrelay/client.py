@@ -1,0 +1,362 @@
+"""Clients over HTTP: `connect` for asyncio, `connect_sync` for blocking code.
+
+Both have one attribute per noun of the operations: records, memories, entries and knowledge.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import orjson
+from aiohttp import (
+    ClientError,
+    ClientSession,
+    ClientWebSocketResponse,
+    WSMsgType,
+    WSServerHandshakeError,
+    hdrs,
+)
+from pydantic import TypeAdapter
+from yarl import URL
+
+from memrelay.bus.codec import decode, encode
+from memrelay.bus.message import Message, new_message
+from memrelay.errors import RelayError
+from memrelay.memory.operation import Operation, find_operation
+from memrelay.methods import (
+    BlockingEntries,
+    BlockingKnowledge,
+    BlockingMemories,
+    BlockingRecords,
+    RemoteEntries,
+    RemoteKnowledge,
+    RemoteMemories,
+    RemoteRecords,
+)
+from memrelay.web.api.operation_routes import IN_HEADER, STORE, route_of
+
+Result = TypeVar("Result")
+PREFIX = "/v1/pipelines"
+# A reply may be as long as the server's bus.max_message_bytes, which the client does not know.
+MESSAGE_BYTES = 1 << 30
+JSON_BODY = {hdrs.CONTENT_TYPE: "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMessage:
+    """A message of a swarm. `cursor` resumes `listen` after it; `mid` identifies the message."""
+
+    cursor: str
+    mid: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedPipeline:
+    """A deployed version. `is_served` is true if a worker already runs it."""
+
+    uid: str
+    name: str
+    hash: str
+    version: int
+    is_served: bool
+    warnings: tuple[dict[str, Any], ...]
+
+
+class Client:
+    """A Memrelay server. Use it as an asynchronous context manager.
+
+    `url` is the address of the server. `key` comes from `memrelay keys create`.
+    """
+
+    def __init__(self, url: str, key: str = "") -> None:
+        self._url = url.rstrip("/")
+        self._headers = {hdrs.AUTHORIZATION: f"Bearer {key}"} if key else {}
+        self.records = RemoteRecords(self._call)
+        self.memories = RemoteMemories(self._call)
+        self.entries = RemoteEntries(self._call)
+        self.knowledge = RemoteKnowledge(self._call)
+
+    async def __aenter__(self) -> Self:
+        self._session = ClientSession(headers=self._headers)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def say(
+        self,
+        pipeline: str,
+        text: str,
+        *,
+        swarm: str = "chat",
+        sender: str = "User",
+        wait_s: float = 10.0,
+        idempotency_key: str | None = None,
+    ) -> list[Message]:
+        """Send a text to a swarm, wait until it is processed, and return the results.
+
+        Raises RelayError: also with status 504 after `wait_s` seconds. The message then stays
+        queued, and the worker still processes it.
+        """
+        message = new_message(
+            sender, "python", text, username=sender, now_ms=time.time_ns() // 1_000_000
+        )
+        report = await self._send(
+            "POST",
+            f"{PREFIX}/{_quoted(pipeline)}/swarms/{_quoted(swarm)}/messages",
+            data=encode(message),
+            params={"wait": f"{wait_s:g}"},
+            headers=JSON_BODY | _idempotency(idempotency_key),
+        )
+        results = orjson.loads(report)["results"]
+        return [decode(orjson.dumps(result), MESSAGE_BYTES) for result in results]
+
+    async def deploy(
+        self, bundle: dict[str, Any] | bytes, uid: str | None = None, if_match: str | None = None
+    ) -> DeployedPipeline:
+        """Deploy a bundle, as a dictionary or as JSON.
+
+        With `uid`, replace the bundle of this pipeline, or create the pipeline. `if_match` is the
+        hash of the bundle that must be deployed now. Without `uid`, create a pipeline.
+
+        Raises RelayError: status 422 with all `faults`, 409 if the pipeline exists, 412 if another
+        bundle is deployed.
+        """
+        condition = {} if if_match is None else {hdrs.IF_MATCH: f'"{if_match}"'}
+        answer = await self._send(
+            "POST" if uid is None else "PUT",
+            PREFIX if uid is None else f"{PREFIX}/{_quoted(uid)}",
+            data=bundle if isinstance(bundle, bytes) else orjson.dumps(bundle),
+            headers=JSON_BODY | condition,
+        )
+        deployed = orjson.loads(answer)
+        return DeployedPipeline(
+            deployed["pipeline_uid"],
+            deployed["name"],
+            deployed["hash"],
+            deployed["version"],
+            deployed["served"],
+            tuple(deployed["warnings"]),
+        )
+
+    async def listen(
+        self, pipeline: str, swarm: str = "chat", *, after: str = ""
+    ) -> AsyncGenerator[LiveMessage]:
+        """Yield the messages of a swarm as they are published.
+
+        It begins with the first message after the cursor `after`, or with the next message. "0-0"
+        begins at the oldest message of the log. Raises RelayError if the server ends the stream;
+        listen again after the last cursor.
+        """
+        url = self._address(f"{PREFIX}/{_quoted(pipeline)}/swarms/{_quoted(swarm)}/messages")
+        try:
+            socket = await self._session.ws_connect(url, params={"after": after} if after else {})
+        except WSServerHandshakeError as error:
+            raise RelayError(error.status, f"{url} refused to listen: {error.message}") from error
+        except (ClientError, TimeoutError) as error:
+            raise self._no_answer(error) from error
+        async with socket:
+            while True:
+                yield await _next_message(socket)
+
+    async def _call(self, name: str, values: dict[str, Any]) -> Any:
+        operation = find_operation(name)
+        assert operation is not None
+        route, given = route_of(operation), _changed_fields(operation, values)
+        names = {field: _quoted(given[field]) for field in route.path_fields}
+        headers = _idempotency(values.get("idempotency_key"))
+        if versions := given.get(IN_HEADER):
+            headers[hdrs.IF_MATCH] = ", ".join(f'"{version}"' for version in versions)
+        store = [(STORE, values[STORE])] if values[STORE] else []
+        body = {field: given[field] for field in route.body_fields if field in given}
+        answer = await self._send(
+            route.method,
+            route.path.format(uid=_quoted(values["pipeline"]), **names),
+            params=[*store, *_query(given, route.query_fields)],
+            json=body if route.body_fields else None,
+            headers=headers,
+        )
+        return TypeAdapter(operation.output).validate_json(answer) if answer else None
+
+    async def _send(self, method: str, path: str, **request: Any) -> bytes:
+        """Return the body of the response. Raises RelayError."""
+        try:
+            async with self._session.request(method, self._address(path), **request) as response:
+                body = await response.read()
+        except (ClientError, TimeoutError) as error:
+            raise self._no_answer(error) from error
+        if response.status >= 300:
+            raise _refusal(response.status, body)
+        return body
+
+    def _address(self, path: str) -> URL:
+        return URL(self._url + path, encoded=True)
+
+    def _no_answer(self, error: Exception) -> RelayError:
+        return RelayError(0, f"{self._url} does not answer: {error}")
+
+
+class BlockingClient:
+    """The methods of Client without `await`, for any thread.
+
+    It runs a Client on its own event-loop thread. Use it as a context manager, or call `close`.
+    """
+
+    def __init__(self, url: str, key: str = "") -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="memrelay-client", daemon=True
+        )
+        self._thread.start()
+        self._client = Client(url, key)
+        self._run(self._client.__aenter__())
+        self.records = BlockingRecords(self._client.records, self._run)
+        self.memories = BlockingMemories(self._client.memories, self._run)
+        self.entries = BlockingEntries(self._client.entries, self._run)
+        self.knowledge = BlockingKnowledge(self._client.knowledge, self._run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections and end the thread. Calling it again has no effect."""
+        if self._loop.is_closed():
+            return
+        self._run(self._loop.shutdown_asyncgens())  # ends open `listen` iterators
+        self._run(self._client.__aexit__())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def say(
+        self,
+        pipeline: str,
+        text: str,
+        *,
+        swarm: str = "chat",
+        sender: str = "User",
+        wait_s: float = 10.0,
+        idempotency_key: str | None = None,
+    ) -> list[Message]:
+        """Send a text to a swarm and return the results, as Client.say."""
+        return self._run(
+            self._client.say(
+                pipeline,
+                text,
+                swarm=swarm,
+                sender=sender,
+                wait_s=wait_s,
+                idempotency_key=idempotency_key,
+            )
+        )
+
+    def deploy(
+        self, bundle: dict[str, Any] | bytes, uid: str | None = None, if_match: str | None = None
+    ) -> DeployedPipeline:
+        """Deploy a bundle, as Client.deploy."""
+        return self._run(self._client.deploy(bundle, uid, if_match))
+
+    def listen(
+        self, pipeline: str, swarm: str = "chat", *, after: str = ""
+    ) -> Iterator[LiveMessage]:
+        """Yield the messages of a swarm as they are published, as Client.listen."""
+        messages = self._client.listen(pipeline, swarm, after=after)
+        try:
+            while True:
+                yield self._run(_next_of(messages))
+        finally:
+            with suppress(RuntimeError):  # the client is closed already
+                self._run(messages.aclose())
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("the client is closed; use it inside `with connect_sync(...)`")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def connect(url: str, key: str = "") -> Client:
+    """Return a client for the server at `url`. Raises ValueError if `url` is invalid.
+
+    Use it as `async with connect(url) as client`.
+    """
+    return Client(_checked(url), key)
+
+
+def connect_sync(url: str, key: str = "") -> BlockingClient:
+    """Return a blocking client for the server at `url`. Raises ValueError if `url` is invalid.
+
+    Use it as `with connect_sync(url) as client`.
+    """
+    return BlockingClient(_checked(url), key)
+
+
+def _checked(url: str) -> str:
+    if not url.startswith(("http://", "https://")) or not URL(url).host:
+        raise ValueError(
+            f"{url[:100]!r} is not the address of a server; write it like http://127.0.0.1:8765"
+        )
+    return url
+
+
+def _quoted(name: Any) -> str:
+    return quote(str(name), safe="")
+
+
+def _idempotency(key: str | None) -> dict[str, str]:
+    # The server refuses an empty key, so that a mistake does not disable the protection.
+    return {} if key is None else {"Idempotency-Key": key}
+
+
+def _changed_fields(operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the input that differ from their defaults."""
+    return {
+        field.name: values[field.name]
+        for field in fields(operation.input)
+        if field.default is MISSING or values[field.name] != field.default
+    }
+
+
+def _query(given: dict[str, Any], names: tuple[str, ...]) -> list[tuple[str, str]]:
+    pairs = [(name, given[name]) for name in names if name in given]
+    return [(name, _text(one)) for name, value in pairs for one in _listed(value)]
+
+
+def _listed(value: Any) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _text(value: Any) -> str:
+    return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
+
+
+def _refusal(status: int, body: bytes) -> RelayError:
+    try:
+        problem = orjson.loads(body)
+        return RelayError(status, problem["detail"], tuple(problem.get("faults", ())))
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return RelayError(status, f"the response is not from Memrelay: {body[:200]!r}")
+
+
+async def _next_of(messages: AsyncGenerator[LiveMessage]) -> LiveMessage:
+    """Return the next message. The loop's thread must begin the iteration to own its end."""
+    return await anext(messages)
+
+
+async def _next_message(socket: ClientWebSocketResponse) -> LiveMessage:
+    """Return the next message. Raises RelayError if the server ends the stream."""
+    frame = await socket.receive()
+    if frame.type is not WSMsgType.TEXT:
+        raise RelayError(0, f"the server ended the stream: {frame.extra or socket.close_code}")
+    sent = orjson.loads(frame.data)
+    message = decode(orjson.dumps(sent["message"]), MESSAGE_BYTES)
+    return LiveMessage(sent["cursor"], sent["mid"], message)

@@ -1,0 +1,59 @@
+"""The exceptions of the public API.
+
+Exception
+├── RelayError          the server refused a call of the client, or did not answer
+├── Transient           a block raises it to be called again later
+├── NotTheOwner         a running worker serves the store that should be opened
+└── MemoryFault         the base class of all errors of a store
+    ├── Refused             the input is invalid; nothing was changed (also a ValueError)
+    │   ├── NotThere            no such record, memory or entry
+    │   ├── ResultTooLarge      the result is larger than allowed
+    │   └── VersionDiffers      the record has changed since the caller read it
+    ├── StoreBusy           another program has the store open, or the disk is full; try again later
+    ├── StoreBroken         the file cannot be used; the text contains the remedy
+    ├── RecordDamaged       one record cannot be read; the text contains the remedy
+    └── EmbeddingFault      no vectors can be made
+"""
+
+from typing import Any
+
+from memrelay.blocks.contract import Transient
+from memrelay.memory.errors import (
+    EmbeddingFault,
+    MemoryFault,
+    NotThere,
+    RecordDamaged,
+    Refused,
+    ResultTooLarge,
+    StoreBroken,
+    StoreBusy,
+    VersionDiffers,
+)
+from memrelay.worker.ownership.host_locks import NotTheOwner
+
+__all__ = [
+    "EmbeddingFault",
+    "MemoryFault",
+    "NotTheOwner",
+    "NotThere",
+    "RecordDamaged",
+    "Refused",
+    "RelayError",
+    "ResultTooLarge",
+    "StoreBroken",
+    "StoreBusy",
+    "Transient",
+    "VersionDiffers",
+]
+
+
+class RelayError(Exception):
+    """The server refused a call, or did not answer.
+
+    `status` is the HTTP status, or 0 without an answer. `faults` lists every invalid field of the
+    input, or every fault of a bundle: {"pointer", "rule", ...}.
+    """
+
+    def __init__(self, status: int, detail: str, faults: tuple[dict[str, Any], ...] = ()) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.faults = status, detail, faults

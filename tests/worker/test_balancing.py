@@ -1,0 +1,67 @@
+"""Balancing of pipeline groups among workers: all are served, in about equal shares, and none
+moves without need.
+"""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memrelay.worker.session import Members, balance
+
+
+def make_groups(count: int) -> list[Members]:
+    """Return groups of one or two pipelines."""
+    return [
+        frozenset({f"p{number}", f"q{number}"} if number % 3 == 0 else {f"p{number}"})
+        for number in range(count)
+    ]
+
+
+def served(held: list[Members]) -> frozenset[str]:
+    return frozenset().union(*held)
+
+
+def test_a_worker_alone_takes_everything() -> None:
+    groups = make_groups(5)
+
+    assert balance(groups, frozenset(), []) == ([], groups)
+
+
+def test_a_worker_that_comes_gets_nothing_before_the_other_lets_go() -> None:
+    groups = make_groups(4)
+    everything = served(groups)
+
+    assert balance(groups, frozenset(), [everything]) == ([], [])
+    assert balance(groups, everything, [frozenset()]) == (groups[:2], [])
+
+
+def test_with_equal_shares_nothing_moves() -> None:
+    groups = make_groups(5)
+
+    assert balance(groups, served(groups[:3]), [served(groups[3:])]) == (groups[:3], [])
+    assert balance(groups, served(groups[3:]), [served(groups[:3])]) == (groups[3:], [])
+
+
+@given(
+    st.integers(0, 12),
+    st.lists(st.integers(0, 3), min_size=12, max_size=12),
+    st.integers(1, 4),
+    st.randoms(),
+)
+def test_workers_that_act_one_after_the_other_soon_have_equal_shares(
+    count: int, first_owners: list[int], workers: int, random: st.DataObject
+) -> None:
+    groups = make_groups(count)
+    owned: list[list[Members]] = [
+        [group for group, owner in zip(groups, first_owners, strict=False) if owner == worker]
+        for worker in range(workers)
+    ]
+    for _ in range(4 * workers):
+        for worker in random.sample(range(workers), workers):  # type: ignore[attr-defined]
+            others = [served(held) for other, held in enumerate(owned) if other != worker]
+            keep, take = balance(groups, served(owned[worker]), others)
+            owned[worker] = keep + take
+
+    counts = [len(held) for held in owned]
+    assert served([group for held in owned for group in held]) == served(groups)
+    assert sum(counts) == count
+    assert max(counts) - min(counts) <= 1

@@ -1,0 +1,59 @@
+"""Messages that may have ended the process run alone, and a hanging one blocks no other."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from random import Random
+
+from memrelay.worker.run.crash_isolation import CrashIsolation
+
+THREADS, TURNS = 4, 300
+
+
+def test_what_runs_alone_has_nothing_beside_it() -> None:
+    quarantine, running, seen = CrashIsolation(), list[str](), set[tuple[str, ...]]()
+
+    def take_turns(seed: int) -> None:
+        random = Random(seed)
+        for _ in range(TURNS):
+            name, enter = random.choice(
+                [("alone", quarantine.alone), *2 * [("beside", quarantine.beside)]]
+            )
+            with enter():
+                running.append(name)
+                time.sleep(0.000_1)  # let the others arrive
+                seen.add(tuple(sorted(running)))
+                running.remove(name)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for turns in [pool.submit(take_turns, seed) for seed in range(THREADS)]:
+            turns.result()
+
+    assert {("alone",), ("beside", "beside")} <= seen
+    assert all(len(names) == 1 for names in seen if "alone" in names)
+
+
+def test_one_that_hangs_holds_the_others_back_for_a_while_only() -> None:
+    quarantine = CrashIsolation()
+
+    def run(enter: Callable[[], AbstractContextManager[None]]) -> None:
+        with enter():
+            pass
+
+    with quarantine.alone(), ThreadPoolExecutor(THREADS) as pool:
+        others = [pool.submit(run, enter) for enter in 2 * (quarantine.beside, quarantine.alone)]
+        assert not wait(others, 30).not_done
+    run(quarantine.alone)
+
+
+def test_a_fault_ends_a_turn() -> None:
+    quarantine = CrashIsolation()
+    for enter in (quarantine.alone, quarantine.beside):
+        try:
+            with enter():
+                raise ValueError
+        except ValueError:
+            pass
+    with quarantine.alone():
+        pass
