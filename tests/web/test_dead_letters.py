@@ -131,7 +131,7 @@ def test_a_replay_with_wait_returns_the_results(served: Served) -> None:
     went_through = replay(served, uid, ident, "?wait=10")
 
     assert (failed.json["message_id"], failed.json["results"]) == (ident, [])
-    assert "dead letters" in failed.json["reason"]
+    assert "became a dead letter" in failed.json["reason"]
     assert went_through.json["message_id"] == ident
     assert "guid" in went_through.texts[0]
 
@@ -196,7 +196,7 @@ def test_dead_letters_of_a_removed_pipeline_can_be_dropped_but_not_replayed(serv
 
     status, detail = replay(served, uid, ident).problem
 
-    assert status == 409 and "not in service" in detail
+    assert status == 409 and "is not active" in detail
     assert list_dead_letters(served, f"pipeline={uid}")["total"] == 1
     assert (served.get(path(uid, ident)).status, drop(served, uid, ident).status) == (200, 204)
 

@@ -196,7 +196,7 @@ def test_entries_beyond_one_answer_are_all_listed(soat: Soat) -> None:
             "metadata must be",
             {},
         ),
-        ("POST", ENTRIES, b"{", "the body is no JSON", {}),
+        ("POST", ENTRIES, b"{", "the body is not valid JSON", {}),
         ("POST", ENTRIES, b"[]", "the body must be a JSON object", {}),
         (
             "GET",

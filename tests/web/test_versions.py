@@ -88,10 +88,10 @@ def test_a_rollback_reactivates_a_removed_pipeline(served: Served) -> None:
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
-        ({"version": 9}, "it has 1 to 1"),
-        ({"version": 2**62}, "it has 1 to 1"),
-        (b"", "one bundle only"),
-        ({}, "one bundle only"),
+        ({"version": 9}, "it has versions 1 to 1"),
+        ({"version": 2**62}, "it has versions 1 to 1"),
+        (b"", "has no earlier bundle"),
+        ({}, "has no earlier bundle"),
     ],
 )
 def test_an_unknown_version_is_not_found(served: Served, body: Json | bytes, rule: str) -> None:
