@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.sqlite.outline import Outline
-from memrelay.memory.sqlite.rows import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.text.words import plain_tokens
 
 Places = NDArray[np.int64]

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memrelay.memory.sqlite.rows import Rows, numbers
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 IS_NEW = "({row} > ? OR {row} IN (SELECT value FROM json_each(?)))"
 WIDTHS_SQL = f"SELECT DISTINCT length(sz) FROM {{index}}_docsize WHERE {IS_NEW.format(row='id')}"

@@ -21,7 +21,7 @@ from memrelay.memory.sqlite.postings import (
     count_matches,
     merge_postings,
 )
-from memrelay.memory.sqlite.rows import Rows, numbers
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');

@@ -237,7 +237,9 @@ HEADER = (
 )
 
 
-@pytest.mark.parametrize(("beginning", "fault"), [(b"", "is not an export"), (HEADER, "is truncated")])
+@pytest.mark.parametrize(
+    ("beginning", "fault"), [(b"", "is not an export"), (HEADER, "is truncated")]
+)
 def test_an_endless_line_is_rejected_without_being_kept_in_memory(
     tmp_path: Path, beginning: bytes, fault: str
 ) -> None:
