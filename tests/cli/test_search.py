@@ -92,13 +92,8 @@ def test_the_explanation_shows_missing_arms_and_matches_nearby() -> None:
         "compared": "tea cup",
         "excluded": ['"x"'],
     }
-    term = {
-        "term": "tea",
-        "state": "too common",
-        "records": 9,
-        "spellings": ["tea", "teas"],
-        "suggestion": None,
-    }
+    term = {"term": "tea", "state": "too common", "records": 9, "suggestion": None}
+    term["spellings"] = ["tea", "teas"]
     explanation = {
         "query": run,
         "filters": {"kinds": ["note"]},
