@@ -25,7 +25,8 @@ ALMOST = (
     ".",
 )
 GENERAL = (
-    "", "a", "write", r"\s", r"(\w+)", "(x)|y", r"^\S+$", r"/write\b", r"\bwrite\b", "é", ".", r"\pL+", "^(?:/w|/x)(.*)",
+    "", "a", "write", r"\s", r"(\w+)", "(x)|y", r"^\S+$", r"/write\b", r"\bwrite\b", "é", ".",
+    r"\pL+", "^(?:/w|/x)(.*)",
     "(a*)*b", "$^", "[^/]", r"\A/", r"(?i)/WRITE", r"\x00", "()", "^$",
 )  # fmt: skip
 

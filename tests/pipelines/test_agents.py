@@ -22,7 +22,7 @@ def checked_agent(agent: Json) -> CheckedAgent:
 
 def test_a_misspelled_class_is_an_error_with_a_suggestion() -> None:
     assert faults_of(make_chat(agent_class="chat_agnet")) == [
-        'agents[0].agent_class: there is no agent class "chat_agnet"; did you mean "chat_agent"?'
+        'agents[0].agent_class: unknown agent class "chat_agnet"; did you mean "chat_agent"?'
     ]
 
 
@@ -36,13 +36,15 @@ def test_a_class_is_required() -> None:
 
 def test_an_ai_agent_is_refused_with_the_reason() -> None:
     assert faults_of(make_chat(agent_class="ai_agent")) == [
-        "agents[0].agent_class: ai_agent is not served by this version, which calls no models; leave the agent out"
+        "agents[0].agent_class: this version does not run ai_agent: it calls no models; "
+        "remove the agent"
     ]
 
 
 def test_an_unknown_block_is_an_error_with_a_suggestion() -> None:
     assert faults_of(make_block("memory_wirte")) == [
-        'agents[0].wf_diagram_webhook: there is no block "memory_wirte"; did you mean "memory_write"?'
+        'agents[0].wf_diagram_webhook: there is no block "memory_wirte"; '
+        'did you mean "memory_write"?'
     ]
 
 
@@ -60,7 +62,8 @@ def test_a_chat_cannot_be_called_as_a_block() -> None:
 
 def test_a_wf_agent_needs_a_block() -> None:
     assert faults_of({"agent_class": "wf_agent", "agent_alias": "a"}) == [
-        "agents[0].wf_diagram_webhook: a wf_agent needs a block; name one, or set wf_call_webhook to false"
+        "agents[0].wf_diagram_webhook: a wf_agent needs a block; "
+        "name one, or set wf_call_webhook to false"
     ]
 
 
@@ -110,7 +113,8 @@ def test_the_username_is_by_default_the_published_name() -> None:
 )
 def test_an_agent_that_publishes_needs_a_name_besides_its_alias(nameless: Json) -> None:
     assert faults_of(nameless) == [
-        "agents[0].agent_name: an agent that publishes needs a name; set wf_agent_name or agent_name"
+        "agents[0].agent_name: an agent that publishes needs a name; "
+        "set wf_agent_name or agent_name"
     ]
 
 
@@ -131,13 +135,15 @@ def test_publishing_without_a_swarm_is_a_warning() -> None:
 
     assert not checked_agent(agent).agent.publishes
     assert warnings_of(agent) == [
-        "agents[0].agent_send_swarm: wf_publish_results is true, and there is no swarm to publish to; set agent_send_swarm"
+        "agents[0].agent_send_swarm: wf_publish_results is true, but there is no swarm to "
+        "publish to; set agent_send_swarm"
     ]
 
 
 def test_a_memory_block_that_does_not_publish_its_result_is_a_warning() -> None:
     assert warnings_of(make_memory(wf_publish_results=False)) == [
-        "agents[0].wf_publish_results: the block runs, and its result is not said; set wf_publish_results to true"
+        "agents[0].wf_publish_results: the block runs, but its result is not published; "
+        "set wf_publish_results to true"
     ]
 
 
@@ -150,8 +156,9 @@ def test_an_invalid_flag_is_an_error_without_an_additional_warning() -> None:
 
 def test_a_store_outside_the_pipeline_is_a_warning() -> None:
     assert warnings_of(make_memory(wf_webhook_args={"memory_id": "apps/example/shared"})) == [
-        'agents[0].wf_webhook_args.memory_id: the store "apps/example/shared" is shared with every pipeline that names '
-        "it; begin it with instances/${pipeline_uid}/ for one of its own"
+        'agents[0].wf_webhook_args.memory_id: the store "apps/example/shared" is shared '
+        "with every pipeline that names "
+        "it; begin it with instances/${pipeline_uid}/ for a private store"
     ]
 
 
@@ -203,7 +210,8 @@ def test_a_timer_of_an_agent_without_a_block_is_a_warning() -> None:
         make_block("add_1", wf_call_webhook=False, wf_interval_secs=30),
     ):
         assert warnings_of(agent) == [
-            "agents[0].wf_interval_secs: the agent calls no block, so there is nothing to call at an interval; set 0"
+            "agents[0].wf_interval_secs: the agent calls no block, so the timer has no "
+            "effect; set 0"
         ]
 
 
@@ -213,7 +221,8 @@ def test_a_timer_of_a_block_that_ignores_an_empty_text_is_a_warning() -> None:
     )
 
     assert warning == (
-        "agents[0].wf_interval_secs: a timer's text is empty, and the block's pattern does not let it through; "
+        "agents[0].wf_interval_secs: a timer's text is empty, and the block's pattern does "
+        "not accept it; "
         "set 0, or another pattern"
     )
     assert (
@@ -255,7 +264,7 @@ def test_an_agent_needs_no_token() -> None:
 )
 def test_a_token_in_the_bundle_is_an_error_that_does_not_repeat_it(token: str) -> None:
     assert faults_of(make_memory(wf_webhook_token=token)) == [
-        "agents[0].wf_webhook_token: a token stands in the environment or in a file, and a bundle says where; "
+        "agents[0].wf_webhook_token: a bundle must not contain a token, only its place; "
         "write env:NAME or file:PATH"
     ]
 
@@ -279,7 +288,7 @@ def test_a_secret_in_the_bundle_is_an_error_that_does_not_repeat_it(
     secret: object,
 ) -> None:
     assert faults_of(make_memory(wf_webhook_secret=secret)) == [
-        "agents[0].wf_webhook_secret: a secret stands in the environment or in a file, and a bundle says where; "
+        "agents[0].wf_webhook_secret: a bundle must not contain a secret, only its place; "
         "write env:NAME or file:PATH"
     ]
 

@@ -43,13 +43,14 @@ def test_arguments_are_an_object(text: str) -> None:
 @pytest.mark.parametrize("given", [7, [], True])
 def test_arguments_are_text_or_an_object(given: Any) -> None:
     assert faults_of(make_block("add_1", given)) == [
-        "agents[0].wf_webhook_args: must be an object, or a string that holds one as JSON"
+        "agents[0].wf_webhook_args: must be an object, or JSON text of one"
     ]
 
 
 def test_an_unknown_argument_in_json_text_is_an_error_with_a_suggestion() -> None:
     assert faults_of(make_memory(wf_webhook_args='{"memory_idd": "instances/a/b"}')) == [
-        'agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "memory_idd"; did you mean "memory_id"?'
+        "agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "
+        '"memory_idd"; did you mean "memory_id"?'
     ]
 
 
@@ -214,9 +215,9 @@ def test_a_filter_is_checked_at_deploy() -> None:
 
     (fault,) = faults_of(make_block("memory_search", wrong))
 
-    assert (
-        fault
-        == "agents[0].wf_webhook_args.filter.or[0].kynd: there is no field 'kynd'; did you mean 'kind'?"
+    assert fault == (
+        "agents[0].wf_webhook_args.filter.or[0].kynd: there is no field 'kynd'; "
+        "did you mean 'kind'?"
     )
     assert args_of(
         "memory_read", {"memory_id": "instances/x/y", "filter": {"kind": {"eq": "a"}}}

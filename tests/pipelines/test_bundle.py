@@ -131,7 +131,8 @@ def test_an_invalid_key_does_not_hide_others() -> None:
     assert faults_of(agent, agent, display_order=3)[:3] == [
         "agents[0].agent_rec_swarm: must be a valid string",
         "agents[0].wf_interval_secs: must be a valid number, unable to parse string as a number",
-        'agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "memory_idd"; did you mean "memory_id"?',
+        "agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "
+        '"memory_idd"; did you mean "memory_id"?',
     ]
 
 

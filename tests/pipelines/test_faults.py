@@ -3,7 +3,7 @@
 import pytest
 
 from memrelay.pipelines.checked import BundleRefused
-from memrelay.pipelines.report import MOST, Fault, Report, pointer, quoted
+from memrelay.pipelines.report import MAX_FAULTS, Fault, Report, pointer, quoted
 
 TYPO = Fault(
     "/agents/2/agent_from",
@@ -14,7 +14,8 @@ TYPO = Fault(
 
 def test_a_line_names_file_place_rule_and_remedy() -> None:
     assert TYPO.as_line("pipelines/x.json") == (
-        'pipelines/x.json: agents[2].agent_from: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
+        'pipelines/x.json: agents[2].agent_from: no agent publishes as "dispatch_wirte"; '
+        'did you mean "dispatch_write"?'
     )
 
 
@@ -70,11 +71,13 @@ def test_a_warning_at_the_place_of_an_error_is_omitted() -> None:
 
 def test_the_number_of_faults_is_limited() -> None:
     report = Report()
-    for at in range(MOST + 100):
+    for at in range(MAX_FAULTS + 100):
         report.unknown(("agents", at), "wrong", "word", ["work"])
 
-    assert len(report.errors) == MOST + 1
-    assert report.errors[0] == Fault("", f"there are more than these {MOST}", "mend them first")
+    assert len(report.errors) == MAX_FAULTS + 1
+    assert report.errors[0] == Fault(
+        "", f"there are more than these {MAX_FAULTS}", "correct these first"
+    )
 
 
 def test_a_refusal_contains_every_fault_as_a_line() -> None:

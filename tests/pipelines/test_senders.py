@@ -2,16 +2,16 @@
 
 import pytest
 
-from memrelay.pipelines.bundle import accepts, normalised
+from memrelay.pipelines.bundle import accepts, normalized_senders
 
 
 @pytest.mark.parametrize("agent_from", ["", "*", [], ["*"], ["a", "*"], ["!a", ""]])
 def test_an_empty_value_and_a_star_mean_all_senders(agent_from: str | list[str]) -> None:
-    assert normalised(agent_from) == ()
+    assert normalized_senders(agent_from) == ()
 
 
 def test_a_single_name_is_a_list_of_one() -> None:
-    assert normalised("User") == ("User",)
+    assert normalized_senders("User") == ("User",)
 
 
 @pytest.mark.parametrize("sender", ["User", "", "!User", "*"])

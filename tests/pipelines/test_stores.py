@@ -44,7 +44,7 @@ def test_a_search_uses_the_language_of_its_store_unless_it_sets_one() -> None:
             "stores[0].language: there are no stems of 'klingon'",
         ),
         ([{"language": "german"}], "stores[0].memory_id: a store needs a memory_id"),
-        ([{"memory_id": STORE}, {"memory_id": STORE}], "is declared twice; leave one out"),
+        ([{"memory_id": STORE}, {"memory_id": STORE}], "is declared twice; remove one of them"),
         (["german"], "stores[0]: must be an object"),
         ("german", "stores: must be a list of objects"),
         (
@@ -62,4 +62,4 @@ def test_an_invalid_store_is_an_error(stores: Any, fault: str) -> None:
 def test_a_store_without_an_agent_is_a_warning() -> None:
     (line,) = warnings_of(make_memory(), stores=[{"memory_id": f"{STORE}s", "language": "german"}])
 
-    assert "no agent works on the store" in line and "did you mean" in line
+    assert "no agent uses the store" in line and "did you mean" in line

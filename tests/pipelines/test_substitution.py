@@ -36,7 +36,8 @@ def test_the_token_is_replaced_in_json_text() -> None:
 
 def test_another_token_is_kept_and_is_a_warning() -> None:
     assert warnings_of(make_chat(agent_desc="${pipline_uid} of ${user}")) == [
-        'agents[0].agent_desc: "${pipline_uid}" is not replaced: ${pipeline_uid} is the only token; '
+        'agents[0].agent_desc: "${pipline_uid}" is not replaced: ${pipeline_uid} is the '
+        "only token; "
         'did you mean "pipeline_uid"?',
         'agents[0].agent_desc: "${user}" is not replaced: ${pipeline_uid} is the only token',
     ]

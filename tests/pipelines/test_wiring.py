@@ -20,7 +20,7 @@ NO_WIRE_NAME = "has 1 to 128 characters, no control characters and no braces"
 
 def test_no_two_agents_have_the_same_alias() -> None:
     assert faults_of(make_chat(), make_memory(agent_alias="user")) == [
-        'agents[1].agent_alias: agents[0] has the alias "user" too; choose another'
+        'agents[1].agent_alias: agents[0] already has the alias "user"; choose another'
     ]
 
 
@@ -53,7 +53,7 @@ def test_a_declared_swarm_needs_a_name() -> None:
 
 def test_a_swarm_that_is_declared_twice_is_an_error() -> None:
     assert faults_of(swarms=[{"name": "chat"}, {"name": "chat"}]) == [
-        'swarms[1].name: the swarm "chat" is declared twice; leave one out'
+        'swarms[1].name: the swarm "chat" is declared twice; remove one of them'
     ]
 
 
@@ -66,7 +66,7 @@ def test_durable_swarms_are_accepted(visibility: str) -> None:
 
 def test_ephemeral_swarms_are_refused_with_the_reason() -> None:
     assert faults_of(swarms=[{"name": "chat", "class": "ephemeral"}]) == [
-        'swarms[0].class: this version has durable swarms only; set "durable"'
+        'swarms[0].class: this version supports only durable swarms; set "durable"'
     ]
 
 
@@ -78,7 +78,8 @@ def test_an_unknown_class_of_swarm_is_an_error() -> None:
 
 def test_an_unknown_sender_is_a_warning_with_a_suggestion() -> None:
     assert warnings_of(make_relay(), make_memory(agent_from="dispatch_wirte")) == [
-        'agents[1].agent_from: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
+        'agents[1].agent_from: no agent publishes as "dispatch_wirte"; '
+        'did you mean "dispatch_write"?'
     ]
 
 
@@ -86,7 +87,8 @@ def test_an_unknown_excluded_sender_is_a_warning() -> None:
     assert warnings_of(
         make_relay(), make_memory(agent_from=["!dispatch_write", "!dispatch_wirte"])
     ) == [
-        'agents[1].agent_from[1]: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
+        'agents[1].agent_from[1]: no agent publishes as "dispatch_wirte"; '
+        'did you mean "dispatch_write"?'
     ]
 
 
@@ -117,7 +119,8 @@ def test_a_checked_bundle_has_all_public_swarms_even_without_agents() -> None:
 
 def test_an_alias_in_place_of_a_name_is_explained() -> None:
     assert warnings_of(make_relay(), make_memory(agent_from="relay")) == [
-        'agents[1].agent_from: no agent publishes as "relay"; that is an alias, which publishes as "dispatch_write"'
+        'agents[1].agent_from: no agent publishes as "relay"; this is an alias; '
+        'its agent publishes as "dispatch_write"'
     ]
 
 
@@ -134,7 +137,7 @@ def test_all_senders_and_publishing_agents_are_known_senders(agent_from: Any) ->
 
 def test_an_exclusion_next_to_plain_names_is_a_warning() -> None:
     assert warnings_of(make_chat(), make_relay(agent_from=["User", "!dispatch_write"])) == [
-        "agents[1].agent_from: a `!name` beside plain names changes nothing; leave it out"
+        "agents[1].agent_from: a `!name` next to plain names has no effect; remove it"
     ]
 
 
