@@ -68,7 +68,7 @@ class BlockSource:
 
 
 class _Loading:
-    """Turns whatever a block's file raises into BrokenBlock.
+    """A context that converts every exception of a block's file to BrokenBlock.
 
     Other people write these files. A broken one must fail only the bundles that name it.
     """

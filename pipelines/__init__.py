@@ -1,2 +1,2 @@
-"""Bundles: their model, their checks, and the sample bundles (JSON). docs/bundle.schema.json is
-their JSON Schema."""
+"""Bundles: their model, their checks, and the sample bundles. docs/bundle.schema.json is generated
+from them."""

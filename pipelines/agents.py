@@ -1,4 +1,4 @@
-"""One agent's checks: its class, its block with the arguments, and what it publishes."""
+"""The checks of one agent: its class, its block with the arguments, and its names."""
 
 from typing import Any
 
@@ -12,13 +12,46 @@ from memrelay.pipelines.bundle import CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import Place, Report, quoted
-from memrelay.pipelines.shape import steps_to, tell
+from memrelay.pipelines.shape import location_of, tell
 
-# `wf_webhook_args`: parsed, and checked by the model of the block that they are for.
+
+class _AnyArgs(BlockArgs):
+    model_config = ConfigDict(extra="ignore")
+
+
+NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # for an agent that calls no block
+
+
+def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> CheckedAgent | None:
+    """Return the agent, or None after reporting its faults."""
+    _check_publishing(spec, place, report)
+    _check_secrets(spec, place, report)
+    block = _block_of(spec, place, report)
+    values = parse_args(spec.wf_webhook_args, _args_place(place), report)
+    if block is None or values is None:
+        return None
+    args = read_args(block, values, _args_place(place), report)
+    if args is None:
+        return None
+    _check_store(spec, args, place, uid, report)
+    calls = block.handle is not None and spec.wf_call_webhook is not False
+    _check_timer(spec, args, place, report, calls=calls)
+    return CheckedAgent(
+        agent=_agent_of(spec, uid),
+        rec_swarm=spec.agent_rec_swarm,
+        send_swarm=spec.agent_send_swarm,
+        accepts=spec.accepts,
+        block=block,
+        args=args,
+        calls=calls,
+        token=spec.wf_webhook_token,
+        secrets=spec.secrets,
+        interval_ms=round(1000 * spec.wf_interval_secs),
+    )
 
 
 def parse_args(given: str | dict[str, Any], place: Place, report: Report) -> dict[str, Any] | None:
-    """The arguments as an object, {} where nothing is given; None after telling what is wrong."""
+    """Return `wf_webhook_args` as an object, or None after reporting a fault."""
     if isinstance(given, dict):
         return bounded_object(given, place, report)
     return parse_object(given, place, report) if given.strip() else {}
@@ -27,37 +60,45 @@ def parse_args(given: str | dict[str, Any], place: Place, report: Report) -> dic
 def read_args(
     block: Block, given: dict[str, Any], place: Place, report: Report
 ) -> BlockArgs | None:
-    """The arguments as the block's model; None after telling what is wrong. null is the same as
-    absent."""
-    values = _known(block, given, place, report)
-    if not _fits_with_others(values.get("output_template"), place, report):
+    """Return the arguments as the block's model, or None after reporting faults.
+
+    null is the same as absent.
+    """
+    values = _known_args(block, given, place, report)
+    if not _fits_with_other_templates(values.get("output_template"), place, report):
         return None
-    args, wrong = _validated(block, values, place, report)
-    if wrong:  # once more without them: a model looks at the whole only where its keys are right
-        _validated(
-            block, {key: held for key, held in values.items() if key not in wrong}, place, report
-        )
+    args, invalid = _validated(block, values, place, report)
+    if invalid:
+        # The model's own validators run only if all keys are valid, so validate once more.
+        valid = {key: value for key, value in values.items() if key not in invalid}
+        _validated(block, valid, place, report)
     for warning in args.warnings() if args is not None else ():
         report.warn(place, warning)
     return args
 
 
-def _known(block: Block, given: dict[str, Any], place: Place, report: Report) -> dict[str, Any]:
-    """The arguments that the block has, after telling of others where it minds."""
+def _agent_of(spec: AgentSpec, uid: str) -> Agent:
+    name = spec.published_name
+    username = spec.wf_username or name
+    return Agent(uid, spec.agent_alias, name, username, spec.publishes, swarm=spec.agent_rec_swarm)
+
+
+def _known_args(
+    block: Block, given: dict[str, Any], place: Place, report: Report
+) -> dict[str, Any]:
+    """Return the arguments that the block has; report others unless the block accepts any."""
     known, values = block.args.model_fields, {}
-    for key, held in given.items():
-        if key in known and held is not None:
-            values[key] = held
+    for key, value in given.items():
+        if key in known and value is not None:
+            values[key] = value
         elif key not in known and block.args.model_config.get("extra") == "forbid":
-            report.unknown(
-                (*place, key), f"the block {block.name} has no argument {quoted(key)}", key, known
-            )
+            rule = f"the block {block.name} has no argument {quoted(key)}"
+            report.unknown((*place, key), rule, key, known)
     return values
 
 
-def _fits_with_others(template: object, place: Place, report: Report) -> bool:
-    """Whether the templates of the bundle are short enough together: looking at one takes time, and
-    there may be many."""
+def _fits_with_other_templates(template: object, place: Place, report: Report) -> bool:
+    """Return whether all templates of the bundle together are short enough to compile."""
     if not isinstance(template, str):
         return True
     report.templates.add(template)
@@ -73,81 +114,30 @@ def _fits_with_others(template: object, place: Place, report: Report) -> bool:
 def _validated(
     block: Block, values: dict[str, Any], place: Place, report: Report
 ) -> tuple[BlockArgs | None, frozenset[str]]:
-    """The model, or None and the keys that are wrong."""
+    """Return (model, invalid keys). The model is None if there is an invalid key."""
     try:
         return block.args.model_validate(values), frozenset()
     except ValidationError as error:
         tell(error, values, place, report)
-        return None, frozenset(
-            str(steps[0]) for told in error.errors(include_url=False) if (steps := steps_to(told))
-        )
-    except (
-        RecursionError,
-        SyntaxError,
-    ):  # parsers of templates give up like this on thousands of brackets
+        locations = [location_of(detail) for detail in error.errors(include_url=False)]
+        return None, frozenset(str(location[0]) for location in locations if location)
+    except (RecursionError, SyntaxError):  # a template parser, after thousands of brackets
         report.error(place, "nested too deeply")
         return None, frozenset()
 
 
-class _AnyArgs(BlockArgs):
-    model_config = ConfigDict(extra="ignore")
-
-
-NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # of an agent that calls none
-
-
-def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> CheckedAgent | None:
-    """The agent; None after telling why it cannot work."""
-    _check_publishing(spec, place, report)
-    _check_secrets(spec, place, report)
-    block, values = (
-        _block_of(spec, place, report),
-        parse_args(spec.wf_webhook_args, _args(place), report),
-    )
-    args = (
-        read_args(block, values, _args(place), report)
-        if block is not None and values is not None
-        else None
-    )
-    if block is None or args is None:
-        return None
-    _check_store(spec, args, place, uid, report)
-    calls = block.handle is not None and spec.wf_call_webhook is not False
-    _check_timer(spec, args, calls, place, report)
-    name = spec.published_name
-    return CheckedAgent(
-        agent=Agent(
-            uid,
-            spec.agent_alias,
-            name,
-            spec.wf_username or name,
-            spec.publishes,
-            spec.agent_rec_swarm,
-        ),
-        rec_swarm=spec.agent_rec_swarm,
-        send_swarm=spec.agent_send_swarm,
-        accepts=spec.accepts,
-        block=block,
-        args=args,
-        calls=calls,
-        token=spec.wf_webhook_token,
-        secrets=spec.secrets,
-        interval_ms=round(1000 * spec.wf_interval_secs),
-    )
-
-
-def _args(place: Place) -> Place:
+def _args_place(place: Place) -> Place:
     return (*place, "wf_webhook_args")
 
 
 def _check_secrets(spec: AgentSpec, place: Place, report: Report) -> None:
-    kept = (
+    references = (
         ("wf_webhook_token", "token", (spec.wf_webhook_token,)),
         ("wf_webhook_secret", "secret", spec.secrets),
     )
-    for key, what, references in kept:
-        if not all(SECRET.fullmatch(reference) for reference in references if reference):
-            rule = f"a {what} stands in the environment or in a file, and a bundle says where"
+    for key, kind, given in references:
+        if not all(SECRET.fullmatch(reference) for reference in given if reference):
+            rule = f"a bundle must not contain a {kind}, only its place"
             report.error((*place, key), rule, "write env:NAME or file:PATH")
 
 
@@ -159,46 +149,40 @@ def _check_publishing(spec: AgentSpec, place: Place, report: Report) -> None:
             "set wf_agent_name or agent_name",
         )
     if spec.wf_publish_results and not spec.agent_send_swarm and spec.agent_class != "viewer_agent":
-        rule = "wf_publish_results is true, and there is no swarm to publish to"
+        rule = "wf_publish_results is true, but there is no swarm to publish to"
         report.warn((*place, "agent_send_swarm"), rule, "set agent_send_swarm")
 
 
 def _check_timer(
-    spec: AgentSpec, args: BlockArgs, calls: bool, place: Place, report: Report
+    spec: AgentSpec, args: BlockArgs, place: Place, report: Report, *, calls: bool
 ) -> None:
-    """A timer says nothing, so it moves only who takes an empty text."""
+    """Warn about a timer without effect: it calls the block with an empty text."""
     at, selector = (*place, "wf_interval_secs"), args.selector
     if not spec.wf_interval_secs:
         return
     if not calls:
-        report.warn(
-            at, "the agent calls no block, so there is nothing to call at an interval", "set 0"
-        )
+        report.warn(at, "the agent calls no block, so the timer has no effect", "set 0")
     elif selector is not None and (selector.pattern.capture("", 0) is None) != selector.invert:
-        report.warn(
-            at,
-            "a timer's text is empty, and the block's pattern does not let it through",
-            "set 0, or another pattern",
-        )
+        rule = "a timer's text is empty, and the block's pattern does not accept it"
+        report.warn(at, rule, "set 0, or another pattern")
 
 
 def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
-    """A chat's or a viewer's block is its class; None after telling what is wrong."""
+    """Return the agent's block, or None after reporting a fault.
+
+    A chat or a viewer has the block of its class.
+    """
     at = (*place, "agent_class")
     if spec.agent_class in ("chat_agent", "viewer_agent"):
         return find_block(spec.agent_class)
     if spec.agent_class == "wf_agent":
         return _named_block(spec, (*place, "wf_diagram_webhook"), report)
     if spec.agent_class == "ai_agent":
-        report.error(
-            at,
-            "ai_agent is not served by this version, which calls no models",
-            "leave the agent out",
-        )
+        rule = "this version does not run ai_agent: it calls no models"
+        report.error(at, rule, "remove the agent")
     elif spec.agent_class:
-        report.unknown(
-            at, f"there is no agent class {quoted(spec.agent_class)}", spec.agent_class, CLASSES
-        )
+        rule = f"unknown agent class {quoted(spec.agent_class)}"
+        report.unknown(at, rule, spec.agent_class, CLASSES)
     else:
         report.error(at, "an agent needs a class", f"set one of {', '.join(CLASSES)}")
     return None
@@ -208,8 +192,9 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     name = spec.wf_diagram_webhook
     try:
         block = find_block(name)
-    except BrokenBlock as error:
-        report.error(at, f"the block {quoted(name)} cannot be loaded: {error}", error.remedy)
+    except BrokenBlock as broken:
+        rule = f"the block {quoted(name)} cannot be loaded: {broken}"
+        report.error(at, rule, broken.remedy)
         return None
     if block is not None and block.handle is not None:
         return block
@@ -229,12 +214,9 @@ def _check_store(spec: AgentSpec, args: BlockArgs, place: Place, uid: str, repor
     if not args.store:
         return
     if not spec.wf_publish_results:
-        rule = "the block runs, and its result is not said"
+        rule = "the block runs, but its result is not published"
         report.warn((*place, "wf_publish_results"), rule, "set wf_publish_results to true")
     if not args.store.startswith(f"instances/{uid}/"):
-        rule = f"the store {quoted(args.store)} is shared with every pipeline that names it"
-        report.warn(
-            (*_args(place), "memory_id"),
-            rule,
-            "begin it with instances/${pipeline_uid}/ for one of its own",
-        )
+        rule = f"every pipeline that names the store {quoted(args.store)} shares it"
+        remedy = "begin it with instances/${pipeline_uid}/ for a private store"
+        report.warn((*_args_place(place), "memory_id"), rule, remedy)

@@ -1,5 +1,4 @@
-"""The model of a bundle: which keys there are and what they hold (contracts/kilroy.md A2; `swarms`
-is ours)."""
+"""The model of a bundle: its keys and their values (contracts/kilroy.md A2; `swarms` is ours)."""
 
 import re
 from collections.abc import Sequence
@@ -21,23 +20,20 @@ from memrelay.blocks.memory_args import DEFAULT_LANGUAGE, Language
 from memrelay.bus.keys import PUBLIC, SWARM, UID
 from memrelay.pipelines.substitution import TOKEN
 
-# How names are written in a bundle, as patterns for its JSON Schema. There `${pipeline_uid}` is
-# not yet filled in.
-
+# Patterns of names for the JSON Schema. A bundle still contains `${pipeline_uid}` there.
 _TOKEN = re.escape(TOKEN)
 _ENV, _FILE = r"env:[A-Za-z_][A-Za-z0-9_]*", r"file:[^\x00-\x1f]+"
-SECRET = re.compile(f"{_ENV}|{_FILE}")  # where a secret is kept
+SECRET = re.compile(f"{_ENV}|{_FILE}")  # the place of a secret
 
 
 def _unfilled(pattern: str) -> str:
-    """The pattern with `${pipeline_uid}` also taken wherever it takes a character."""
+    """Return a pattern that also accepts `${pipeline_uid}` at the place of each character."""
     return re.sub(r"\[[^]]+\]", lambda characters: f"({_TOKEN}|{characters[0]})", pattern)
 
 
 _NAME = _unfilled(SWARM.pattern)
-_PART = _unfilled(
-    r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
-)  # as memory.memory_id has it, in a room that this one does not know
+# The same as in memory.memory_id, which this package may not import.
+_PART = _unfilled(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 NAME: JsonDict = {"pattern": f"^{_NAME}$"}
 NAME_OR_NONE: JsonDict = {"pattern": f"^({_NAME})?$"}
@@ -48,7 +44,7 @@ FLAG_TEXT = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"
 
 _NOT = [False, "false", "False", "FALSE"]
 
-# A wf_agent that calls names its block.
+# A wf_agent that calls a block names it.
 CALLS: dict[str, Any] = {
     "if": {
         "properties": {"agent_class": {"const": "wf_agent"}},
@@ -62,19 +58,20 @@ CALLS: dict[str, Any] = {
 }
 
 
-# `agent_from`: whose messages an agent takes (contracts/kilroy.md A2; lists are ours).
+def normalized_senders(agent_from: str | Sequence[str]) -> tuple[str, ...]:
+    """Return `agent_from` as a tuple (contracts/kilroy.md A2; lists are ours).
 
-
-def normalised(agent_from: str | Sequence[str]) -> tuple[str, ...]:
-    """The names as they are kept: () for everybody, which is what "", "*" and an empty list
-    mean."""
+    It is () for all senders, which "", "*" and an empty list mean.
+    """
     names = (agent_from,) if isinstance(agent_from, str) else tuple(agent_from)
     return () if "" in names or "*" in names else names
 
 
 def accepts(names: tuple[str, ...], sender: str) -> bool:
-    """Is what `sender` says taken? A list of `!name` alone takes all but these; plain names take
-    just themselves."""
+    """Return whether an agent with these names in `agent_from` accepts the sender.
+
+    Names with `!` alone accept all other senders. Plain names accept only these senders.
+    """
     if not names or "*" in names:
         return True
     if all(name.startswith("!") for name in names):
@@ -116,7 +113,7 @@ def _interval(seconds: float) -> float:
 def _args(value: object) -> object:
     if isinstance(value, str | dict):
         return value
-    raise ValueError("must be an object, or a string that holds one as JSON")
+    raise ValueError("must be an object, or JSON text of one")
 
 
 FlagText = Annotated[str, Field(pattern=FLAG_TEXT)]
@@ -131,15 +128,14 @@ Args = Annotated[str | dict[str, Any], BeforeValidator(_args)]
 Interval = Annotated[
     float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)
 ]
-Kept = Annotated[Any, Field(description="Kept, and not looked at.")]
+Kept = Annotated[Any, Field(description="Stored and ignored.")]
 
 
 class Part(BaseModel):
-    """An object of a bundle. null is the same as absent; which unknown keys are wrong is told by
-    `keys.py`."""
+    """An object of a bundle. null is the same as absent. shape.py checks unknown keys."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-    prefixes: ClassVar[tuple[str, ...]] = ()  # an unknown key that begins like this is an error
+    prefixes: ClassVar[tuple[str, ...]] = ()  # reserved: an unknown key with one is an error
 
     @model_validator(mode="before")
     @classmethod
@@ -152,77 +148,72 @@ class Part(BaseModel):
 
     @classmethod
     def keys(cls) -> frozenset[str]:
-        """The keys in JSON."""
+        """Return the keys in JSON."""
         return frozenset(field.alias or name for name, field in cls.model_fields.items())
 
 
 class SwarmSpec(Part):
-    """A swarm: what agents listen to and speak on. One that is not declared is durable and
-    private."""
+    """A swarm: a named channel of the agents. An undeclared swarm is durable and private."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
     name: str = Field("", json_schema_extra=NAME)
     kind: Literal["durable", "ephemeral"] = Field("durable", alias="class")
-    """This version has durable swarms only."""
+    """This version supports only durable swarms."""
     visibility: Literal["private", "public"] = "private"
-    """What is said on a public swarm reaches the agents on it of every pipeline that declares it
-    public by that name."""
+    """Pipelines that declare a public swarm of the same name share its messages."""
 
 
 class StoreSpec(Part):
-    """What is said of a store; one that is not declared has all by default."""
+    """Settings of a store. An undeclared store has the defaults."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["memory_id"]})
 
     memory_id: str = Field("", json_schema_extra={"minLength": 1})
-    """As the blocks name it, like `instances/${pipeline_uid}/memories`."""
+    """The memory_id of its blocks, like `instances/${pipeline_uid}/memories`."""
     language: Language = DEFAULT_LANGUAGE
-    """Whose stems and stop words ranked searches of it go by, where they say no other; `none` for
-    neither."""
+    """Default language of stems and stop words in ranked searches; `none` for neither."""
 
 
 class AgentSpec(Part):
-    """An agent: it listens on a swarm, calls a block for what it hears, and says the result on a
-    swarm."""
+    """An agent: it listens on a swarm, calls a block for each message, and publishes the result."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["agent_class", "agent_alias"]})
     prefixes = ("agent_", "wf_", "ai_")
 
     agent_class: str = Field("", json_schema_extra={"enum": list(CLASSES)})
-    """ai_agent is known, but not served by this version."""
+    """ai_agent is a known class, but this version does not run it."""
     agent_alias: str = Field("", json_schema_extra=NAME)
-    """What the agent is addressed by; no two of a pipeline are the same."""
+    """Address of the agent, unique in the pipeline."""
     agent_name: str = ""
-    """What the agent publishes under, where wf_agent_name is not set."""
+    """Sender of its messages if wf_agent_name is not set."""
     agent_desc: str = ""
     agent_rec_swarm: str = Field("", json_schema_extra=NAME_OR_NONE)
-    """The swarm that the agent listens to."""
+    """Swarm on which the agent listens."""
     agent_send_swarm: str = Field("", json_schema_extra=NAME_OR_NONE)
-    """The swarm that the agent speaks on."""
+    """Swarm on which the agent publishes."""
     agent_from: Names = ""
-    """Whose messages are taken: a name, `!name` for all but one, `*` or nothing for all, or a list
-    of these."""
+    """Accepted senders: a name, `!name` for all others, `*` or nothing for all, or a list."""
     wf_agent_name: str = ""
-    """What the agent publishes under."""
+    """Sender of its messages."""
     wf_username: str = ""
-    """The user that its messages name; by default what it publishes under."""
+    """Username in its messages; the sender by default."""
     wf_diagram_webhook: str = ""
-    """The block that is called for each message."""
+    """Block to call for each message."""
     wf_call_webhook: Flag | None = None
-    """By default true where a block is named."""
+    """True by default if a block is named."""
     wf_publish_results: Flag = False
-    """Is the block's result said on agent_send_swarm?"""
+    """Publish the result of the block on agent_send_swarm."""
     wf_webhook_args: Args = ""
-    """The block's arguments: an object, or a string that holds one as JSON."""
+    """Arguments of the block: an object, or JSON text of one."""
     wf_webhook_token: KeptAt = ""
-    """Where the token is kept that webhooks to this agent must bring: `env:NAME` or `file:PATH`."""
+    """Place of the token that webhooks to this agent need: `env:NAME` or `file:PATH`."""
     wf_webhook_secret: Secrets = ""
-    """Where the secrets are kept by which webhooks to this agent are signed: `env:NAME` or
-    `file:PATH`, or a list of these."""
+    """Places of the secrets that sign webhooks to this agent: `env:NAME` or `file:PATH`, or a
+    list."""
     wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
-    """How often the block is called with an empty text, whatever is said: each so many seconds, 1
-    to a year; 0 for never."""
+    """Interval of a timer that calls the block with an empty text: 1 second to a year, 0 for
+    never."""
 
     wf_diagram_alias: Kept = None
     agent_parent_id: Kept = None
@@ -242,13 +233,15 @@ class AgentSpec(Part):
 
     @property
     def published_name(self) -> str:
-        """What the agent publishes under; never its alias."""
+        """Return the sender of its messages, which is never its alias."""
         return self.wf_agent_name or self.agent_name
 
     @property
     def publishes(self) -> bool:
-        """A chat says what its user says wherever it has a swarm to, other agents where their
-        results are wanted."""
+        """Return whether the agent publishes.
+
+        A chat publishes its user's messages. Other agents need `wf_publish_results`.
+        """
         wanted = self.agent_class == "chat_agent" or (
             self.agent_class != "viewer_agent" and self.wf_publish_results
         )
@@ -256,18 +249,18 @@ class AgentSpec(Part):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """`wf_webhook_secret`, one or a list, as references."""
+        """Return the references in `wf_webhook_secret`."""
         given = self.wf_webhook_secret
         return tuple(name for name in ((given,) if isinstance(given, str) else given) if name)
 
     @property
     def accepts(self) -> tuple[str, ...]:
-        """`agent_from`, as `pipelines.senders` reads it."""
-        return normalised(self.agent_from)
+        """Return `agent_from` as a tuple for `accepts`."""
+        return normalized_senders(self.agent_from)
 
 
 class Bundle(Part):
-    """A pipeline: its agents, and the swarms on which they meet."""
+    """A pipeline: its agents and their swarms."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["agents"]})
     prefixes = ("pipeline_",)
@@ -275,11 +268,10 @@ class Bundle(Part):
     pipeline_name: str = ""
     pipeline_desc: str = ""
     pipeline_uid: str = Field("", json_schema_extra=PIPELINE_UID)
-    """Made when the pipeline is deployed, where it is absent. `${pipeline_uid}` stands for it in
-    every string."""
+    """Generated at deploy if it is absent. `${pipeline_uid}` in a string is replaced by it."""
     pipeline_id: Kept = None
     agents: tuple[AgentSpec, ...] = ()
     display_order: tuple[str, ...] = ()
-    """Aliases, in the order in which they are shown."""
+    """Aliases in display order."""
     swarms: tuple[SwarmSpec, ...] = ()
     stores: tuple[StoreSpec, ...] = ()

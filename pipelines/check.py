@@ -1,4 +1,4 @@
-"""The check of a bundle: every fault at once, and where there is none, what a worker runs."""
+"""The check of a bundle: it reports every fault at once, or returns what a worker runs."""
 
 import hashlib
 from typing import Any
@@ -10,7 +10,7 @@ from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
 from memrelay.pipelines.json_text import fits, parse_bundle
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import read_bundle
-from memrelay.pipelines.substitution import choose, fill
+from memrelay.pipelines.substitution import choose_uid, fill
 from memrelay.pipelines.wiring import (
     check_aliases,
     check_display_order,
@@ -23,8 +23,10 @@ __all__ = ["Checked", "CheckedAgent", "CheckedBundle", "check"]
 
 
 def check(raw: bytes | dict[str, Any], *, uid: str | None = None) -> Checked:
-    """All that is wrong with a bundle, or the bundle. `uid` goes before the bundle's own; without
-    both one is made."""
+    """Check a bundle and return its faults and warnings, or the checked bundle.
+
+    `uid` takes precedence over the bundle's. Without both, a UID is generated.
+    """
     report = Report()
     value = parse_bundle(raw, report)
     bundle = None if value is None else _check_object(value, uid, report)
@@ -32,7 +34,7 @@ def check(raw: bytes | dict[str, Any], *, uid: str | None = None) -> Checked:
 
 
 def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) -> CheckedBundle:
-    uid = choose(given_uid, value, report)
+    uid = choose_uid(given_uid, value, report)
     filled = fill(value | {"pipeline_uid": uid}, uid, report)
     bundle, agents, swarms, stores = read_bundle(filled, report)
     checked = [check_agent(spec, ("agents", at), uid, report) for at, spec in agents.items()]

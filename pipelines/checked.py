@@ -1,4 +1,10 @@
-"""What a check gives: the faults, and where there are none a bundle that can be deployed."""
+"""The result of a check: faults, or a bundle that can be deployed.
+
+The exceptions of pipelines:
+
+PipelineError
+└── BundleRefused   a bundle has faults; `faults` contains all of them
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,101 +14,99 @@ from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.bus.keys import PUBLIC
 from memrelay.pipelines.report import Fault
 
-# What can go wrong with pipelines.
-#
-# PipelineError
-# └── BundleRefused   a bundle has faults; `faults` holds all of them
-
 
 class PipelineError(Exception):
-    """Anything that is wrong with a pipeline."""
+    """The base class of all errors of a pipeline."""
 
 
 class BundleRefused(PipelineError, ValueError):
-    """A bundle that was not taken, with every reason."""
+    """A bundle has faults. The text contains one fault per line."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        """The text holds one fault a line."""
         super().__init__("\n".join(fault.as_line() for fault in faults))
         self.faults = tuple(faults)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAgent:
-    """An agent, ready to be routed to."""
+    """A valid agent.
+
+    `rec_swarm` and `send_swarm` are "" if there is none. `accepts` are the accepted senders, ()
+    for all. `calls` is true if the agent calls its block. `token` and `secrets` are references to
+    the credentials of its webhooks. `interval_ms` is the period of its timer, 0 for none.
+    """
 
     agent: Agent
-    rec_swarm: str  # "" where it listens to none
+    rec_swarm: str
     send_swarm: str
-    accepts: tuple[str, ...]  # for pipelines.senders.accepts; () for everybody
+    accepts: tuple[str, ...]
     block: Block
     args: BlockArgs
-    calls: bool  # is the block called for what the agent hears?
-    token: str = ""  # where its webhooks' token is kept; "" where they need none
-    interval_ms: int = 0  # at which the block is called whatever is said; 0 for never
-    secrets: tuple[
-        str, ...
-    ] = ()  # where the secrets are kept by which its webhooks are signed; () where they need not be
+    calls: bool
+    token: str = ""
+    interval_ms: int = 0
+    secrets: tuple[str, ...] = ()
 
     def in_language(self, languages: Mapping[str, str]) -> Self:
-        """With the language of its store."""
+        """Return the agent with the language of its store. `languages` is by memory_id."""
         language = languages.get(self.args.store)
         return self if language is None else replace(self, args=self.args.in_language(language))
 
     @property
     def is_guarded(self) -> bool:
-        """Its webhooks need a token or a signature."""
+        """Return whether its webhooks need a token or a signature."""
         return bool(self.token or self.secrets)
 
     @property
     def is_voice(self) -> bool:
-        """It says what comes to it from outside, as a chat does for its user."""
+        """Return whether it publishes messages from outside, as a chat does for its user."""
         return self.block.handle is None and self.agent.publishes
 
     @property
     def takes_messages(self) -> bool:
-        """Something becomes of what is handed to it alone."""
+        """Return whether a message to this agent has an effect."""
         return self.calls or self.is_voice
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedBundle:
-    """A bundle without faults. Checking `source` again gives an equal one."""
+    """A bundle without faults. Checking `source` again returns an equal bundle.
+
+    `source` is canonical JSON: the UID is filled in and the keys are sorted. `hash` is its SHA-256
+    in hex. `public` are the names of its public swarms. `languages` are those of its declared
+    stores, by memory_id.
+    """
 
     uid: str
     name: str
     description: str
-    hash: str  # sha256 of `source`, in hex
-    source: bytes  # canonical JSON: the bundle with its uid filled in, keys sorted
+    hash: str
+    source: bytes
     agents: tuple[CheckedAgent, ...]
-    public: tuple[str, ...] = ()  # the names of its public swarms
-    languages: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of the stores that it declares, by memory_id
+    public: tuple[str, ...] = ()
+    languages: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def swarms(self) -> tuple[str, ...]:
-        """The names of its swarms, in the order of the agents; at the end public ones that no agent
-        is on."""
+        """Return the names of its swarms: those of the agents, then other public swarms."""
         names = [name for agent in self.agents for name in (agent.rec_swarm, agent.send_swarm)]
         return tuple(dict.fromkeys(name for name in (*names, *self.public) if name))
 
     def home_of(self, swarm: str) -> str:
-        """What stands in the key of a swarm's log and channel: the pipeline's uid, or that it is
-        public."""
+        """Return the owner in the key of a swarm: the UID, or "public"."""
         return PUBLIC if swarm in self.public else self.uid
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The outcome; `bundle` is None where there are `faults`."""
+    """The result of a check. `bundle` is None if there are `faults`."""
 
     faults: tuple[Fault, ...]
     warnings: tuple[Fault, ...]
     bundle: CheckedBundle | None
 
     def accepted(self) -> CheckedBundle:
-        """The bundle; raises BundleRefused with all faults."""
+        """Return the bundle. Raises BundleRefused if there are faults."""
         if self.bundle is None:
             raise BundleRefused(self.faults)
         return self.bundle

@@ -1,4 +1,4 @@
-"""The commands of a pipeline: what its relays pick out of a chat, such as /write."""
+"""The chat commands of a pipeline, such as /write, read from the patterns of its relays."""
 
 import re
 from typing import NamedTuple
@@ -7,31 +7,32 @@ import orjson
 
 from memrelay.pipelines.checked import CheckedBundle
 
-# What a pattern begins with that picks out a command, such as ^/write\s+(.*), and what must follow
-# the word.
+# The beginning of a pattern that matches a command, such as ^/write\s+(.*): the word, and what must
+# follow it.
 OPENING = re.compile(r"\^\\?(/[\w-]+)(?=\\[bs]|\$|\s|$|\((\?:)?\\[bs])")
 FLAGS = re.compile(r"^\(\?[ism]+\)")
 
 
 class Command(NamedTuple):
-    """Something to say."""
+    """A command: `word` with its slash, and a description.
 
-    word: str  # with its slash
-    description: str  # of the agent whose description begins with it, else of the relay
+    The description is that of the agent whose description begins with the word, or of the relay.
+    """
+
+    word: str
+    description: str
 
 
 def commands_of(bundle: CheckedBundle) -> list[Command]:
-    """Each command once, in the order of the bundle."""
-    told = [str(agent.get("agent_desc") or "") for agent in orjson.loads(bundle.source)["agents"]]
-    described = {text.split(" ", 1)[0]: text for text in reversed(told)}
+    """Return each command once, in the order of the bundle."""
+    texts = [str(agent.get("agent_desc") or "") for agent in orjson.loads(bundle.source)["agents"]]
+    by_word = {text.split(" ", 1)[0]: text for text in reversed(texts)}
     found: dict[str, Command] = {}
-    for agent, text in zip(bundle.agents, told, strict=True):
+    for agent, text in zip(bundle.agents, texts, strict=True):
         selector = agent.args.selector
-        match = (
-            OPENING.match(FLAGS.sub("", selector.pattern.source))
-            if selector is not None and not selector.invert
-            else None
-        )
+        if selector is None or selector.invert:
+            continue
+        match = OPENING.match(FLAGS.sub("", selector.pattern.source))
         if match is not None:
-            found.setdefault(match[1], Command(match[1], described.get(match[1], text)))
+            found.setdefault(match[1], Command(match[1], by_word.get(match[1], text)))
     return list(found.values())

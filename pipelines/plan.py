@@ -1,4 +1,7 @@
-"""A checked bundle, compiled for routing: who hears what is said on a swarm."""
+"""A checked bundle, compiled for routing: the agents that receive a message of a swarm.
+
+Compiling costs about a millisecond per pattern.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,26 +12,27 @@ from memrelay.blocks.patterns import PatternSet
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 
-RELAY = (
-    "relay"  # the store of a pipeline without memory blocks, for what waits and for what was done
-)
+# The store of a pipeline without memory blocks: for pending messages and the inbox.
+RELAY = "relay"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedAgent:
-    """An agent as a message meets it."""
+    """An agent that calls a block.
+
+    `store` is the memory_id of the block's store, or "". The results are published on
+    `send_swarm`, a private swarm, or on `public_swarm`; both are "" if they are not published.
+    """
 
     agent: Agent
     handle: Handle
     args: BlockArgs
-    store: str  # memory_id of the store that its block works on, "" for none
-    send_swarm: str  # "" where what it answers is not published on a private swarm
-    public_swarm: str = (
-        ""  # the public swarm on which what it answers is published, "" where it is not
-    )
+    store: str
+    send_swarm: str
+    public_swarm: str = ""
 
     def wants(self, text: str) -> bool:
-        """Whether its block takes this text; an `Audience` asks for all of a swarm's at once."""
+        """Return whether the block accepts the text. An `Audience` matches all agents at once."""
         selector = self.args.selector
         return (
             selector is None or (selector.pattern.capture(text, 0) is not None) != selector.invert
@@ -37,7 +41,7 @@ class PlannedAgent:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """An agent that says what comes to it from outside, such as a chat's user."""
+    """An agent that publishes messages from outside, such as those of a chat's user."""
 
     agent: Agent
     send_swarm: str
@@ -45,72 +49,69 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """An agent whose block is called at each interval, whatever is said."""
+    """An agent whose block is called at each interval."""
 
     agent: Agent
     interval_ms: int
 
 
 class Audience:
-    """The stations on one swarm that accept one sender. Their patterns are matched together.
+    """The agents on one swarm that accept one sender, in the order of the bundle.
 
-    Where nobody is `choosy` all `stations` hear, else those that `of` tells.
+    If `choosy` is false, all `stations` receive every text. Otherwise `of` selects the agents; the
+    patterns of all of them are matched together.
     """
 
-    def __init__(self, stations: Sequence[PlannedAgent]) -> None:
-        """`stations` in the order of the bundle, which is the order in which they hear."""
-        self.stations = tuple(stations)
+    def __init__(self, agents: Sequence[PlannedAgent]) -> None:
+        self.stations = tuple(agents)
         selectors = [
             (at, selector)
-            for at, station in enumerate(stations)
-            if (selector := station.args.selector) is not None
+            for at, agent in enumerate(agents)
+            if (selector := agent.args.selector) is not None
         ]
-        self._choosy = [at for at, _ in selectors]
-        self.choosy = bool(selectors)  # whether anybody chooses by the text
+        self._selecting = [at for at, _ in selectors]  # indexes of the agents with a selector
+        self.choosy = bool(selectors)
         self._patterns = PatternSet([selector.pattern for _, selector in selectors])
         self._inverted = frozenset(
             place for place, (_, selector) in enumerate(selectors) if selector.invert
         )
-        self._others = sorted(set(range(len(self.stations))) - set(self._choosy))
-        self._alone = [
-            self.stations[at : at + 1] for at in self._choosy
-        ]  # what most texts lead to: one command
+        self._others = sorted(set(range(len(self.stations))) - set(self._selecting))
+        # The usual result: one agent, for one command.
+        self._alone = [self.stations[at : at + 1] for at in self._selecting]
 
     def of(self, text: str) -> Sequence[PlannedAgent]:
-        """The stations that want this text."""
+        """Return the agents that accept the text."""
         places: Sequence[int] = self._patterns.matching(text)
         if self._inverted:
             places = tuple(self._inverted.symmetric_difference(places))
         if not self._others and len(places) < 2:
             return self._alone[places[0]] if places else ()
-        return [
-            self.stations[at]
-            for at in sorted([*self._others, *[self._choosy[place] for place in places]])
-        ]
+        indexes = sorted([*self._others, *[self._selecting[place] for place in places]])
+        return [self.stations[at] for at in indexes]
 
 
 NOBODY = Audience([])
 
 
 class Audiences(dict[tuple[str, str], Audience]):
-    """By swarm and sender: who hears what that sender says there. Each is made when it is asked for
-    first."""
+    """The audience of each (swarm, sender), made at its first use.
+
+    `listening` are the agents that call a block, and `planned` contains them by alias.
+    """
 
     def __init__(
         self,
         bundle: CheckedBundle,
         listening: Sequence[CheckedAgent],
-        stations: Mapping[str, PlannedAgent],
+        planned: Mapping[str, PlannedAgent],
     ) -> None:
-        """`listening` are the agents with a station, and `stations` theirs, by alias."""
         names = [name.removeprefix("!") for agent in listening for name in agent.accepts]
         self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
-        self._swarms, self._listening, self._stations = bundle.swarms, listening, stations
+        self._swarms, self._listening, self._planned = bundle.swarms, listening, planned
 
-    def __missing__(self, asked: tuple[str, str]) -> Audience:
-        """One that nobody asked for yet, or of a sender whom nobody names: these are all alike, and
-        without number."""
-        swarm, sender = asked
+    def __missing__(self, key: tuple[str, str]) -> Audience:
+        swarm, sender = key
+        # All senders that no agent names have the same audience. Their number is unlimited.
         known = (swarm, sender if sender in self._named else "")
         audience = self.get(known)
         if audience is None:
@@ -122,7 +123,7 @@ class Audiences(dict[tuple[str, str], Audience]):
     def _audience(self, swarm: str, sender: str) -> Audience:
         return Audience(
             [
-                self._stations[agent.agent.alias]
+                self._planned[agent.agent.alias]
                 for agent in self._listening
                 if agent.rec_swarm == swarm and accepts(agent.accepts, sender)
             ]
@@ -130,73 +131,85 @@ class Audiences(dict[tuple[str, str], Audience]):
 
 
 class Plan:
-    """One version of one pipeline."""
+    """One version of one pipeline.
+
+    - `public`: names of its public swarms; `hears_public`: those that an agent listens on
+    - `private_names`: names of its other swarms, by their bytes
+    - `stores`: memory_ids of its blocks; the first is the default of an operation
+    - `home`: memory_id of its named memories, created by the first call that needs it
+    - `every_store`: `stores` and `home`
+    - `embedded_stores`: stores with vectors
+    - `languages`: of stores that declare one, by memory_id
+    """
 
     def __init__(self, bundle: CheckedBundle) -> None:
-        """Compiles; costs about a millisecond per pattern."""
         self.uid, self.name, self.hash = bundle.uid, bundle.name, bundle.hash
-        self.public = frozenset(bundle.public)  # the names of its public swarms
-        self._stations = {
-            agent.agent.alias: station
-            for agent in bundle.agents
-            if (station := _station(agent, self.public)) is not None
-        }
-        self.timers = tuple(
-            Timer(agent.agent, agent.interval_ms)
-            for agent in bundle.agents
-            if agent.interval_ms and agent.calls
-        )
-        self._voices = {
-            agent.agent.alias: Voice(agent.agent, agent.send_swarm)
-            for agent in bundle.agents
-            if agent.is_voice
-        }
-        self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._stations]
-        self.swarms = bundle.swarms
-        self.audiences = Audiences(bundle, self._listening, self._stations)
+        self.swarms, self.public = bundle.swarms, frozenset(bundle.public)
         self.private_names = {
             swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public
         }
+        self.timers = _timers(bundle)
+        self._voices = _voices(bundle)
+        self._planned = _planned_agents(bundle, self.public)
+        self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._planned]
+        self.audiences = Audiences(bundle, self._listening, self._planned)
         self.hears_public = self.public & {agent.rec_swarm for agent in self._listening}
-        stores = dict.fromkeys(
-            station.store for station in self._stations.values() if station.store
-        )
-        self.languages = (
-            bundle.languages
-        )  # of stores, by memory_id; what is not there has that of all
-        self.embedded_stores = frozenset(
-            station.store for station in self._stations.values() if station.args.embeds
-        )
+        self._set_stores(bundle)
+
+    def _set_stores(self, bundle: CheckedBundle) -> None:
+        planned = self._planned.values()
+        stores = dict.fromkeys(agent.store for agent in planned if agent.store)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
-        self.home = home_of(
-            self.uid
-        )  # of named memories; it is there from the first call that needs it
+        self.home = home_of(self.uid)
         self.every_store = tuple(dict.fromkeys((*self.stores, self.home)))
+        self.embedded_stores = frozenset(agent.store for agent in planned if agent.args.embeds)
+        self.languages = bundle.languages
 
     def station(self, alias: str) -> PlannedAgent | None:
-        """The station of one agent."""
-        return self._stations.get(alias)
+        """Return the agent with that alias if it calls a block."""
+        return self._planned.get(alias)
 
     def voice(self, alias: str) -> Voice | None:
-        """The agent of that alias, where it is one that says what others hand to it."""
+        """Return the agent with that alias if it publishes messages from outside."""
         return self._voices.get(alias)
 
     def hears(self, alias: str) -> str:
-        """The swarm that an agent with a station listens to; "" for none."""
+        """Return the swarm on which an agent that calls a block listens, or ""."""
         return next(agent.rec_swarm for agent in self._listening if agent.agent.alias == alias)
 
 
-def _station(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent | None:
-    """None for an agent that is never called."""
+def _timers(bundle: CheckedBundle) -> tuple[Timer, ...]:
+    return tuple(
+        Timer(agent.agent, agent.interval_ms)
+        for agent in bundle.agents
+        if agent.interval_ms and agent.calls
+    )
+
+
+def _voices(bundle: CheckedBundle) -> dict[str, Voice]:
+    return {
+        agent.agent.alias: Voice(agent.agent, agent.send_swarm)
+        for agent in bundle.agents
+        if agent.is_voice
+    }
+
+
+def _planned_agents(bundle: CheckedBundle, public: Collection[str]) -> dict[str, PlannedAgent]:
+    found = {agent.agent.alias: _planned_agent(agent, public) for agent in bundle.agents}
+    return {alias: planned for alias, planned in found.items() if planned is not None}
+
+
+def _planned_agent(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent | None:
+    """Return None for an agent that never calls a block."""
     if not agent.calls or agent.block.handle is None:
         return None
-    says_on = agent.send_swarm if agent.agent.publishes else ""
-    says_in_public = says_on in public
+    swarm = agent.send_swarm if agent.agent.publishes else ""
+    is_public = swarm in public
     return PlannedAgent(
         agent.agent,
         agent.block.handle,
         agent.args,
         agent.args.store,
-        "" if says_in_public else says_on,
-        public_swarm=says_on if says_in_public else "",
+        "" if is_public else swarm,
+        public_swarm=swarm if is_public else "",
     )

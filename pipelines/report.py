@@ -1,4 +1,4 @@
-"""The report of one check: it gathers every fault, each place's first error and all warnings."""
+"""Faults and their report: the first error of each place, and all warnings."""
 
 import re
 from collections.abc import Iterable
@@ -9,25 +9,28 @@ import orjson
 
 from memrelay.memory.validation import LIKELY, closest
 
-# A fault: what is wrong with a bundle, where, and what to do about it.
-
-Place = tuple[str | int, ...]  # the keys and indices that lead to a value
+Place = tuple[str | int, ...]  # the keys and indexes that lead to a value
 Severity = Literal["error", "warning"]
 
+MAX_FAULTS = 200  # of each severity
+MAX_QUOTED = 100  # characters
 _PLAIN_KEY = re.compile(r"[\w$-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An error refuses the bundle, a warning does not."""
+    """A fault of a bundle. An error refuses the bundle, a warning does not.
 
-    pointer: str  # a JSON pointer (RFC 6901), like /agents/2/agent_from; "" for the whole bundle
+    `pointer` is a JSON pointer (RFC 6901) like /agents/2/agent_from, or "" for the whole bundle.
+    """
+
+    pointer: str
     rule: str
     suggestion: str = ""
     severity: Severity = "error"
 
     def as_json(self) -> dict[str, str]:
-        """For programs."""
+        """Return the fault for programs."""
         return {
             "pointer": self.pointer,
             "rule": self.rule,
@@ -36,19 +39,76 @@ class Fault:
         }
 
     def as_line(self, file: str = "") -> str:
-        """For people: `pipelines/x.json: agents[2].agent_from: <rule>; <suggestion>`."""
-        told = f"{self.rule}; {self.suggestion}" if self.suggestion else self.rule
-        return ": ".join(part for part in (file, _path(self.pointer), told) if part)
+        """Return `pipelines/x.json: agents[2].agent_from: <rule>; <suggestion>`."""
+        text = f"{self.rule}; {self.suggestion}" if self.suggestion else self.rule
+        return ": ".join(part for part in (file, _path(self.pointer), text) if part)
+
+
+class Report:
+    """Collects the faults of one check. `templates` are the templates of the bundle so far."""
+
+    def __init__(self) -> None:
+        self._found: dict[Severity, list[Fault]] = {"error": [], "warning": []}
+        self._invalid: set[str] = set()  # pointers with an error
+        self.templates: set[str] = set()
+
+    @property
+    def errors(self) -> tuple[Fault, ...]:
+        """Return the errors by place."""
+        return tuple(sorted(self._found["error"], key=_order))
+
+    @property
+    def warnings(self) -> tuple[Fault, ...]:
+        """Return the warnings by place. At the place of an error a warning is only its effect."""
+        warnings = [fault for fault in self._found["warning"] if fault.pointer not in self._invalid]
+        return tuple(sorted(warnings, key=_order))
+
+    def error(self, place: Place, rule: str, suggestion: str = "") -> None:
+        """Add an error. Further errors at the same place are ignored: they are its effects."""
+        at = pointer(place)
+        if at not in self._invalid:
+            self._invalid.add(at)
+            self._add(Fault(at, rule, suggestion))
+
+    def warn(self, place: Place, rule: str, suggestion: str = "") -> None:
+        """Add a warning."""
+        self._add(Fault(pointer(place), rule, suggestion, "warning"))
+
+    def unknown(self, place: Place, rule: str, word: str, known: Iterable[str]) -> None:
+        """Add an error about an unknown word, with the closest known word or all known words."""
+        if not self.full("error"):
+            self.error(
+                place, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}"
+            )
+
+    def full(self, severity: Severity) -> bool:
+        """Return whether further faults are dropped. Callers then skip expensive suggestions."""
+        return len(self._found[severity]) > MAX_FAULTS
+
+    def _add(self, fault: Fault) -> None:
+        found = self._found[fault.severity]
+        if len(found) < MAX_FAULTS:
+            found.append(fault)
+        elif len(found) == MAX_FAULTS:
+            rule = f"there are more than these {MAX_FAULTS}"
+            found.append(Fault("", rule, "correct these first", fault.severity))
 
 
 def pointer(place: Place) -> str:
-    """The JSON pointer to a place."""
+    """Return the JSON pointer of a place."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
 def quoted(text: str) -> str:
-    """A text of the bundle's in quotes, on one line, cut where it is long."""
-    return orjson.dumps(text if len(text) <= 100 else text[:100] + "...").decode()
+    """Return a text of the bundle in quotes, on one line, truncated to MAX_QUOTED characters."""
+    short = text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "..."
+    return orjson.dumps(short).decode()
+
+
+def did_you_mean(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
+    """Return a suggestion of the closest known word; "" if none is as close as `ratio`."""
+    found = closest(word, known, ratio)
+    return f"did you mean {quoted(found)}?" if found else ""
 
 
 def _path(at: str) -> str:
@@ -62,76 +122,6 @@ def _step(part: str) -> str:
     return f".{part}" if _PLAIN_KEY.fullmatch(part) else f"[{quoted(part)}]"
 
 
-# Did-you-mean, as a fault tells it.
-
-
-def did_you_mean(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
-    """The question as a suggestion; "" where nothing comes as near as `ratio`."""
-    found = closest(word, known, ratio)
-    return f"did you mean {quoted(found)}?" if found else ""
-
-
-MOST = 200  # faults of a kind; a file of noise is not worth more
-
-
-class Report:
-    """Handed from check to check."""
-
-    def __init__(self) -> None:
-        """An empty one."""
-        self._found: dict[Severity, list[Fault]] = {"error": [], "warning": []}
-        self._wrong: set[str] = set()
-        self.templates: set[str] = set()  # those that were looked at
-
-    @property
-    def errors(self) -> tuple[Fault, ...]:
-        """What refuses the bundle, by place."""
-        return tuple(sorted(self._found["error"], key=_order))
-
-    @property
-    def warnings(self) -> tuple[Fault, ...]:
-        """What is allowed, but surely not meant, by place. Where there is an error it only follows
-        from that."""
-        return tuple(
-            sorted(
-                (fault for fault in self._found["warning"] if fault.pointer not in self._wrong),
-                key=_order,
-            )
-        )
-
-    def error(self, place: Place, rule: str, suggestion: str = "") -> None:
-        """Adds an error. The first one of a place hides the next, which only follow from it."""
-        at = pointer(place)
-        if at not in self._wrong:
-            self._wrong.add(at)
-            self._add(Fault(at, rule, suggestion))
-
-    def warn(self, place: Place, rule: str, suggestion: str = "") -> None:
-        """Adds a warning."""
-        self._add(Fault(pointer(place), rule, suggestion, "warning"))
-
-    def unknown(self, place: Place, rule: str, word: str, known: Iterable[str]) -> None:
-        """Adds an error about a word that is none of the `known`, with a did-you-mean, else with
-        all of them."""
-        if not self.full("error"):
-            self.error(
-                place, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}"
-            )
-
-    def full(self, severity: Severity) -> bool:
-        """Is there no room for more? Then guessing what was meant is not worth its time either."""
-        return len(self._found[severity]) > MOST
-
-    def _add(self, fault: Fault) -> None:
-        found = self._found[fault.severity]
-        if len(found) < MOST:
-            found.append(fault)
-        elif len(found) == MOST:
-            found.append(
-                Fault("", f"there are more than these {MOST}", "mend them first", fault.severity)
-            )
-
-
 def _order(fault: Fault) -> list[str]:
-    """The whole bundle first, agents[2] before agents[10]."""
+    """Return a sort key: the whole bundle first, agents[2] before agents[10]."""
     return [part.zfill(8) if part.isdecimal() else part for part in fault.pointer.split("/")]

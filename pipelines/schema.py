@@ -1,5 +1,4 @@
-"""The JSON Schema of a bundle. `python -m memrelay.pipelines.schema > docs/bundle.schema.json` writes it
-anew."""
+"""The JSON Schema of a bundle: `python -m memrelay.pipelines.schema > docs/bundle.schema.json`."""
 
 import sys
 from typing import Any
@@ -17,7 +16,7 @@ Schema = dict[str, Any]
 
 
 def json_schema() -> Schema:
-    """The schema (draft 2020-12); $defs holds the arguments of every block."""
+    """Return the schema (draft 2020-12). `$defs` has the arguments of every built-in block."""
     blocks = all_blocks()
     models: list[type[BaseModel]] = [Bundle, *(block.args for block in blocks.values())]
     refs, schema = models_json_schema([(model, "validation") for model in models])
@@ -35,16 +34,18 @@ def json_schema() -> Schema:
 
 
 def rendered() -> bytes:
-    """The schema as it stands in docs/bundle.schema.json."""
+    """Return the contents of docs/bundle.schema.json."""
     return orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _key_names(part: type[Part]) -> Schema:
-    """Keys with our prefixes are known ones; all others are free."""
+    """Allow only known keys with a reserved prefix, and all other keys."""
     if not part.prefixes:
         return {}
-    ours = f"^({'|'.join(part.prefixes)})"
-    return {"propertyNames": {"anyOf": [{"enum": sorted(part.keys())}, {"not": {"pattern": ours}}]}}
+    reserved = f"^({'|'.join(part.prefixes)})"
+    return {
+        "propertyNames": {"anyOf": [{"enum": sorted(part.keys())}, {"not": {"pattern": reserved}}]}
+    }
 
 
 def _name(ref: Schema) -> str:
@@ -52,8 +53,7 @@ def _name(ref: Schema) -> str:
 
 
 def _args_rule(block: Block, args: Schema) -> Schema:
-    """Which arguments go with a block, whether as an object or as JSON in a string; they are there
-    where it needs any."""
+    """Require the block's arguments as an object or as JSON text, if the block is selected."""
     key = "agent_class" if block.handle is None else "wf_diagram_webhook"
     text = {"type": "string", "contentMediaType": "application/json", "contentSchema": args}
     rule: Schema = {"properties": {"wf_webhook_args": {"anyOf": [args, text]}}}

@@ -1,4 +1,4 @@
-"""`${pipeline_uid}`: replaced in every string of a bundle. Keys stay as they are."""
+"""`${pipeline_uid}` and the choice of a UID. The token is replaced in strings, not in keys."""
 
 import re
 import secrets
@@ -9,53 +9,45 @@ from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
 
 NAME = "pipeline_uid"
 TOKEN = "${pipeline_uid}"
+PLACE = ("pipeline_uid",)
 _ANY_TOKEN = re.compile(r"\$\{([^{}]*)\}")
 
 
 def fill(value: Any, uid: str, report: Report, place: Place = ()) -> Any:
-    """A copy with the uid in place of the token; any other token is kept, with a warning."""
+    """Return a copy with the UID instead of the token. Other tokens are kept with a warning."""
     if isinstance(value, dict):
-        return {key: fill(held, uid, report, (*place, key)) for key, held in value.items()}
+        return {key: fill(inner, uid, report, (*place, key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [fill(held, uid, report, (*place, at)) for at, held in enumerate(value)]
+        return [fill(inner, uid, report, (*place, at)) for at, inner in enumerate(value)]
     return _fill_text(value, uid, report, place) if isinstance(value, str) else value
 
 
-def _fill_text(text: str, uid: str, report: Report, place: Place) -> str:
-    while (
-        TOKEN in text
-    ):  # again, since a uid may complete a token around it: filling twice must change nothing
-        text = text.replace(TOKEN, uid)
-    for name in dict.fromkeys(_ANY_TOKEN.findall(text)):
-        rule = f"{quoted('${' + name + '}')} is not replaced: {TOKEN} is the only token"
-        report.warn(place, rule, did_you_mean(name, (NAME,)))
-    return text
+def choose_uid(given: str | None, bundle: dict[str, Any], report: Report) -> str:
+    """Return `given`, or the bundle's UID, or 8 random hex digits.
 
-
-# A pipeline's uid: given, or the bundle's own, or made (8 hex digits).
-
-PLACE = ("pipeline_uid",)
-
-
-def choose(given: str | None, bundle: dict[str, Any], report: Report) -> str:
-    """The uid. A wrong one is told and another made, so that nothing else seems wrong because of
-    it."""
-    own = bundle.get("pipeline_uid")
-    wanted = own if given is None else given
+    An invalid UID is reported and replaced by a random one, so that it causes no other faults.
+    """
+    wanted = bundle.get("pipeline_uid") if given is None else given
     if wanted in (None, "", TOKEN):
         return secrets.token_hex(4)
     if not isinstance(wanted, str):
         report.error(PLACE, "must be a string")
     elif wanted == PUBLIC:
-        report.error(
-            PLACE,
-            f'the uid "{PUBLIC}" is taken by public swarms',
-            "choose another, or leave it out",
-        )
+        rule = f'the UID "{PUBLIC}" is reserved for public swarms'
+        report.error(PLACE, rule, "choose another, or leave it out")
     elif not UID.fullmatch(wanted):
-        report.error(
-            PLACE, "a uid has 1 to 64 letters, digits, `_` and `-`", "leave it out to have one made"
-        )
+        rule = "a UID has 1 to 64 letters, digits, `_` and `-`"
+        report.error(PLACE, rule, "leave it out to have one generated")
     else:
         return wanted
     return secrets.token_hex(4)
+
+
+def _fill_text(text: str, uid: str, report: Report, place: Place) -> str:
+    # Repeat, since a UID may complete a token around it: filling twice must change nothing.
+    while TOKEN in text:
+        text = text.replace(TOKEN, uid)
+    for name in dict.fromkeys(_ANY_TOKEN.findall(text)):
+        rule = f"{quoted('${' + name + '}')} is not replaced: {TOKEN} is the only token"
+        report.warn(place, rule, did_you_mean(name, (NAME,)))
+    return text

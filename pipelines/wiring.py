@@ -1,4 +1,4 @@
-"""How the agents of a bundle find each other: aliases, swarms, senders."""
+"""The connections between the agents of a bundle: aliases, swarms, stores, senders."""
 
 from collections.abc import Collection
 from functools import cache, partial
@@ -11,7 +11,7 @@ CHARACTERS = "has 1 to 128 characters, no control characters and no braces"
 
 
 def check_aliases(agents: dict[int, AgentSpec], report: Report) -> None:
-    """Each agent has one, and no two the same."""
+    """Report missing, invalid and duplicate aliases."""
     first: dict[str, int] = {}
     for at, spec in agents.items():
         place, alias = ("agents", at, "agent_alias"), spec.agent_alias
@@ -20,16 +20,15 @@ def check_aliases(agents: dict[int, AgentSpec], report: Report) -> None:
         elif not SWARM.fullmatch(alias):
             report.error(place, f"an alias {CHARACTERS}")
         elif alias in first:
-            report.error(
-                place, f"agents[{first[alias]}] has the alias {quoted(alias)} too", "choose another"
-            )
+            rule = f"agents[{first[alias]}] already has the alias {quoted(alias)}"
+            report.error(place, rule, "choose another")
         first.setdefault(alias, at)
 
 
 def check_display_order(
     order: tuple[str, ...], agents: dict[int, AgentSpec], report: Report
 ) -> None:
-    """It names aliases."""
+    """Warn about unknown aliases in `display_order`."""
     aliases = {spec.agent_alias for spec in agents.values()}
     for at, alias in enumerate(order):
         if alias not in aliases:
@@ -40,7 +39,7 @@ def check_display_order(
 def check_swarms(
     swarms: dict[int, SwarmSpec], agents: dict[int, AgentSpec], report: Report
 ) -> None:
-    """Names that fit on the wire, and only the kinds of swarm that are served."""
+    """Report invalid names and unsupported classes; warn about misspelled swarms."""
     for at, spec in agents.items():
         for key in ("agent_rec_swarm", "agent_send_swarm"):
             name: str = getattr(spec, key)
@@ -50,83 +49,83 @@ def check_swarms(
     for at, swarm in swarms.items():
         _check_swarm(swarm, ("swarms", at), declared, report)
         declared.add(swarm.name)
-    used = {
-        name
-        for spec in agents.values()
-        for name in (spec.agent_rec_swarm, spec.agent_send_swarm)
-        if name
-    }
-    for at, swarm in swarms.items():
-        meant = (
-            ""
-            if swarm.name in used or report.full("warning")
-            else did_you_mean(swarm.name, used - declared)
-        )
-        if meant:  # others may be declared without an agent: who calls from outside speaks there
-            report.warn(
-                ("swarms", at, "name"), f"no agent is on the swarm {quoted(swarm.name)}", meant
-            )
+    _check_unused_swarms(swarms, agents, report)
 
 
 def _check_swarm(swarm: SwarmSpec, place: Place, declared: set[str], report: Report) -> None:
     if not SWARM.fullmatch(swarm.name):
         report.error((*place, "name"), f"a swarm's name {CHARACTERS}")
     elif swarm.name in declared:
-        report.error(
-            (*place, "name"), f"the swarm {quoted(swarm.name)} is declared twice", "leave one out"
-        )
+        rule = f"the swarm {quoted(swarm.name)} is declared twice"
+        report.error((*place, "name"), rule, "remove one of them")
     if swarm.kind == "ephemeral":
-        report.error((*place, "class"), "this version has durable swarms only", 'set "durable"')
+        rule = "this version supports only durable swarms"
+        report.error((*place, "class"), rule, 'set "durable"')
+
+
+def _check_unused_swarms(
+    swarms: dict[int, SwarmSpec], agents: dict[int, AgentSpec], report: Report
+) -> None:
+    """Warn about a swarm without agents if its name is close to that of an undeclared swarm.
+
+    Other swarms without agents are valid: clients may publish there.
+    """
+    declared = {swarm.name for swarm in swarms.values()}
+    used = {spec.agent_rec_swarm for spec in agents.values()}
+    used |= {spec.agent_send_swarm for spec in agents.values()}
+    for at, swarm in swarms.items():
+        if swarm.name in used or report.full("warning"):
+            continue
+        suggestion = did_you_mean(swarm.name, used - declared - {""})
+        if suggestion:
+            rule = f"no agent is on the swarm {quoted(swarm.name)}"
+            report.warn(("swarms", at, "name"), rule, suggestion)
 
 
 def check_stores(
     stores: dict[int, StoreSpec], named: Collection[str], report: Report
 ) -> dict[str, str]:
-    """The language of each store that is declared, by memory_id."""
+    """Return the language of each declared store by memory_id, after reporting faults.
+
+    `named` are the stores of the agents.
+    """
     languages: dict[str, str] = {}
     for at, store in stores.items():
         place, memory_id = ("stores", at, "memory_id"), store.memory_id
         if not memory_id:
             report.error(place, "a store needs a memory_id", "set that of one of the blocks")
         elif memory_id in languages:
-            report.error(place, f"the store {quoted(memory_id)} is declared twice", "leave one out")
+            rule = f"the store {quoted(memory_id)} is declared twice"
+            report.error(place, rule, "remove one of them")
         elif memory_id not in named:
-            report.warn(
-                place,
-                f"no agent works on the store {quoted(memory_id)}",
-                did_you_mean(memory_id, named),
-            )
+            rule = f"no agent uses the store {quoted(memory_id)}"
+            report.warn(place, rule, did_you_mean(memory_id, named))
         languages.setdefault(memory_id, store.language)
     return languages
 
 
 def check_senders(agents: dict[int, AgentSpec], public: Collection[str], report: Report) -> None:
-    """Names in `agent_from` are published by somebody. Only a warning where not, since outside
-    clients publish too.
+    """Warn about names in `agent_from` that no agent publishes under.
 
-    On a public swarm other pipelines do.
+    These are not errors, since clients publish too, and other pipelines on a public swarm.
     """
     by_alias = {spec.agent_alias: spec.published_name for spec in agents.values() if spec.publishes}
-    names, meant = (
-        set(by_alias.values()),
-        cache(partial(_meant, by_alias)),
-    )  # many agents may mean the same one
+    names = set(by_alias.values())
+    suggestion = cache(partial(_suggest_sender, by_alias))  # many agents may name the same one
     for at, spec in agents.items():
         place = ("agents", at, "agent_from")
         for index, name in enumerate(spec.accepts):
             wanted = name.removeprefix("!")
-            if (
-                wanted not in names
-                and spec.agent_rec_swarm not in public
-                and not report.full("warning")
-            ):
+            is_known = wanted in names or spec.agent_rec_swarm in public
+            if not is_known and not report.full("warning"):
                 where = place if isinstance(spec.agent_from, str) else (*place, index)
-                report.warn(where, f"no agent publishes as {quoted(wanted)}", meant(wanted))
+                rule = f"no agent publishes as {quoted(wanted)}"
+                report.warn(where, rule, suggestion(wanted))
         if len({name.startswith("!") for name in spec.accepts}) > 1:
-            report.warn(place, "a `!name` beside plain names changes nothing", "leave it out")
+            report.warn(place, "a `!name` next to plain names has no effect", "remove it")
 
 
-def _meant(by_alias: dict[str, str], wanted: str) -> str:
+def _suggest_sender(by_alias: dict[str, str], wanted: str) -> str:
     if wanted in by_alias:
-        return f"that is an alias, which publishes as {quoted(by_alias[wanted])}"
+        return f"this is an alias; its agent publishes as {quoted(by_alias[wanted])}"
     return did_you_mean(wanted, by_alias.values())

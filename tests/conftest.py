@@ -47,7 +47,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):  # a process of xdist reports to its controller
         session.config.workeroutput["short_names"] = sorted(imported_short_names)
     elif imported_short_names:
-        raise pytest.UsageError(f"imported by short names: {sorted(imported_short_names)}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if imported_short_names:
+        terminalreporter.section("imported by short names")
+        terminalreporter.write_line(" ".join(sorted(imported_short_names)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,4 @@
-"""Calls for tests: one message to one agent, as it comes off the wire, and what the agent answers,
-as it goes there."""
+"""Calls of blocks for tests: a message from the wire, and the block's result as an envelope."""
 
 from itertools import count
 from typing import Any
@@ -23,7 +22,7 @@ _inputs = count(1)
 
 
 class Ids:
-    """The ids of one input, as the worker makes them."""
+    """Makes the ids of one input as the worker does."""
 
     def __init__(self, input_id: str) -> None:
         self._input_id, self._indexes = input_id, count(1)
@@ -33,7 +32,7 @@ class Ids:
 
 
 def make_message(text: str | None = "tea", **part: Any) -> Message:
-    """A message of one part; None is a part without a text."""
+    """Return a message of one part; None omits its text."""
     said = {"username": "Ann", "timestamp": NOW - 5, "type": "text/plain"} | (
         {} if text is None else {"text": text}
     )
@@ -61,7 +60,7 @@ def args_of(block: str, **args: Any) -> BlockArgs:
 
 
 def answer(block: str, call: Call, **args: Any) -> dict[str, Any] | None:
-    """The envelope of the answer. What is refused is told in band, as worker.cascade does."""
+    """Return the envelope of the result. A refusal becomes an error message, as in the worker."""
     handle = all_blocks()[block].handle
     assert handle is not None
     try:
@@ -72,14 +71,14 @@ def answer(block: str, call: Call, **args: Any) -> dict[str, Any] | None:
 
 
 def ask(block: str, text: str | None = "tea", **args: Any) -> dict[str, Any] | None:
-    """What a block that needs no store answers to a text."""
+    """Return the result of a block without a store."""
     return answer(block, make_call(make_message(text)), **args)
 
 
 def ask_store(
     block: str, text: str | None, store: Store, *, memory_id: str = MEMORY_ID, **args: Any
 ) -> Any:
-    """What a memory block answers to a text, in a transaction of its own: the JSON that it says."""
+    """Run a memory block in a transaction and return the JSON of its result."""
     return told(envelope(block, text, store, memory_id=memory_id, **args))
 
 
@@ -92,7 +91,7 @@ def envelope(
     now_ms: int = NOW,
     **args: Any,
 ) -> dict[str, Any]:
-    """The same, as the whole envelope."""
+    """Run a memory block in a transaction and return the envelope of its result."""
     with store.transaction() as tx:
         said = answer(
             block,
@@ -104,7 +103,7 @@ def envelope(
 
 
 def told(said: dict[str, Any]) -> Any:
-    """The JSON in an answer that is marked as such."""
+    """Return the JSON in an envelope with that media type."""
     (part,) = said["args"]
     assert part["type"] == "application/json"
     return orjson.loads(part["text"])

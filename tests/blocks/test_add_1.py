@@ -1,4 +1,4 @@
-"""add_1: the tutorial's example."""
+"""add_1: the example block."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ def said(text: str | None, **args: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "total"), [("1", "2"), ("-1", "0"), (" 41\n", "42"), ("9" * 30, "1" + "0" * 30)]
 )
-def test_one_is_added(text: str, total: str) -> None:
+def test_one_is_added_by_default(text: str, total: str) -> None:
     assert said(text) == total
 
 
-def test_another_amount_is_added() -> None:
+def test_the_given_amount_is_added() -> None:
     assert said("40", amount=2) == "42"
 
 
@@ -31,7 +31,7 @@ def test_another_amount_is_added() -> None:
     "text",
     ["", None, "tea", "1.5", "1e3", "0x10", "NaN", "1 2", "--1", "9" * 5000, "9" * 4300, "\x00"],
 )
-def test_what_is_no_whole_number_is_an_error_in_band(text: str | None) -> None:
+def test_a_text_that_is_not_an_integer_returns_an_error(text: str | None) -> None:
     assert said(text) == "ERR"
 
 

@@ -1,4 +1,4 @@
-"""chat_agent: declared, so that bundles may name it; it computes nothing."""
+"""chat_agent: a block without a function, with display options."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from memrelay.blocks.registry import all_blocks
 from tests.blocks.calls import args_of
 
 
-def test_a_chat_is_outside_of_the_cascade() -> None:
+def test_a_chat_has_no_function() -> None:
     assert all_blocks()["chat_agent"].handle is None
 
 
-def test_its_arguments_are_how_it_is_shown() -> None:
+def test_its_arguments_are_display_options() -> None:
     assert args_of("chat_agent").model_dump() == {
         "markdown": True,
         "darkmode": False,
@@ -30,7 +30,7 @@ def test_other_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:
         args_of("chat_agent", **args)
 
 
-def test_it_needs_no_store_and_hears_everything() -> None:
+def test_it_has_no_store_and_accepts_every_text() -> None:
     args = args_of("chat_agent")
 
     assert (args.store, args.selector, args.warnings()) == ("", None, [])

@@ -1,5 +1,4 @@
-"""What a block receives and says: Kilroy's names (contracts/kilroy.md A1.3), and the envelope that
-it answers with."""
+"""The contract of a block: Kilroy's names (contracts/kilroy.md A1.3) and its replies."""
 
 from typing import Any
 
@@ -13,19 +12,19 @@ from memrelay.bus.message import Message
 from tests.blocks.calls import NOW, ask, make_call, make_message, told
 
 
-def test_the_text_is_that_of_the_first_part() -> None:
+def test_the_text_is_the_text_of_the_first_part() -> None:
     assert make_call(make_message("tea")).text == "tea"
     assert make_call(make_message(None)).text == ""
 
 
-def test_an_answer_is_one_part_of_text_now_under_the_agents_names() -> None:
+def test_a_reply_is_one_part_of_text_with_the_names_of_the_agent() -> None:
     said = make_call(make_message("tea"), now_ms=NOW + 1).reply("milk")
 
     part = {"username": "Keeper", "text": "milk", "timestamp": NOW + 1, "type": "text/plain"}
     assert orjson.loads(encode(said)) == {"from": "dispatch", "id": "user-alias", "args": [part]}
 
 
-def test_an_answer_of_json_is_text_that_holds_it() -> None:
+def test_a_reply_in_json_is_text_that_contains_it() -> None:
     said = make_call(make_message("tea")).reply_json({"a": ["é", None, 1]})
 
     assert isinstance(said, Message)
@@ -33,11 +32,11 @@ def test_an_answer_of_json_is_text_that_holds_it() -> None:
     assert said.text == '{"a":["é",null,1]}'
 
 
-def test_an_error_is_told_in_band() -> None:
+def test_an_error_is_a_reply_in_json() -> None:
     assert make_call(make_message("tea")).error('no "tea"').text == '{"error":"no \\"tea\\""}'
 
 
-def test_new_guids_differ_and_are_the_same_on_a_replay() -> None:
+def test_new_guids_differ_and_a_replay_returns_the_same_ones() -> None:
     first, again = (make_call(make_message("tea"), input_id="1-7") for _ in range(2))
 
     guids = [first.new_guid() for _ in range(3)]
@@ -49,7 +48,7 @@ def test_new_guids_differ_and_are_the_same_on_a_replay() -> None:
 @pytest.mark.parametrize(
     "block", ["memory_write", "memory_read", "memory_search", "memory_append", "memory_delete"]
 )
-def test_every_memory_block_tells_that_memory_id_is_missing(block: str) -> None:
+def test_every_memory_block_reports_a_missing_memory_id(block: str) -> None:
     said = ask(block, "tea")
 
     assert said is not None
@@ -58,12 +57,12 @@ def test_every_memory_block_tells_that_memory_id_is_missing(block: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [5, None, b"milk", {"a": 1}])
-def test_an_answer_that_is_no_text_is_refused_with_the_remedy(answer: Any) -> None:
+def test_a_reply_that_is_not_text_is_refused_with_the_remedy(answer: Any) -> None:
     with pytest.raises(TypeError, match=r"write call.reply\(str"):
         make_call(make_message("tea")).reply(answer)
 
 
-def test_a_flag_that_may_be_absent_is_a_flag_and_lists_may_hold_flags() -> None:
+def test_an_optional_flag_is_a_flag_and_a_list_may_contain_flags() -> None:
     class Args(BlockArgs):
         loud: bool | None = None
         either: bool | int = 0

@@ -1,5 +1,4 @@
-"""memory_append: the seed's lookup order and answers; what it leaves open: the oldest match, a
-newline between."""
+"""memory_append: the lookup order and results of the seed, and the choices that it leaves open."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ def test_text_is_appended_to_the_record_of_the_guid(tmp_path: Path) -> None:
     assert_sound(store.path)
 
 
-def test_a_guid_comes_before_the_keys(tmp_path: Path) -> None:
+def test_a_guid_takes_precedence_over_the_filters(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     (older,) = write_all(store, "older", kind="log")
     (guid,) = write_all(store, "named", kind="other")
@@ -54,7 +53,7 @@ def test_a_guid_comes_before_the_keys(tmp_path: Path) -> None:
     assert older != guid
 
 
-def test_an_unknown_guid_falls_through_to_the_keys(tmp_path: Path) -> None:
+def test_an_unknown_guid_falls_back_to_the_filters(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "log", kind="session_log")
 
@@ -64,7 +63,7 @@ def test_an_unknown_guid_falls_through_to_the_keys(tmp_path: Path) -> None:
     }
 
 
-def test_an_unknown_guid_without_keys_makes_a_record(tmp_path: Path) -> None:
+def test_an_unknown_guid_without_filters_creates_a_record(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     unknown = make_guid()
 
@@ -86,7 +85,7 @@ def test_an_unknown_guid_without_keys_makes_a_record(tmp_path: Path) -> None:
         ({"scope": "nowhere"}, ""),
     ],
 )
-def test_the_oldest_that_has_all_the_keys_that_are_set_grows(
+def test_the_oldest_record_that_matches_all_filters_is_appended_to(
     tmp_path: Path, keys: dict[str, str], grown: str
 ) -> None:
     store = make_store(tmp_path)
@@ -102,7 +101,7 @@ def test_the_oldest_that_has_all_the_keys_that_are_set_grows(
 
 
 @pytest.mark.parametrize("args", [{}, {"source": "keeper"}, {"guid": "", "scope": "", "kind": ""}])
-def test_without_guid_scope_and_kind_a_record_is_made_each_time(
+def test_without_guid_scope_and_kind_every_call_creates_a_record(
     tmp_path: Path, args: dict[str, str]
 ) -> None:
     store = make_store(tmp_path)
@@ -114,7 +113,7 @@ def test_without_guid_scope_and_kind_a_record_is_made_each_time(
     assert contents(read_all(store)) == ["old", "new", "new"]
 
 
-def test_a_log_that_is_not_there_is_made_and_then_grows(tmp_path: Path) -> None:
+def test_a_log_is_created_by_the_first_append_and_then_grows(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     args = {"scope": MEMORY_ID, "kind": "session_log"}
 
@@ -125,7 +124,7 @@ def test_a_log_that_is_not_there_is_made_and_then_grows(tmp_path: Path) -> None:
     assert contents(read_all(store)) == ["one\ntwo\nthree"]
 
 
-def test_a_new_record_has_the_defaults_of_the_table(tmp_path: Path) -> None:
+def test_a_new_record_has_the_documented_defaults(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     append(store, "new", kind="log", tags="a,b")
@@ -141,7 +140,7 @@ def test_a_new_record_has_the_defaults_of_the_table(tmp_path: Path) -> None:
     assert (read_all(store)[1].kind, read_all(store)[1].tags) == ("observation", "[]")
 
 
-def test_an_append_touches_updated_at_and_leaves_the_tags(tmp_path: Path) -> None:
+def test_an_append_changes_updated_at_and_keeps_the_tags(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "tea", tags=("old",))
 
@@ -156,7 +155,9 @@ def test_an_append_touches_updated_at_and_leaves_the_tags(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("args", "joined"), [({}, "a\nb"), ({"separator": ""}, "ab"), ({"separator": " — "}, "a — b")]
 )
-def test_the_separator_joins(tmp_path: Path, args: dict[str, str], joined: str) -> None:
+def test_the_separator_is_between_old_and_new_text(
+    tmp_path: Path, args: dict[str, str], joined: str
+) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "a")
 
@@ -166,7 +167,7 @@ def test_the_separator_joins(tmp_path: Path, args: dict[str, str], joined: str) 
 
 
 @pytest.mark.parametrize("text", ["", None])
-def test_no_text_is_no_content_and_nothing_changes(tmp_path: Path, text: str | None) -> None:
+def test_an_empty_text_is_refused_and_changes_nothing(tmp_path: Path, text: str | None) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "tea")
 
@@ -174,14 +175,14 @@ def test_no_text_is_no_content_and_nothing_changes(tmp_path: Path, text: str | N
     assert contents(read_all(store)) == ["tea"]
 
 
-def test_a_missing_memory_id_is_told() -> None:
+def test_a_missing_memory_id_is_an_error() -> None:
     said = ask("memory_append", "x")
 
     assert said is not None
     assert "memory_id" in told(said)["error"]
 
 
-def test_a_record_grows_as_long_as_a_template_can_tell_it(tmp_path: Path) -> None:
+def test_a_record_grows_up_to_the_size_that_a_template_can_read(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "x" * 7500, kind="log")
 
@@ -211,7 +212,7 @@ def test_malformed_tags_are_an_error_at_deploy() -> None:
         args_of("memory_append", memory_id=MEMORY_ID, tags='["a"')
 
 
-def test_one_transaction_may_make_a_record_and_append_to_it(tmp_path: Path) -> None:
+def test_one_transaction_can_create_a_record_and_append_to_it(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     with store.transaction() as tx:
@@ -223,7 +224,7 @@ def test_one_transaction_may_make_a_record_and_append_to_it(tmp_path: Path) -> N
     assert_sound(store.path)
 
 
-def test_a_record_that_is_made_stays_for_as_long_as_it_is_meant_to_whatever_is_appended(
+def test_an_append_does_not_change_when_a_record_expires(
     tmp_path: Path,
 ) -> None:
     store = make_store(tmp_path)

@@ -1,5 +1,4 @@
-"""memory_delete: guid, then text, then kind, as the seed has it; and `by`, so that a kind can be
-cleared for sure."""
+"""memory_delete: guid, then text, then kind, as in the seed; and `by` to delete a kind."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ def delete(store: Store, text: str | None = "", **args: Any) -> Any:
     return ask_store("memory_delete", text, store, **args)
 
 
-def test_the_guid_of_the_arguments_is_deleted(tmp_path: Path) -> None:
+def test_the_record_of_the_guid_argument_is_deleted(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     first, _ = write_all(store, "one", "two")
 
@@ -25,7 +24,7 @@ def test_the_guid_of_the_arguments_is_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("around", ["{}", " {}\n", "\t{} "])
-def test_without_one_the_text_is_the_guid(tmp_path: Path, around: str) -> None:
+def test_without_a_guid_argument_the_text_is_the_guid(tmp_path: Path, around: str) -> None:
     store = make_store(tmp_path)
     first, _ = write_all(store, "one", "two")
 
@@ -33,7 +32,7 @@ def test_without_one_the_text_is_the_guid(tmp_path: Path, around: str) -> None:
     assert contents(read_all(store)) == ["two"]
 
 
-def test_the_guid_of_the_arguments_comes_before_the_text(tmp_path: Path) -> None:
+def test_the_guid_argument_takes_precedence_over_the_text(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     first, second = write_all(store, "one", "two")
 
@@ -42,7 +41,7 @@ def test_the_guid_of_the_arguments_comes_before_the_text(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["", None, "  "])
-def test_without_guid_and_text_all_of_the_kind_are_deleted(
+def test_without_guid_and_text_all_records_of_the_kind_are_deleted(
     tmp_path: Path, text: str | None
 ) -> None:
     store = make_store(tmp_path)
@@ -54,7 +53,7 @@ def test_without_guid_and_text_all_of_the_kind_are_deleted(
     assert_sound(store.path)
 
 
-def test_any_text_shadows_the_kind(tmp_path: Path) -> None:
+def test_any_text_takes_precedence_over_the_kind(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "one", kind="temp")
 
@@ -86,7 +85,7 @@ def test_by_guid_never_deletes_a_kind(tmp_path: Path) -> None:
     ("text", "args"),
     [("", {}), (None, {}), (" \n", {}), ("text", {"by": "kind"}), ("", {"by": "guid"})],
 )
-def test_nothing_to_go_by_deletes_nothing(
+def test_without_guid_text_and_kind_nothing_is_deleted(
     tmp_path: Path, text: str | None, args: dict[str, Any]
 ) -> None:
     store = make_store(tmp_path)
@@ -97,7 +96,7 @@ def test_nothing_to_go_by_deletes_nothing(
 
 
 @pytest.mark.parametrize("guid", ["nobody", "%", "' OR '1'='1", "*", "x" * 100_000, "\x00"])
-def test_a_guid_that_nobody_has_deletes_nothing(tmp_path: Path, guid: str) -> None:
+def test_an_unknown_guid_deletes_nothing(tmp_path: Path, guid: str) -> None:
     store = make_store(tmp_path)
     write_all(store, "one")
 
@@ -105,7 +104,7 @@ def test_a_guid_that_nobody_has_deletes_nothing(tmp_path: Path, guid: str) -> No
     assert len(read_all(store)) == 1
 
 
-def test_a_deleted_record_is_not_deleted_twice(tmp_path: Path) -> None:
+def test_a_deleted_record_is_not_deleted_again(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "one")
 
@@ -113,20 +112,20 @@ def test_a_deleted_record_is_not_deleted_twice(tmp_path: Path) -> None:
     assert delete(store, make_guid()) == {"deleted": 0}
 
 
-def test_a_missing_memory_id_is_told() -> None:
+def test_a_missing_memory_id_is_an_error() -> None:
     said = ask("memory_delete", "x")
 
     assert said is not None
     assert "memory_id" in told(said)["error"]
 
 
-def test_by_kind_without_a_kind_is_warned_of() -> None:
+def test_by_kind_without_a_kind_is_a_warning() -> None:
     (warning,) = args_of("memory_delete", memory_id=MEMORY_ID, by="kind").warnings()
 
     assert "kind is not set" in warning
     assert args_of("memory_delete", memory_id=MEMORY_ID, by="kind", kind="temp").warnings() == []
 
 
-def test_by_takes_guid_or_kind_only() -> None:
+def test_by_accepts_only_guid_or_kind() -> None:
     with pytest.raises(ValidationError):
         args_of("memory_delete", memory_id=MEMORY_ID, by="scope")

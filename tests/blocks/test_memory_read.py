@@ -1,5 +1,4 @@
-"""memory_read: the rows of the seed's tables, and what we add: order, limit, offset, and never a
-silent cut."""
+"""memory_read: the tables of the seed, and our order, limit, offset and size limit."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def contents(records: list[dict[str, Any]]) -> list[str]:
     return [record["content"] for record in records]
 
 
-def test_an_empty_store_is_an_empty_array(tmp_path: Path) -> None:
+def test_an_empty_store_returns_an_empty_array(tmp_path: Path) -> None:
     assert read(make_store(tmp_path)) == []
 
 
@@ -71,7 +70,7 @@ def test_the_text_is_ignored(tmp_path: Path, text: str) -> None:
         ({"offset": 10**30}, []),
     ],
 )
-def test_arguments_narrow_the_result(
+def test_arguments_filter_the_result(
     tmp_path: Path, args: dict[str, Any], expected: list[str]
 ) -> None:
     store = make_store(tmp_path)
@@ -94,19 +93,19 @@ def test_arguments_narrow_the_result(
         {"guid": "x"},
     ],
 )
-def test_arguments_that_cannot_work_are_an_error_at_deploy(args: dict[str, Any]) -> None:
+def test_invalid_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("memory_read", memory_id=MEMORY_ID, **args)
 
 
-def test_a_missing_memory_id_is_told() -> None:
+def test_a_missing_memory_id_is_an_error() -> None:
     said = ask("memory_read", "")
 
     assert said is not None
     assert "memory_id" in told(said)["error"]
 
 
-def test_a_template_makes_plain_text_of_each_record(tmp_path: Path) -> None:
+def test_a_template_formats_each_record_as_plain_text(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "one", "two")
 
@@ -118,7 +117,7 @@ def test_a_template_makes_plain_text_of_each_record(tmp_path: Path) -> None:
     assert (part["type"], part["text"]) == ("text/plain", "one\n\ntwo\n\n")
 
 
-def test_a_template_without_a_record_is_an_empty_text(tmp_path: Path) -> None:
+def test_a_template_without_records_returns_an_empty_text(tmp_path: Path) -> None:
     said = envelope(
         "memory_read", "", make_store(tmp_path), memory_id=MEMORY_ID, output_template="{{content}}"
     )
@@ -127,7 +126,7 @@ def test_a_template_without_a_record_is_an_empty_text(tmp_path: Path) -> None:
     assert (part["type"], part["text"]) == ("text/plain", "")
 
 
-def test_a_result_beyond_the_message_limit_is_an_error_that_names_limit(tmp_path: Path) -> None:
+def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["x" * 1000] * 20)
 
@@ -146,7 +145,7 @@ def test_a_result_beyond_the_message_limit_is_an_error_that_names_limit(tmp_path
     st.integers(300, 3000),
     st.sampled_from(["", "{{content}}\n", "{{content|tojson}}"]),
 )
-def test_an_answer_fits_the_message_limit_or_names_limit(
+def test_a_result_fits_a_message_or_suggests_limit(
     texts: list[str], most: int, template: str
 ) -> None:
     with fresh_store() as store:
@@ -160,7 +159,7 @@ def test_an_answer_fits_the_message_limit_or_names_limit(
         assert said == whole if fits else "limit" in told(said)["error"]
 
 
-def test_a_template_that_says_little_of_much_is_answered(tmp_path: Path) -> None:
+def test_a_template_may_shorten_long_records(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["x" * 1000] * 30)
 
@@ -176,14 +175,14 @@ def test_a_template_that_says_little_of_much_is_answered(tmp_path: Path) -> None
     assert said["args"][0]["text"] == "observation " * 30
 
 
-def test_many_records_are_all_answered(tmp_path: Path) -> None:
+def test_many_records_are_all_returned(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *map(str, range(3000)))
 
     assert contents(read(store)) == list(map(str, range(3000)))
 
 
-def test_a_filter_counts_before_limit_and_offset(tmp_path: Path) -> None:
+def test_a_filter_applies_before_limit_and_offset(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "one", "two", "three", "four")
 

@@ -1,5 +1,4 @@
-"""memory_search: the rows of the seed's tables, and what we add: a limit that counts after the
-filters."""
+"""memory_search: the tables of the seed, and our limit, which applies after the filters."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ def found(store: Store, text: str | None, **args: Any) -> list[str]:
     return [record["content"] for record in ask_store("memory_search", text, store, **args)]
 
 
-def test_records_that_match_are_answered_whole(tmp_path: Path) -> None:
+def test_matching_records_are_returned_whole(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "the blue sky", scope="s", kind="k", source="src", tags=("a",))
     write_all(store, "the green grass")
@@ -37,7 +36,9 @@ def test_records_that_match_are_answered_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", None, " ", "?!", '"', "*", "nowhere", "sky AND", "NEAR(", "content:", "\x00"]
 )
-def test_no_text_no_word_and_no_match_are_an_empty_array(tmp_path: Path, text: str | None) -> None:
+def test_no_text_no_word_or_no_match_returns_an_empty_array(
+    tmp_path: Path, text: str | None
+) -> None:
     store = make_store(tmp_path)
     write_all(store, "the blue sky")
 
@@ -67,7 +68,7 @@ def test_the_most_relevant_comes_first(tmp_path: Path) -> None:
         ({"kind": "", "scope": "", "tags": ""}, ["sky all", "sky kind", "sky scope", "sky tags"]),
     ],
 )
-def test_filters_hold_together_and_tags_all(
+def test_all_filters_and_all_tags_must_match(
     tmp_path: Path, args: dict[str, Any], expected: list[str]
 ) -> None:
     store = make_store(tmp_path)
@@ -79,7 +80,7 @@ def test_filters_hold_together_and_tags_all(
     assert sorted(found(store, "sky", **args)) == expected
 
 
-def test_a_filter_finds_what_a_limit_would_have_cut(tmp_path: Path) -> None:
+def test_a_filter_applies_before_the_limit_of_a_long_result(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["sky sky"] * 300)
     write_all(store, "a sky of a rare kind, far down the list", kind="rare")
@@ -87,7 +88,7 @@ def test_a_filter_finds_what_a_limit_would_have_cut(tmp_path: Path) -> None:
     assert found(store, "sky", kind="rare", limit=1) == ["a sky of a rare kind, far down the list"]
 
 
-def test_without_a_limit_all_are_answered(tmp_path: Path) -> None:
+def test_without_a_limit_all_matches_are_returned(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["sky"] * 500)
 
@@ -110,7 +111,7 @@ def test_a_template_is_applied_in_order_of_relevance(tmp_path: Path) -> None:
     assert (part["type"], part["text"]) == ("text/plain", lines)
 
 
-def test_a_template_may_tell_the_score(tmp_path: Path) -> None:
+def test_a_template_may_contain_the_score(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky", "grass", "water", "sky again")
 
@@ -123,7 +124,7 @@ def test_a_template_may_tell_the_score(tmp_path: Path) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_an_empty_search_with_a_template_is_an_empty_text(tmp_path: Path) -> None:
+def test_an_empty_search_with_a_template_returns_an_empty_text(tmp_path: Path) -> None:
     said = envelope(
         "memory_search",
         "",
@@ -135,14 +136,14 @@ def test_an_empty_search_with_a_template_is_an_empty_text(tmp_path: Path) -> Non
     assert (said["args"][0]["type"], said["args"][0]["text"]) == ("text/plain", "")
 
 
-def test_an_error_stays_json_where_a_template_is_set() -> None:
+def test_an_error_is_json_even_with_a_template() -> None:
     said = ask("memory_search", "sky", output_template="{{content}}")
 
     assert said is not None
     assert "memory_id" in told(said)["error"]
 
 
-def test_a_result_beyond_the_message_limit_is_an_error_that_names_limit(tmp_path: Path) -> None:
+def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, *["sky " * 250] * 20)
 
@@ -159,7 +160,7 @@ def test_a_query_that_is_too_long_is_an_error(tmp_path: Path) -> None:
     assert "words" in said["error"]
 
 
-def test_an_explanation_stands_beside_the_records_and_changes_no_template(tmp_path: Path) -> None:
+def test_an_explanation_is_added_to_the_records_and_ignored_by_a_template(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky")
     plain, told = (
@@ -183,7 +184,7 @@ def test_an_explanation_stands_beside_the_records_and_changes_no_template(tmp_pa
     assert said["args"][0]["text"] == "sky"
 
 
-def test_what_is_newer_may_come_first(tmp_path: Path) -> None:
+def test_recency_ranks_newer_records_first(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky, old", now_ms=NOW - 100 * 86_400_000)
     write_all(store, "sky, new")
@@ -208,13 +209,13 @@ def test_what_is_newer_may_come_first(tmp_path: Path) -> None:
         {"language": "klingon"},
     ],
 )
-def test_arguments_that_cannot_work_are_an_error_at_deploy(args: dict[str, Any]) -> None:
+def test_invalid_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("memory_search", memory_id=MEMORY_ID, **args)
 
 
 @pytest.mark.parametrize("mode", ["fts", "hybrid"])
-def test_a_filter_counts_before_the_limit(tmp_path: Path, mode: str) -> None:
+def test_a_filter_applies_before_the_limit(tmp_path: Path, mode: str) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky one", "sky two", kind="a")
     write_all(store, "a sky in a long sentence about weather", kind="b", tags=("x",))

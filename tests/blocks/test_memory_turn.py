@@ -1,4 +1,4 @@
-"""memory_turn: a conversation, message by message: who said what, when, and after what."""
+"""memory_turn: the text, speaker, time and thread of each message."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def turns(store: Store) -> list[tuple[Any, ...]]:
     )
 
 
-def test_what_is_heard_is_kept_in_order_with_its_speaker(tmp_path: Path) -> None:
+def test_messages_are_stored_in_order_with_their_speaker(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     for speaker, text in (("Ann", "one"), ("Bob", "two"), ("Ann", "three")):
@@ -46,7 +46,7 @@ def test_what_is_heard_is_kept_in_order_with_its_speaker(tmp_path: Path) -> None
     ]
 
 
-def test_an_argument_that_is_empty_is_as_if_it_were_absent(tmp_path: Path) -> None:
+def test_an_empty_argument_is_the_same_as_an_absent_one(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     hear(store, "tea", kind="", scope="", thread="")
@@ -54,7 +54,7 @@ def test_an_argument_that_is_empty_is_as_if_it_were_absent(tmp_path: Path) -> No
     assert [(one.kind, one.scope) for one in read_all(store)] == [("turn", MEMORY_ID)]
 
 
-def test_a_turn_has_the_messages_time_but_none_to_come(tmp_path: Path) -> None:
+def test_a_turn_has_the_time_of_its_message_unless_that_is_in_the_future(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     for timestamp in (NOW - 9, (NOW - 5000) / 1000, NOW + 9, -7, "no time", 1e300):
@@ -63,7 +63,7 @@ def test_a_turn_has_the_messages_time_but_none_to_come(tmp_path: Path) -> None:
     assert [one.created_at for one in read_all(store)] == [NOW - 9, NOW - 5000, NOW, 0, NOW, NOW]
 
 
-def test_a_turn_stays_for_as_long_as_it_is_meant_to_in_its_place(tmp_path: Path) -> None:
+def test_a_turn_expires_after_its_ttl_and_keeps_its_place(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     for text, ttl_s in (("one", None), ("two", 60), ("three", None)):
@@ -81,7 +81,7 @@ def test_a_turn_stays_for_as_long_as_it_is_meant_to_in_its_place(tmp_path: Path)
     ]
 
 
-def test_without_a_username_the_sender_speaks(tmp_path: Path) -> None:
+def test_without_a_username_the_source_is_the_sender(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     hear(store, "tea", part={"username": None})
@@ -90,7 +90,7 @@ def test_without_a_username_the_sender_speaks(tmp_path: Path) -> None:
     assert [one.source for one in read_all(store)] == ["User", "User"]
 
 
-def test_the_defaults_are_a_turns(tmp_path: Path) -> None:
+def test_the_defaults_describe_a_turn(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     hear(store, "tea")
@@ -103,7 +103,7 @@ def test_the_defaults_are_a_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", None])
-def test_what_has_no_text_is_not_kept(tmp_path: Path, text: str | None) -> None:
+def test_a_message_without_text_is_not_stored(tmp_path: Path, text: str | None) -> None:
     store = make_store(tmp_path)
 
     assert hear(store, text) is None
@@ -120,7 +120,9 @@ def test_what_has_no_text_is_not_kept(tmp_path: Path, text: str | None) -> None:
         ("x" * 600, "x" * 512),
     ],
 )
-def test_a_thread_may_depend_on_the_message(tmp_path: Path, template: str, thread: str) -> None:
+def test_a_thread_name_may_contain_fields_of_the_message(
+    tmp_path: Path, template: str, thread: str
+) -> None:
     store = make_store(tmp_path)
 
     hear(store, "tea", thread=template)
@@ -140,7 +142,7 @@ def test_a_thread_may_depend_on_the_message(tmp_path: Path, template: str, threa
         "{{}}",
     ],
 )
-def test_a_thread_with_braces_that_are_no_token_is_refused_and_not_one_for_all(thread: str) -> None:
+def test_a_thread_name_with_other_double_braces_is_refused(thread: str) -> None:
     with pytest.raises(ValidationError, match=r"known are \{\{pipeline\}\}"):
         args_of("memory_turn", memory_id=MEMORY_ID, thread=thread)
 
@@ -153,18 +155,18 @@ def test_single_braces_are_text(thread: str) -> None:
 
 
 def test_an_unknown_token_is_refused_at_deploy() -> None:
-    with pytest.raises(ValidationError, match=r"there is no \{\{user\}\}; known are"):
+    with pytest.raises(ValidationError, match=r"unknown token \{\{user\}\}; known are"):
         args_of("memory_turn", memory_id=MEMORY_ID, thread="{{user}}")
 
 
-def test_a_memory_id_is_needed() -> None:
+def test_a_memory_id_is_required() -> None:
     said = answer("memory_turn", make_call(make_message("tea")))
 
     assert said is not None
     assert "memory_id is missing" in said["args"][0]["text"]
 
 
-def test_a_name_that_is_hostile_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_a_hostile_name_is_stored_unchanged(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     names = ["'; DROP TABLE records", 'a"b', "{{date}}", "a\x00b", "名前"]
 

@@ -1,4 +1,4 @@
-"""memory_write: the rows of the seed's tables "Input", "Output" and "wf_webhook_args"."""
+"""memory_write: the tables "Input", "Output" and "wf_webhook_args" of the seed."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tests.blocks.calls import (
 from tests.memory.builders import assert_sound, contents, make_store, read_all
 
 
-def test_a_text_becomes_a_record_and_its_guid_is_told(tmp_path: Path) -> None:
+def test_a_text_becomes_a_record_and_its_guid_is_returned(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     said = ask_store("memory_write", "The meeting is at 3pm", store)
@@ -33,7 +33,7 @@ def test_a_text_becomes_a_record_and_its_guid_is_told(tmp_path: Path) -> None:
     assert record.content == "The meeting is at 3pm"
 
 
-def test_the_answer_is_json_under_the_blocks_own_name_with_the_same_id(tmp_path: Path) -> None:
+def test_the_reply_is_json_from_the_agent_with_the_same_id(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     said = envelope("memory_write", "tea", store, memory_id=MEMORY_ID)
@@ -49,7 +49,7 @@ def test_the_answer_is_json_under_the_blocks_own_name_with_the_same_id(tmp_path:
 
 
 @pytest.mark.parametrize("text", ["", None])
-def test_no_text_is_no_content_and_nothing_is_written(tmp_path: Path, text: str | None) -> None:
+def test_an_empty_text_is_refused_and_writes_nothing(tmp_path: Path, text: str | None) -> None:
     store = make_store(tmp_path)
 
     said = ask_store("memory_write", text, store)
@@ -58,7 +58,7 @@ def test_no_text_is_no_content_and_nothing_is_written(tmp_path: Path, text: str 
     assert read_all(store) == []
 
 
-def test_the_defaults_are_those_of_the_table(tmp_path: Path) -> None:
+def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     ask_store("memory_write", "tea", store)
@@ -73,7 +73,7 @@ def test_the_defaults_are_those_of_the_table(tmp_path: Path) -> None:
     assert (record.created_at, record.updated_at) == (NOW, NOW)
 
 
-def test_empty_arguments_are_the_defaults_too(tmp_path: Path) -> None:
+def test_empty_arguments_mean_the_defaults(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     ask_store("memory_write", "tea", store, scope="", kind="", source="", tags="")
@@ -110,7 +110,7 @@ def test_arguments_are_stored_with_the_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tags", ['["a","b"]', ["a", "b"], "a,b", " a , b ", ["a", "b", "a"]])
-def test_tags_are_taken_in_each_way(tmp_path: Path, tags: Any) -> None:
+def test_tags_are_accepted_in_every_notation(tmp_path: Path, tags: Any) -> None:
     store = make_store(tmp_path)
 
     ask_store("memory_write", "tea", store, tags=tags)
@@ -127,12 +127,12 @@ def test_malformed_tags_are_an_error_at_deploy(tags: Any) -> None:
 @pytest.mark.parametrize(
     "memory_id", ["../../x", "/etc/x", "memories", "a/b.db", "instances/${pipeline_uid}/memories"]
 )
-def test_a_memory_id_that_is_not_allowed_is_an_error_at_deploy(memory_id: str) -> None:
+def test_an_invalid_memory_id_is_an_error_at_deploy(memory_id: str) -> None:
     with pytest.raises(ValidationError, match="2 to 8 parts"):
         args_of("memory_write", memory_id=memory_id)
 
 
-def test_a_missing_memory_id_is_warned_of_and_told_each_time() -> None:
+def test_a_missing_memory_id_is_a_warning_and_an_error_at_each_call() -> None:
     warnings = args_of("memory_write").warnings()
 
     said = ask("memory_write", "tea")
@@ -143,12 +143,12 @@ def test_a_missing_memory_id_is_warned_of_and_told_each_time() -> None:
     assert "memory_id" in warnings[0]
 
 
-def test_an_argument_that_the_block_does_not_have_is_an_error_at_deploy() -> None:
+def test_an_unknown_argument_is_an_error_at_deploy() -> None:
     with pytest.raises(ValidationError, match="memory_idd"):
         args_of("memory_write", memory_idd=MEMORY_ID)
 
 
-def test_a_record_stays_for_as_long_as_it_is_meant_to(tmp_path: Path) -> None:
+def test_a_record_expires_after_its_ttl(tmp_path: Path) -> None:
     store = make_store(tmp_path)
 
     ask_store("memory_write", "tea", store, ttl_s=60)
@@ -158,7 +158,7 @@ def test_a_record_stays_for_as_long_as_it_is_meant_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ttl_s", [0, -1, 1.5, "soon", 10**11])
-def test_a_time_to_stay_that_is_none_is_an_error_at_deploy(ttl_s: Any) -> None:
+def test_an_invalid_ttl_is_an_error_at_deploy(ttl_s: Any) -> None:
     with pytest.raises(ValidationError, match="ttl_s"):
         args_of("memory_write", memory_id=MEMORY_ID, ttl_s=ttl_s)
 
@@ -172,7 +172,7 @@ def test_records_accumulate(tmp_path: Path) -> None:
     assert contents(read_all(store)) == ["tea"] * 3
 
 
-def test_a_replayed_input_makes_the_same_guid(tmp_path: Path) -> None:
+def test_a_replayed_input_has_the_same_guid(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     answers = []
 
@@ -193,7 +193,7 @@ def test_a_replayed_input_makes_the_same_guid(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [" ", "\x00", '"', "{{content}}", "🫖" * 1000, "x" * (1 << 20), "/write nested"]
 )
-def test_hostile_texts_are_stored_as_they_are(tmp_path: Path, text: str) -> None:
+def test_hostile_texts_are_stored_unchanged(tmp_path: Path, text: str) -> None:
     store = make_store(tmp_path)
 
     said = ask_store("memory_write", text, store)

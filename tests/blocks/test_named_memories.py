@@ -1,5 +1,4 @@
-"""memory_entry_write and knowledge_search: the same funnel and the same search as the operations',
-and the sample with them."""
+"""memory_entry_write and knowledge_search, and the sample that uses them."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ def ask(store: Store, block: str, text: str, **args: Any) -> Any:
     return orjson.loads(part["text"]) if part["type"] == "application/json" else part["text"]
 
 
-def test_a_memory_is_made_by_its_name_once_and_the_same_fact_is_kept_once(store: Store) -> None:
+def test_a_memory_is_created_once_by_its_name_and_stores_a_fact_once(store: Store) -> None:
     first = ask(store, "memory_entry_write", FACT, memory="notes", tags="a,b")
     second = ask(store, "memory_entry_write", FACT.upper(), memory="notes")
 
@@ -47,7 +46,7 @@ def test_a_memory_is_made_by_its_name_once_and_the_same_fact_is_kept_once(store:
     assert ask(store, "memory_entry_write", FACT, memory=memory.id)["action"] == "skipped"
 
 
-def test_what_cannot_be_written_is_told_in_band(store: Store) -> None:
+def test_an_invalid_entry_returns_an_error(store: Store) -> None:
     assert "memory is missing" in ask(store, "memory_entry_write", FACT)["error"]
     assert (
         "memory_id is missing"
@@ -58,17 +57,17 @@ def test_what_cannot_be_written_is_told_in_band(store: Store) -> None:
     assert "at most" in ask(store, "memory_entry_write", "x" * 40_000, memory="notes")["error"]
 
 
-def test_a_question_that_is_too_long_is_refused_and_not_cut(store: Store) -> None:
+def test_a_query_that_is_too_long_is_refused_and_not_truncated(store: Store) -> None:
     ask(store, "memory_entry_write", FACT, memory="notes")
 
     assert ask(store, "knowledge_search", "email " + "x" * 65_530)["results"]
     assert (
-        "at most 65536 characters, and this has 65537"
+        "65537 characters, more than 65536"
         in ask(store, "knowledge_search", "email " + "x" * 65_531)["error"]
     )
 
 
-def test_memories_that_are_no_list_are_told_of_by_their_name() -> None:
+def test_memories_that_are_not_a_list_are_an_error_that_names_them() -> None:
     with pytest.raises(ValidationError, match="memories are an array of ids or names"):
         args_of("knowledge_search", memories=5)
 
@@ -85,13 +84,13 @@ def test_memories_that_are_no_list_are_told_of_by_their_name() -> None:
 @pytest.mark.parametrize(
     ("block", "named"), [("memory_entry_write", "memory"), ("knowledge_search", "memories")]
 )
-def test_a_store_in_which_nobody_else_looks_for_named_memories_is_a_warning(
+def test_another_store_than_the_pipelines_is_a_warning(
     block: str, named: str, memory_id: str, warnings: int
 ) -> None:
     assert len(args_of(block, memory_id=memory_id, **{named: "notes"}).warnings()) == warnings
 
 
-def test_entries_are_found_in_the_memories_that_are_named(store: Store) -> None:
+def test_entries_are_found_only_in_the_given_memories(store: Store) -> None:
     ask(store, "memory_entry_write", FACT, memory="notes")
     ask(store, "memory_entry_write", "Customer prefers fax", memory="other")
 
@@ -112,7 +111,7 @@ def test_entries_are_found_in_the_memories_that_are_named(store: Store) -> None:
     assert ask(store, "knowledge_search", " ")["results"] == []
 
 
-def test_the_sample_has_no_fault_no_warning_and_no_uid() -> None:
+def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:
     checked = check(SAMPLE.read_bytes())
 
     assert (checked.faults, checked.warnings) == ((), ())

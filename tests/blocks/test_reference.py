@@ -1,4 +1,4 @@
-"""The reference of the blocks: whatever an argument of a block of one's own is, it has a line."""
+"""The generated reference of the blocks."""
 
 from enum import Enum
 from typing import Any, Literal
@@ -30,10 +30,10 @@ class OursArgs(BlockArgs):
 
 
 def ours(call: Call, args: OursArgs) -> None:
-    """Says nothing."""
+    """Publish nothing."""
 
 
-def test_every_kind_of_argument_has_a_line() -> None:
+def test_the_reference_has_a_line_for_every_type_of_argument() -> None:
     told = section(Block("ours", OursArgs, ours)).splitlines()
 
     assert told[:3] == [
@@ -48,5 +48,5 @@ def test_every_kind_of_argument_has_a_line() -> None:
         "| `anything` | anything |  |  |",
         "| `one` | `x` | `x` |  |",
         "| `maybe` | true or false |  |  |",
-        "| `needed` | number or text |  | Needed.  |",
+        "| `needed` | number or text |  | Required.  |",
     ]

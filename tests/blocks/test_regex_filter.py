@@ -1,4 +1,4 @@
-"""regex_filter: lets a message through unchanged, under its own name."""
+"""regex_filter: passes matching messages on unchanged, with the agent as sender."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def passed_on(envelope: dict[str, Any], **args: Any) -> dict[str, Any] | None:
     return answer("regex_filter", make_call(decode(orjson.dumps(envelope), 1 << 20)), **args)
 
 
-def test_the_message_is_passed_on_unchanged_under_the_blocks_own_name() -> None:
+def test_the_message_is_passed_on_unchanged_with_the_agent_as_sender() -> None:
     envelope = make_envelope()
 
     assert passed_on(envelope, pattern="hello") == envelope | {"from": "dispatch"}
@@ -32,20 +32,20 @@ def test_the_message_is_passed_on_unchanged_under_the_blocks_own_name() -> None:
 @pytest.mark.parametrize(
     "part", [{"text": ""}, {"text": "🫖\x00\n"}, {"timestamp": "now"}, {"username": ""}]
 )
-def test_odd_parts_are_passed_on_unchanged(part: dict[str, Any]) -> None:
+def test_unusual_parts_are_passed_on_unchanged(part: dict[str, Any]) -> None:
     envelope = make_envelope(**part)
 
     assert passed_on(envelope, pattern="") == envelope | {"from": "dispatch"}
 
 
-def test_keys_that_we_do_not_know_are_passed_on_unchanged() -> None:
+def test_unknown_keys_are_passed_on_unchanged() -> None:
     envelope = make_envelope(lang="en", meta={"turn": [1, 2]})
 
     assert passed_on(envelope, pattern="") == envelope | {"from": "dispatch"}
 
 
 @pytest.mark.parametrize(("invert", "passes"), [(False, True), (True, False)])
-def test_invert_turns_it_around(invert: bool, passes: bool) -> None:
+def test_invert_passes_texts_that_do_not_match(invert: bool, passes: bool) -> None:
     selector = args_of("regex_filter", pattern="^/", invert=invert).selector
 
     assert selector is not None
@@ -71,6 +71,6 @@ def test_invert_may_be_written_as_text(invert: Any) -> None:
         {"pattern": "a", "invert": 7},
     ],
 )
-def test_what_cannot_work_is_an_error_at_deploy(args: dict[str, Any]) -> None:
+def test_invalid_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("regex_filter", **args)

@@ -1,4 +1,4 @@
-"""regex_match: picks the argument out of a command and says it under the block's own name."""
+"""regex_match: publishes the argument of a command."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.blocks.calls import NOW, answer, args_of, ask, make_call, make_messag
 
 
 def said(text: str, pattern: str, **args: Any) -> str | None:
-    """What is said, None for nothing."""
+    """Return the published text, or None."""
     spoken = ask("regex_match", text, pattern=pattern, **args)
     return None if spoken is None else spoken["args"][0]["text"]
 
@@ -37,7 +37,7 @@ def said(text: str, pattern: str, **args: Any) -> str | None:
         ("tea", r"", ""),
     ],
 )
-def test_the_first_group_is_said_else_the_whole_match_else_nothing(
+def test_the_first_group_or_the_whole_match_is_published(
     text: str, pattern: str, expected: str | None
 ) -> None:
     assert said(text, pattern) == expected
@@ -47,11 +47,11 @@ def test_the_first_group_is_said_else_the_whole_match_else_nothing(
     ("group", "expected"),
     [(0, "tea and milk"), (1, "tea"), (2, "milk"), ("2", "milk"), ("drink", "milk"), (None, "tea")],
 )
-def test_a_group_is_named_by_number_or_name(group: int | str | None, expected: str) -> None:
+def test_a_group_is_selected_by_number_or_name(group: int | str | None, expected: str) -> None:
     assert said("some tea and milk", r"(tea) and (?P<drink>milk)", group=group) == expected
 
 
-def test_a_group_that_took_no_part_is_an_empty_text() -> None:
+def test_a_group_outside_the_match_is_an_empty_text() -> None:
     assert said("tea", r"tea( with milk)?") == ""
     assert said("b", r"(a)|b") == ""
 
@@ -72,7 +72,7 @@ def test_flags_are_those_of_re2(flags: str, text: str, expected: str | None) -> 
     assert said(text, r"^/write\s+(.*)", flags=flags) == expected
 
 
-def test_the_message_is_said_under_the_blocks_own_name_with_the_same_id() -> None:
+def test_the_reply_is_from_the_agent_and_has_the_same_id() -> None:
     spoken = ask("regex_match", "/write tea", pattern=r"^/write\s+(.*)")
 
     assert spoken is not None
@@ -82,7 +82,7 @@ def test_the_message_is_said_under_the_blocks_own_name_with_the_same_id() -> Non
     ]
 
 
-def test_the_type_is_that_of_the_input() -> None:
+def test_the_type_of_the_input_is_kept() -> None:
     message = make_message('{"a": 1}', type="application/json")
 
     spoken = answer("regex_match", make_call(message), pattern=".*")
@@ -100,7 +100,7 @@ def test_the_type_is_that_of_the_input() -> None:
         ({"pattern": r"(a)\1"}, "back-references"),
         ({"pattern": "x{1001}"}, "repetition"),
         ({"pattern": "((((x{100}){100}){100}){100})"}, "RE2 refuses"),
-        ({"pattern": "x" * 2001}, "2000 characters"),
+        ({"pattern": "x" * 2001}, "2001 characters; at most 2000"),
         ({"pattern": "a", "flags": "x"}, "flags are any of i, s and m"),
         ({"pattern": "a", "flags": "i)("}, "flags are any of i, s and m"),
         ({"pattern": "a", "group": 1}, "no group 1"),
@@ -111,14 +111,14 @@ def test_the_type_is_that_of_the_input() -> None:
         ({"pattern": "a", "invert": True}, "invert"),
     ],
 )
-def test_what_cannot_work_is_an_error_at_deploy(args: dict[str, Any], told: str) -> None:
+def test_invalid_arguments_are_an_error_at_deploy(args: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError) as refused:
         args_of("regex_match", **args)
 
     assert told in str(refused.value)
 
 
-def test_only_what_matches_is_delivered() -> None:
+def test_only_matching_texts_are_delivered() -> None:
     args: BlockArgs = args_of("regex_match", pattern=r"^/write\s+(.*)")
 
     assert args.selector is not None

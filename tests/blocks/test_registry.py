@@ -1,4 +1,4 @@
-"""The registry: every file that declares a block is found, and a name is used once."""
+"""The registry: it finds every block by its name, and a name is used once."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ MEMORY = {"memory_write", "memory_read", "memory_search", "memory_append", "memo
 
 
 def declared() -> Iterator[tuple[str, str]]:
-    """(file, name) of each `@block("name", ...)` and `register(Block("name", ...))`."""
+    """Yield (file, name) of each `@block("name", ...)` and `register(Block("name", ...))`."""
     for path in FOLDER.glob("*.py"):
         calls = [
             node
@@ -45,7 +45,7 @@ def test_every_file_that_declares_a_block_is_found() -> None:
     assert all(file == name for file, name in found)
 
 
-def test_a_block_is_found_by_its_name_alone() -> None:
+def test_a_block_is_found_by_its_exact_name() -> None:
     assert all(find_block(name) is found for name, found in all_blocks().items())
     for unknown in (
         "",
@@ -59,7 +59,7 @@ def test_a_block_is_found_by_its_name_alone() -> None:
         assert find_block(unknown) is None
 
 
-def test_a_bundle_loads_the_blocks_that_it_names_and_no_others() -> None:
+def test_a_bundle_loads_only_the_blocks_that_it_names() -> None:
     program = (
         "import sys; from pathlib import Path; from memrelay.pipelines.check import check\n"
         "assert check(Path('pipelines/memory_test.json').read_bytes()).bundle; print(*sys.modules)"
@@ -83,7 +83,7 @@ def test_a_bundle_loads_the_blocks_that_it_names_and_no_others() -> None:
     assert not loaded & {"add_1", "memory_entry_write", "knowledge_search"}
 
 
-def test_the_documented_blocks_are_there() -> None:
+def test_the_documented_blocks_exist() -> None:
     assert all_blocks().keys() >= NAMED | MEMORY
 
 
@@ -115,10 +115,10 @@ BROKEN = [
     ("\nraise SystemExit(3)\n", "line 2: SystemExit: 3"),
     (
         "@block('add_1')\ndef ours(call, args): ...\n",
-        "this one is named 'add_1': rename one of them",
+        "a block has the name of its file, but ours.py declares 'add_1': rename one of them",
     ),
-    ("@block('ours')\nasync def ours(call, args): ...\n", "write no async, await or yield"),
-    ("@block('ours')\ndef ours(call, args): yield\n", "write no async, await or yield"),
+    ("@block('ours')\nasync def ours(call, args): ...\n", "use no async, await or yield"),
+    ("@block('ours')\ndef ours(call, args): yield\n", "use no async, await or yield"),
     ("@block('ours')\ndef ours(call): ...\n", "write def ours(call, args)"),
     (
         "@block('ours')\ndef ours(call, args): ...\n1 / 0\n",
@@ -129,8 +129,7 @@ BROKEN = [
 
 @pytest.fixture
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a block of one's own, called `ours`, in a folder that is looked in like the real
-    one."""
+    """Return the path of a built-in block `ours`, in a second folder of built-in blocks."""
     monkeypatch.setattr(blocks, "__path__", [*blocks.__path__, str(tmp_path / "blocks")])
     monkeypatch.delitem(sys.modules, "memrelay.blocks.ours", raising=False)
     (tmp_path / "blocks").mkdir()
@@ -138,30 +137,29 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("text", "why"), BROKEN)
-def test_a_file_that_cannot_be_loaded_is_told_with_its_place_and_the_reason(
+def test_a_broken_file_is_reported_with_its_line_and_the_reason(
     ours: Path, text: str, why: str
 ) -> None:
     ours.write_text(
-        "from memrelay.blocks.contract import BlockArgs\nfrom blocks.registry import block\n"
-        * ("block(" in text)
-        + text
+        "from memrelay.blocks.contract import BlockArgs\n"
+        "from memrelay.blocks.registry import block\n" * ("block(" in text) + text
     )
 
-    for _ in range(2):  # what it declared before it failed is not found either
-        with pytest.raises(BrokenBlock, match=re.escape(why)) as told:
+    for _ in range(2):  # a block that was declared before the failure is not found either
+        with pytest.raises(BrokenBlock, match=re.escape(why)) as broken:
             find_block("ours")
-        assert str(told.value).startswith("blocks/ours.py, line ")
+        assert str(broken.value).startswith("blocks/ours.py, line ")
 
 
-def test_an_argument_that_means_something_to_every_block_already_is_refused() -> None:
+def test_an_argument_with_the_name_of_an_attribute_of_every_block_is_refused() -> None:
     with pytest.warns(UserWarning, match="shadows"):
         taken = create_model("Taken", __base__=BlockArgs, store=(str, ""))
 
-    with pytest.raises(ValueError, match="an argument may not be named store"):
+    with pytest.raises(ValueError, match="BlockArgs already has the attribute store"):
         block("ours", taken)(lambda call, args: None)
 
 
-def test_a_bundle_is_told_that_its_block_cannot_be_loaded_and_what_to_correct(ours: Path) -> None:
+def test_the_check_of_a_bundle_reports_a_broken_block_and_the_remedy(ours: Path) -> None:
     ours.write_text("def x(:\n")
 
     named, other = (check(make_bundle(make_block(name))).faults for name in ("ours", "add_2"))

@@ -1,4 +1,4 @@
-"""viewer_agent: declared, so that bundles may name it; it shows and never says anything."""
+"""viewer_agent: a block without a function, with display options."""
 
 import pytest
 from pydantic import ValidationError
@@ -7,11 +7,11 @@ from memrelay.blocks.registry import all_blocks
 from tests.blocks.calls import args_of
 
 
-def test_a_viewer_is_outside_of_the_cascade() -> None:
+def test_a_viewer_has_no_function() -> None:
     assert all_blocks()["viewer_agent"].handle is None
 
 
-def test_its_arguments_are_how_it_is_shown() -> None:
+def test_its_arguments_are_display_options() -> None:
     assert args_of("viewer_agent").model_dump() == {"markdown": True, "darkmode": False}
 
 

@@ -58,8 +58,8 @@ def test_an_invalid_actor_is_refused_before_a_file_is_created(
 ) -> None:
     with (
         pytest.raises(Refused, match="`actor` must be a printable text"),
-        open_store(tmp_path / "notes.db", actor),
-    ):  # type: ignore[arg-type]
+        open_store(tmp_path / "notes.db", actor),  # type: ignore[arg-type]
+    ):
         pass
 
     assert not list(tmp_path.iterdir())

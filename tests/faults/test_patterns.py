@@ -28,7 +28,7 @@ REFUSED = {
     "look-behind": ("(?<=/)write", "look-around and back-references are not available"),
     "a back-reference": (r"(a)\1", "look-around and back-references are not available"),
     "an atomic group": ("(?>a+)b", "look-around and back-references are not available"),
-    "too many characters": ("a" * 2001, "a pattern has at most 2000 characters; this has 2001"),
+    "too many characters": ("a" * 2001, "the pattern has 2001 characters; at most 2000"),
     "repetitions of repetitions": ("(a{1000}){1000}", "RE2 refuses the pattern"),
     "too many steps": (".{0,1000}x", "the pattern is too large: it compiles to"),
     "too much memory": (r"\pL{1,200}" * 10, "RE2 refuses the pattern"),

@@ -1,4 +1,4 @@
-"""Bundles for tests: small, without a fault, and each with one thing changed by the test."""
+"""Small valid bundles; a test changes one thing."""
 
 from typing import Any
 
@@ -42,12 +42,12 @@ def make_block(block: str, args: Any = "", **keys: Any) -> Json:
 
 
 def faults_of(*agents: Json, **keys: Any) -> list[str]:
-    """The errors, as a person reads them; each bundle has the uid UID."""
+    """Return the errors as lines. The bundle has the UID `UID`."""
     return lines(check(make_bundle(*agents, **keys), uid=UID).faults)
 
 
 def warnings_of(*agents: Json, **keys: Any) -> list[str]:
-    """The warnings, of a bundle that has no error."""
+    """Return the warnings of a bundle without errors, as lines."""
     checked = check(make_bundle(*agents, **keys), uid=UID)
     assert lines(checked.faults) == []
     return lines(checked.warnings)

@@ -1,4 +1,4 @@
-"""One agent's checks: class, block, what it publishes."""
+"""Checks of one agent: its class, block, names, timer and secrets."""
 
 import pytest
 
@@ -20,13 +20,13 @@ def checked_agent(agent: Json) -> CheckedAgent:
     return checked
 
 
-def test_a_misspelt_class_is_an_error_with_a_suggestion() -> None:
+def test_a_misspelled_class_is_an_error_with_a_suggestion() -> None:
     assert faults_of(make_chat(agent_class="chat_agnet")) == [
-        'agents[0].agent_class: there is no agent class "chat_agnet"; did you mean "chat_agent"?'
+        'agents[0].agent_class: unknown agent class "chat_agnet"; did you mean "chat_agent"?'
     ]
 
 
-def test_a_class_is_needed() -> None:
+def test_a_class_is_required() -> None:
     (fault,) = faults_of(make_chat(agent_class=""))
 
     assert fault.startswith(
@@ -34,25 +34,27 @@ def test_a_class_is_needed() -> None:
     )
 
 
-def test_an_ai_agent_is_refused_plainly() -> None:
+def test_an_ai_agent_is_refused_with_the_reason() -> None:
     assert faults_of(make_chat(agent_class="ai_agent")) == [
-        "agents[0].agent_class: ai_agent is not served by this version, which calls no models; leave the agent out"
+        "agents[0].agent_class: this version does not run ai_agent: it calls no models; "
+        "remove the agent"
     ]
 
 
 def test_an_unknown_block_is_an_error_with_a_suggestion() -> None:
     assert faults_of(make_block("memory_wirte")) == [
-        'agents[0].wf_diagram_webhook: there is no block "memory_wirte"; did you mean "memory_write"?'
+        'agents[0].wf_diagram_webhook: there is no block "memory_wirte"; '
+        'did you mean "memory_write"?'
     ]
 
 
-def test_an_unknown_block_unlike_any_is_an_error_with_the_list() -> None:
+def test_an_unknown_block_without_a_similar_name_is_an_error_with_a_list() -> None:
     (fault,) = faults_of(make_block("zzz"))
 
     assert "known are add_1, knowledge_search, memory_append" in fault
 
 
-def test_a_chat_is_no_block_to_call() -> None:
+def test_a_chat_cannot_be_called_as_a_block() -> None:
     (fault,) = faults_of(make_block("chat_agent"))
 
     assert fault.startswith('agents[0].wf_diagram_webhook: there is no block "chat_agent"')
@@ -60,7 +62,8 @@ def test_a_chat_is_no_block_to_call() -> None:
 
 def test_a_wf_agent_needs_a_block() -> None:
     assert faults_of({"agent_class": "wf_agent", "agent_alias": "a"}) == [
-        "agents[0].wf_diagram_webhook: a wf_agent needs a block; name one, or set wf_call_webhook to false"
+        "agents[0].wf_diagram_webhook: a wf_agent needs a block; "
+        "name one, or set wf_call_webhook to false"
     ]
 
 
@@ -75,12 +78,12 @@ def test_a_wf_agent_that_calls_nothing_needs_no_block() -> None:
     assert not checked_agent(agent).calls
 
 
-def test_a_named_block_is_called_unless_the_bundle_says_no() -> None:
+def test_a_named_block_is_called_unless_the_bundle_disables_it() -> None:
     assert checked_agent(make_block("add_1")).calls
     assert not checked_agent(make_block("add_1", wf_call_webhook=False)).calls
 
 
-def test_the_block_of_a_chat_and_of_a_viewer_is_their_class() -> None:
+def test_the_class_of_a_chat_or_viewer_is_its_block() -> None:
     chat = checked_agent(make_chat(wf_webhook_args='{"darkmode": "true"}', wf_call_webhook=True))
     viewer = checked_agent(
         {"agent_class": "viewer_agent", "agent_alias": "v", "wf_webhook_args": {"markdown": False}}
@@ -91,7 +94,7 @@ def test_the_block_of_a_chat_and_of_a_viewer_is_their_class() -> None:
     assert not chat.calls
 
 
-def test_an_agent_publishes_as_its_wf_agent_name_else_as_its_agent_name() -> None:
+def test_an_agent_publishes_as_its_wf_agent_name_or_its_agent_name() -> None:
     renamed = checked_agent(make_chat(wf_agent_name="Ann"))
     plain = checked_agent(make_chat())
 
@@ -108,13 +111,14 @@ def test_the_username_is_by_default_the_published_name() -> None:
     [make_chat(agent_name=""), make_block("add_1", wf_agent_name="")],
     ids=["chat", "block"],
 )
-def test_an_agent_that_publishes_needs_a_name_and_never_takes_its_alias(nameless: Json) -> None:
+def test_an_agent_that_publishes_needs_a_name_besides_its_alias(nameless: Json) -> None:
     assert faults_of(nameless) == [
-        "agents[0].agent_name: an agent that publishes needs a name; set wf_agent_name or agent_name"
+        "agents[0].agent_name: an agent that publishes needs a name; "
+        "set wf_agent_name or agent_name"
     ]
 
 
-def test_a_chat_publishes_where_it_has_a_swarm_to() -> None:
+def test_a_chat_publishes_if_it_has_a_send_swarm() -> None:
     assert checked_agent(make_chat(wf_publish_results=False)).agent.publishes
     assert not checked_agent(make_chat(agent_send_swarm="")).agent.publishes
 
@@ -126,36 +130,39 @@ def test_a_viewer_never_publishes() -> None:
     assert warnings_of(viewer | {"agent_send_swarm": ""}) == []
 
 
-def test_publishing_without_a_swarm_is_doubted() -> None:
+def test_publishing_without_a_swarm_is_a_warning() -> None:
     agent = make_block("add_1", agent_send_swarm="")
 
     assert not checked_agent(agent).agent.publishes
     assert warnings_of(agent) == [
-        "agents[0].agent_send_swarm: wf_publish_results is true, and there is no swarm to publish to; set agent_send_swarm"
+        "agents[0].agent_send_swarm: wf_publish_results is true, but there is no swarm to "
+        "publish to; set agent_send_swarm"
     ]
 
 
-def test_a_memory_block_whose_result_is_not_said_is_doubted() -> None:
+def test_a_memory_block_that_does_not_publish_its_result_is_a_warning() -> None:
     assert warnings_of(make_memory(wf_publish_results=False)) == [
-        "agents[0].wf_publish_results: the block runs, and its result is not said; set wf_publish_results to true"
+        "agents[0].wf_publish_results: the block runs, but its result is not published; "
+        "set wf_publish_results to true"
     ]
 
 
-def test_a_flag_that_is_none_is_wrong_and_not_doubted_too() -> None:
+def test_an_invalid_flag_is_an_error_without_an_additional_warning() -> None:
     checked = check(make_bundle(make_memory(wf_publish_results="yes")))
 
     assert lines(checked.faults) == ["agents[0].wf_publish_results: must be true or false"]
     assert checked.warnings == ()
 
 
-def test_a_store_outside_of_the_pipeline_is_doubted() -> None:
+def test_a_store_outside_the_pipeline_is_a_warning() -> None:
     assert warnings_of(make_memory(wf_webhook_args={"memory_id": "apps/example/shared"})) == [
-        'agents[0].wf_webhook_args.memory_id: the store "apps/example/shared" is shared with every pipeline that names '
-        "it; begin it with instances/${pipeline_uid}/ for one of its own"
+        'agents[0].wf_webhook_args.memory_id: the store "apps/example/shared" is shared '
+        "with every pipeline that names "
+        "it; begin it with instances/${pipeline_uid}/ for a private store"
     ]
 
 
-def test_a_score_in_a_template_of_what_ranks_nothing_is_doubted() -> None:
+def test_a_score_in_a_template_of_memory_read_is_a_warning() -> None:
     args = {
         "memory_id": "instances/${pipeline_uid}/memories",
         "output_template": "{{score | round(2)}} {{content}}",
@@ -169,7 +176,7 @@ def test_a_score_in_a_template_of_what_ranks_nothing_is_doubted() -> None:
     assert warnings_of(make_block("memory_search", args)) == []
 
 
-def test_a_block_tells_its_own_doubts() -> None:
+def test_a_block_adds_its_own_warnings() -> None:
     (warning,) = warnings_of(make_memory(wf_webhook_args=""))
 
     assert warning.startswith(
@@ -181,7 +188,7 @@ def test_a_block_tells_its_own_doubts() -> None:
     ("interval", "expected_ms"),
     [(0, 0), ("0", 0), (1, 1000), ("30", 30_000), (1.5, 1500), (31_622_400, 31_622_400_000)],
 )
-def test_an_interval_is_a_number_or_the_text_of_one(
+def test_an_interval_is_a_number_or_a_number_as_text(
     interval: float | str, expected_ms: int
 ) -> None:
     agent = make_block("add_1", wf_interval_secs=interval)
@@ -197,23 +204,25 @@ def test_an_interval_is_at_least_a_second_and_at_most_a_year(interval: float | s
     ]
 
 
-def test_a_timer_of_an_agent_that_calls_no_block_is_doubted() -> None:
+def test_a_timer_of_an_agent_without_a_block_is_a_warning() -> None:
     for agent in (
         make_chat(wf_interval_secs="30"),
         make_block("add_1", wf_call_webhook=False, wf_interval_secs=30),
     ):
         assert warnings_of(agent) == [
-            "agents[0].wf_interval_secs: the agent calls no block, so there is nothing to call at an interval; set 0"
+            "agents[0].wf_interval_secs: the agent calls no block, so the timer has no "
+            "effect; set 0"
         ]
 
 
-def test_a_timer_of_a_block_that_takes_no_empty_text_is_doubted() -> None:
+def test_a_timer_of_a_block_that_ignores_an_empty_text_is_a_warning() -> None:
     (warning,) = warnings_of(
         make_block("regex_match", {"pattern": r"^/now\b"}, wf_interval_secs=30)
     )
 
     assert warning == (
-        "agents[0].wf_interval_secs: a timer's text is empty, and the block's pattern does not let it through; "
+        "agents[0].wf_interval_secs: a timer's text is empty, and the block's pattern does "
+        "not accept it; "
         "set 0, or another pattern"
     )
     assert (
@@ -227,7 +236,7 @@ def test_a_timer_of_a_block_that_takes_no_empty_text_is_doubted() -> None:
 @pytest.mark.parametrize(
     "reference", ["env:HOOK_TOKEN", "env:_t0", "file:/run/secrets/hook", "file:~/token", "file:a b"]
 )
-def test_a_webhooks_token_is_named_by_where_it_is_kept(reference: str) -> None:
+def test_a_webhook_token_is_a_reference_to_its_place(reference: str) -> None:
     assert checked_agent(make_memory(wf_webhook_token=reference)).token == reference
     assert checked_agent(make_chat(wf_webhook_token=reference)).token == reference
 
@@ -253,9 +262,9 @@ def test_an_agent_needs_no_token() -> None:
         "env:A\n",
     ],
 )
-def test_a_token_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(token: str) -> None:
+def test_a_token_in_the_bundle_is_an_error_that_does_not_repeat_it(token: str) -> None:
     assert faults_of(make_memory(wf_webhook_token=token)) == [
-        "agents[0].wf_webhook_token: a token stands in the environment or in a file, and a bundle says where; "
+        "agents[0].wf_webhook_token: a bundle must not contain a token, only its place; "
         "write env:NAME or file:PATH"
     ]
 
@@ -264,7 +273,7 @@ def test_a_token_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(t
     ("given", "kept"),
     [("env:A", ("env:A",)), (["env:A", "file:a b"], ("env:A", "file:a b")), ("", ()), ([], ())],
 )
-def test_a_webhooks_secrets_are_named_by_where_they_are_kept(
+def test_webhook_secrets_are_references_to_their_places(
     given: object, kept: tuple[str, ...]
 ) -> None:
     agent = checked_agent(make_memory(wf_webhook_secret=given))
@@ -275,16 +284,16 @@ def test_a_webhooks_secrets_are_named_by_where_they_are_kept(
 @pytest.mark.parametrize(
     "secret", ["whsec_c2VjcmV0", ["env:A", "whsec_c2VjcmV0"], "env:A env:B", ["env:A B"]]
 )
-def test_a_secret_that_stands_in_the_bundle_is_an_error_that_does_not_repeat_it(
+def test_a_secret_in_the_bundle_is_an_error_that_does_not_repeat_it(
     secret: object,
 ) -> None:
     assert faults_of(make_memory(wf_webhook_secret=secret)) == [
-        "agents[0].wf_webhook_secret: a secret stands in the environment or in a file, and a bundle says where; "
+        "agents[0].wf_webhook_secret: a bundle must not contain a secret, only its place; "
         "write env:NAME or file:PATH"
     ]
 
 
-def test_a_misspelt_token_is_an_error_with_a_suggestion() -> None:
+def test_a_misspelled_token_is_an_error_with_a_suggestion() -> None:
     (fault,) = faults_of(make_memory(wf_webhook_tokne="env:A"))
 
     assert fault.endswith('did you mean "wf_webhook_token"?')

@@ -1,4 +1,4 @@
-"""`wf_webhook_args`: as JSON text or as an object, checked by the block's own model."""
+"""`wf_webhook_args`: JSON text or an object, validated by the model of the block."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def args_of(block: str, args: Any) -> BlockArgs:
 
 
 @pytest.mark.parametrize("nothing", ["", "  ", "{}", {}, None])
-def test_no_arguments_are_the_defaults(nothing: Any) -> None:
+def test_without_arguments_the_defaults_apply(nothing: Any) -> None:
     assert args_of("add_1", nothing).model_dump() == {"amount": 1}
 
 
@@ -23,13 +23,13 @@ def test_a_string_of_json_and_an_object_mean_the_same() -> None:
     assert args_of("add_1", '{"amount": 3}') == args_of("add_1", {"amount": 3})
 
 
-def test_bad_json_is_told_with_line_and_column() -> None:
+def test_invalid_json_is_reported_with_line_and_column() -> None:
     assert faults_of(make_block("add_1", '{"amount":\n 1,\n}')) == [
         "agents[0].wf_webhook_args: not JSON: trailing comma is not allowed (line 2, column 3)"
     ]
 
 
-def test_bad_json_is_told_beside_an_unknown_block() -> None:
+def test_invalid_json_and_an_unknown_block_are_reported_together() -> None:
     assert len(faults_of(make_block("zzz", "{"))) == 2
 
 
@@ -43,17 +43,18 @@ def test_arguments_are_an_object(text: str) -> None:
 @pytest.mark.parametrize("given", [7, [], True])
 def test_arguments_are_text_or_an_object(given: Any) -> None:
     assert faults_of(make_block("add_1", given)) == [
-        "agents[0].wf_webhook_args: must be an object, or a string that holds one as JSON"
+        "agents[0].wf_webhook_args: must be an object, or JSON text of one"
     ]
 
 
-def test_an_unknown_argument_is_an_error_with_a_suggestion_even_inside_of_text() -> None:
+def test_an_unknown_argument_in_json_text_is_an_error_with_a_suggestion() -> None:
     assert faults_of(make_memory(wf_webhook_args='{"memory_idd": "instances/a/b"}')) == [
-        'agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "memory_idd"; did you mean "memory_id"?'
+        "agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "
+        '"memory_idd"; did you mean "memory_id"?'
     ]
 
 
-def test_an_unknown_argument_unlike_any_is_an_error_with_the_list() -> None:
+def test_an_unknown_argument_without_a_similar_name_is_an_error_with_a_list() -> None:
     assert faults_of(make_block("add_1", {"zzz": 1})) == [
         'agents[0].wf_webhook_args.zzz: the block add_1 has no argument "zzz"; known are amount'
     ]
@@ -70,7 +71,7 @@ def test_an_unknown_argument_unlike_any_is_an_error_with_the_list() -> None:
         ("memory_search", "recency"),
     ],
 )
-def test_true_is_no_number(block: str, name: str) -> None:
+def test_true_is_not_a_number(block: str, name: str) -> None:
     others = {"regex_match": {"pattern": "^/(x)"}, "add_1": {}}.get(
         block, {"memory_id": "instances/${pipeline_uid}/m"}
     )
@@ -80,29 +81,29 @@ def test_true_is_no_number(block: str, name: str) -> None:
     ]
 
 
-def test_a_missing_argument_is_told_at_its_place() -> None:
+def test_a_missing_argument_is_reported_at_its_place() -> None:
     assert faults_of(make_block("regex_match")) == ["agents[0].wf_webhook_args.pattern: is missing"]
 
 
-def test_a_wrong_choice_is_told_with_the_right_ones() -> None:
+def test_an_invalid_choice_is_reported_with_the_valid_ones() -> None:
     assert faults_of(make_block("memory_read", {"memory_id": "instances/a/b", "order": "up"})) == [
         "agents[0].wf_webhook_args.order: must be 'asc' or 'desc'"
     ]
 
 
-def test_all_types_that_would_do_are_told_in_one_fault() -> None:
+def test_all_accepted_types_are_named_in_one_fault() -> None:
     assert faults_of(make_block("regex_match", {"pattern": "(a)", "group": {}})) == [
         "agents[0].wf_webhook_args.group: must be a valid integer, or must be a valid string"
     ]
 
 
-def test_what_a_block_says_of_its_arguments_is_told_plainly() -> None:
+def test_an_error_of_a_blocks_validator_is_reported_without_pydantics_words() -> None:
     (fault,) = faults_of(make_block("regex_match", {"pattern": "(?=a)"}))
 
     assert fault.startswith("agents[0].wf_webhook_args.pattern: RE2 refuses the pattern '(?=a)'")
 
 
-def test_a_wrong_pattern_and_wrong_flags_are_told_at_once_each_at_its_place() -> None:
+def test_an_invalid_pattern_and_invalid_flags_are_reported_at_their_places() -> None:
     faults = faults_of(make_block("regex_filter", {"pattern": "(", "flags": "q"}))
 
     assert [fault.split(": ")[0] for fault in faults] == [
@@ -112,7 +113,7 @@ def test_a_wrong_pattern_and_wrong_flags_are_told_at_once_each_at_its_place() ->
 
 
 @pytest.mark.parametrize("group", [2, -1, "2", "word", ""])
-def test_a_group_that_the_pattern_does_not_have_is_told_at_its_place(group: int | str) -> None:
+def test_an_unknown_group_is_reported_at_its_place(group: int | str) -> None:
     (fault,) = faults_of(make_block("regex_match", {"pattern": "^/(x)", "group": group}))
 
     assert fault.startswith("agents[0].wf_webhook_args.group: the pattern has no group")
@@ -129,7 +130,7 @@ def test_a_memory_id_that_could_leave_the_root_is_an_error(memory_id: str) -> No
     )
 
 
-def test_an_unknown_argument_hides_no_fault_of_the_whole() -> None:
+def test_an_unknown_argument_does_not_hide_other_faults() -> None:
     faults = faults_of(make_block("regex_match", {"pattern": "(", "flag": "i"}))
 
     assert [fault.split(": ")[0] for fault in faults] == [
@@ -138,7 +139,7 @@ def test_an_unknown_argument_hides_no_fault_of_the_whole() -> None:
     ]
 
 
-def test_a_wrong_argument_hides_no_fault_of_the_whole() -> None:
+def test_an_invalid_argument_does_not_hide_other_faults() -> None:
     faults = faults_of(make_block("regex_filter", {"pattern": "(", "invert": "perhaps"}))
 
     assert [fault.split(": ")[0] for fault in faults] == [
@@ -148,7 +149,7 @@ def test_a_wrong_argument_hides_no_fault_of_the_whole() -> None:
 
 
 @pytest.mark.parametrize("flag", ["yes", "no", "on", "1", "", 1, 0, 1.0, "perhaps", []])
-def test_a_flag_is_true_or_false_as_those_of_an_agent_are(flag: object) -> None:
+def test_a_flag_is_true_or_false(flag: object) -> None:
     told = faults_of(
         make_block("regex_filter", {"pattern": "a", "invert": flag}, wf_call_webhook=flag)
     )
@@ -175,7 +176,7 @@ def test_null_for_an_optional_argument_is_the_same_as_absent() -> None:
     assert args_of("memory_write", {"scope": None, "tags": None}) == args_of("memory_write", {})
 
 
-def test_null_for_a_needed_argument_is_the_same_as_absent() -> None:
+def test_null_for_a_required_argument_is_the_same_as_absent() -> None:
     assert faults_of(make_block("regex_match", {"pattern": None})) == [
         "agents[0].wf_webhook_args.pattern: is missing"
     ]
@@ -188,7 +189,7 @@ def test_null_for_a_needed_argument_is_the_same_as_absent() -> None:
         {"output_template": "{{content" + "|upper" * 5000 + "}}"},
     ],
 )
-def test_what_is_too_deep_for_a_parser_is_a_fault_and_no_crash(args: dict[str, str]) -> None:
+def test_nesting_that_is_too_deep_for_a_parser_is_a_fault(args: dict[str, str]) -> None:
     assert faults_of(make_block("memory_read", {"memory_id": "instances/a/b"} | args)) != []
 
 
@@ -200,7 +201,7 @@ def test_deep_nesting_in_the_text_is_a_fault() -> None:
     ]
 
 
-def test_a_pipelines_own_store_is_no_cause_for_doubt() -> None:
+def test_the_store_of_the_pipeline_is_not_a_warning() -> None:
     assert (
         warnings_of(
             make_memory(wf_webhook_args='{"memory_id": "instances/${pipeline_uid}/memories"}')
@@ -209,14 +210,14 @@ def test_a_pipelines_own_store_is_no_cause_for_doubt() -> None:
     )
 
 
-def test_a_filter_is_checked_when_it_is_deployed() -> None:
+def test_a_filter_is_checked_at_deploy() -> None:
     wrong = {"memory_id": "instances/x/y", "filter": {"or": [{"kynd": {"eq": "a"}}]}}
 
     (fault,) = faults_of(make_block("memory_search", wrong))
 
-    assert (
-        fault
-        == "agents[0].wf_webhook_args.filter.or[0].kynd: unknown field 'kynd' (did you mean 'kind'?)"
+    assert fault == (
+        "agents[0].wf_webhook_args.filter.or[0].kynd: unknown field 'kynd' "
+        "(did you mean 'kind'?)"
     )
     assert args_of(
         "memory_read", {"memory_id": "instances/x/y", "filter": {"kind": {"eq": "a"}}}
@@ -235,7 +236,7 @@ def test_a_filter_is_checked_when_it_is_deployed() -> None:
         ("/^", False),
     ],
 )
-def test_a_pattern_between_slashes_is_doubted(block: str, pattern: str, doubted: bool) -> None:
+def test_a_pattern_between_slashes_is_a_warning(block: str, pattern: str, doubted: bool) -> None:
     told = warnings_of(make_block(block, {"pattern": pattern}))
 
     assert [line.partition(": ")[0] for line in told] == ["agents[0].wf_webhook_args"] * doubted

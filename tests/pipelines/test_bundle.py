@@ -1,4 +1,4 @@
-"""The model of a bundle: its keys, and what they hold."""
+"""The model of a bundle: its keys and their values."""
 
 from typing import Any
 
@@ -21,19 +21,19 @@ def test_a_small_bundle_has_no_fault_and_no_warning() -> None:
 
 
 @pytest.mark.parametrize("key", ["agent_sned_swarm", "wf_webhok_args", "ai_modell"])
-def test_a_misspelt_key_of_an_agent_is_an_error_with_a_suggestion(key: str) -> None:
+def test_a_misspelled_key_of_an_agent_is_an_error_with_a_suggestion(key: str) -> None:
     (fault,) = faults_of(make_chat(**{key: "x"}))
 
     assert fault.startswith(f'agents[0].{key}: unknown key "{key}"; did you mean "')
 
 
-def test_a_key_with_our_prefix_is_an_error_even_if_it_is_like_none() -> None:
+def test_an_unknown_key_with_a_reserved_prefix_is_an_error() -> None:
     assert faults_of(make_chat(wf_zzzzzzzzzzzzz=1)) == [
         'agents[0].wf_zzzzzzzzzzzzz: unknown key "wf_zzzzzzzzzzzzz"'
     ]
 
 
-def test_a_misspelt_prefix_is_an_error_too() -> None:
+def test_a_misspelled_prefix_is_an_error() -> None:
     assert faults_of(make_chat(agnet_from="User")) == [
         'agents[0].agnet_from: unknown key "agnet_from"; did you mean "agent_from"?'
     ]
@@ -48,17 +48,17 @@ def test_a_misspelt_prefix_is_an_error_too() -> None:
         ("swarm", "swarms"),
     ],
 )
-def test_a_misspelt_key_of_the_bundle_is_an_error_with_a_suggestion(key: str, meant: str) -> None:
+def test_a_misspelled_key_of_the_bundle_is_an_error_with_a_suggestion(key: str, meant: str) -> None:
     assert faults_of(**{key: []}) == [f'{key}: unknown key "{key}"; did you mean "{meant}"?']
 
 
-def test_a_misspelt_key_of_a_swarm_is_an_error_with_a_suggestion() -> None:
+def test_a_misspelled_key_of_a_swarm_is_an_error_with_a_suggestion() -> None:
     assert faults_of(swarms=[{"name": "chat", "visibilty": "private"}]) == [
         'swarms[0].visibilty: unknown key "visibilty"; did you mean "visibility"?'
     ]
 
 
-def test_drawing_keys_and_keys_of_others_are_kept() -> None:
+def test_keys_of_editors_and_other_programs_are_kept() -> None:
     drawing = {"figure": "Rectangle", "loc": "12 40", "zOrder": 3, "my_notes": {"a": [1]}}
 
     checked = check(make_bundle(make_chat(**drawing), editor="ours"), uid=UID).accepted()
@@ -67,7 +67,7 @@ def test_drawing_keys_and_keys_of_others_are_kept() -> None:
     assert b'"editor":"ours"' in checked.source
 
 
-def test_keys_that_every_exported_bundle_has_are_taken() -> None:
+def test_the_keys_of_an_exported_bundle_are_accepted() -> None:
     exported = {
         "agent_parent_id": "",
         "agent_display_order": 1,
@@ -90,21 +90,21 @@ def test_null_is_the_same_as_absent() -> None:
 
 
 @pytest.mark.parametrize("said", [True, "true", "TRUE", "True"])
-def test_true_is_said_in_several_ways(said: bool | str) -> None:
+def test_true_has_several_notations(said: bool | str) -> None:
     (agent,) = check(make_bundle(make_memory(wf_publish_results=said))).accepted().agents
 
     assert agent.agent.publishes
 
 
 @pytest.mark.parametrize("said", [False, "false", "FALSE", "False", None])
-def test_false_is_said_in_several_ways(said: bool | str | None) -> None:
+def test_false_has_several_notations(said: bool | str | None) -> None:
     (agent,) = check(make_bundle(make_block("add_1", wf_publish_results=said))).accepted().agents
 
     assert not agent.agent.publishes
 
 
 @pytest.mark.parametrize("said", ["yes", "", "1", 1, 0, []])
-def test_other_truths_are_errors(said: Any) -> None:
+def test_other_notations_of_a_flag_are_errors(said: Any) -> None:
     assert faults_of(make_block("add_1", wf_call_webhook=said)) == [
         "agents[0].wf_call_webhook: must be true or false"
     ]
@@ -117,13 +117,13 @@ def test_agent_from_is_a_name_or_names(agent_from: Any) -> None:
     ]
 
 
-def test_an_interval_is_no_flag() -> None:
+def test_an_interval_is_not_a_flag() -> None:
     assert faults_of(make_memory(wf_interval_secs=True)) == [
         "agents[0].wf_interval_secs: must be a number of seconds"
     ]
 
 
-def test_a_wrong_key_hides_no_other() -> None:
+def test_an_invalid_key_does_not_hide_others() -> None:
     agent = make_memory(
         agent_rec_swarm=7, wf_interval_secs="soon", wf_webhook_args={"memory_idd": "a/b"}
     )
@@ -131,11 +131,12 @@ def test_a_wrong_key_hides_no_other() -> None:
     assert faults_of(agent, agent, display_order=3)[:3] == [
         "agents[0].agent_rec_swarm: must be a valid string",
         "agents[0].wf_interval_secs: must be a valid number, unable to parse string as a number",
-        'agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "memory_idd"; did you mean "memory_id"?',
+        "agents[0].wf_webhook_args.memory_idd: the block memory_write has no argument "
+        '"memory_idd"; did you mean "memory_id"?',
     ]
 
 
-def test_a_fault_inside_of_a_list_is_told_at_its_place() -> None:
+def test_a_fault_in_a_list_is_reported_at_its_place() -> None:
     assert faults_of(display_order=["user", 5]) == ["display_order[1]: must be a valid string"]
 
 
@@ -144,7 +145,7 @@ def test_agents_are_a_list(agents: Any) -> None:
     assert faults_of(agents=agents) == ["agents: must be a list of objects"]
 
 
-def test_agents_are_needed() -> None:
+def test_agents_are_required() -> None:
     (fault,) = check({"pipeline_name": "x"}).faults
 
     assert fault.as_line() == "agents: a bundle needs agents; add a list of them"
@@ -157,7 +158,7 @@ def test_an_agent_is_an_object() -> None:
     ]
 
 
-def test_the_number_of_agents_is_bounded() -> None:
+def test_the_number_of_agents_is_limited() -> None:
     many = [make_chat(agent_alias=f"user{at}") for at in range(1001)]
 
     assert faults_of(*many) == ["agents: has at most 1000 entries; split it into several pipelines"]

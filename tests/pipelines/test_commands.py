@@ -1,4 +1,4 @@
-"""What a person may say to a pipeline is told by its relays."""
+"""The chat commands of a pipeline, read from its relays."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def words(*agents: dict[str, object]) -> list[str]:
     return [command.word for command in commands_of(check(make_bundle("p", *agents)).accepted())]
 
 
-def test_the_samples_tell_their_commands_in_the_order_of_the_bundle() -> None:
+def test_the_commands_of_the_samples_are_listed_in_bundle_order() -> None:
     told = {
         name: [
             command.word for command in commands_of(check((SAMPLES / name).read_bytes()).accepted())
@@ -28,13 +28,13 @@ def test_the_samples_tell_their_commands_in_the_order_of_the_bundle() -> None:
     }
 
 
-def test_flags_do_not_hide_a_command_and_it_is_told_once() -> None:
+def test_a_command_with_flags_is_listed_once() -> None:
     assert words(make_relay("a", r"^/tell\s+(.*)", flags="is"), make_relay("b", r"^/tell\b")) == [
         "/tell"
     ]
 
 
-def test_what_only_looks_like_a_command_is_none() -> None:
+def test_a_pattern_similar_to_a_command_is_not_listed() -> None:
     quiet = make_agent("quiet", "regex_filter", {"pattern": "^/", "invert": True})
 
     assert (
@@ -45,7 +45,7 @@ def test_what_only_looks_like_a_command_is_none() -> None:
     )
 
 
-def test_a_command_is_described_by_the_agent_that_begins_with_it_else_by_its_relay() -> None:
+def test_a_command_is_described_by_the_agent_that_names_it_or_by_its_relay() -> None:
     relay = make_relay("a", r"^/tell\b") | {"agent_desc": "Picks out /tell."}
     teller = make_agent("teller", "add_1") | {"agent_desc": "/tell says it."}
 

@@ -1,9 +1,9 @@
-"""Faults: how they read, for people and for programs."""
+"""Faults as lines and as JSON, and the limits of a report."""
 
 import pytest
 
 from memrelay.pipelines.checked import BundleRefused
-from memrelay.pipelines.report import MOST, Fault, Report, pointer, quoted
+from memrelay.pipelines.report import MAX_FAULTS, Fault, Report, pointer, quoted
 
 TYPO = Fault(
     "/agents/2/agent_from",
@@ -14,15 +14,16 @@ TYPO = Fault(
 
 def test_a_line_names_file_place_rule_and_remedy() -> None:
     assert TYPO.as_line("pipelines/x.json") == (
-        'pipelines/x.json: agents[2].agent_from: no agent publishes as "dispatch_wirte"; did you mean "dispatch_write"?'
+        'pipelines/x.json: agents[2].agent_from: no agent publishes as "dispatch_wirte"; '
+        'did you mean "dispatch_write"?'
     )
 
 
-def test_what_is_not_known_is_left_out_of_the_line() -> None:
+def test_missing_parts_are_omitted_from_the_line() -> None:
     assert Fault("", "must be a JSON object").as_line("x.json") == "x.json: must be a JSON object"
 
 
-def test_json_has_the_pointer_as_it_is() -> None:
+def test_json_has_the_pointer_unchanged() -> None:
     assert TYPO.as_json() == {
         "pointer": "/agents/2/agent_from",
         "rule": TYPO.rule,
@@ -31,18 +32,18 @@ def test_json_has_the_pointer_as_it_is() -> None:
     }
 
 
-def test_odd_keys_are_escaped_in_the_pointer_and_quoted_in_the_line() -> None:
+def test_unusual_keys_are_escaped_in_the_pointer_and_quoted_in_the_line() -> None:
     at = pointer(("a/b~c", 0, "two\nlines"))
 
     assert at == "/a~1b~0c/0/two\nlines"
     assert Fault(at, "wrong").as_line() == '["a/b~c"][0]["two\\nlines"]: wrong'
 
 
-def test_a_long_text_is_cut_where_it_is_quoted() -> None:
+def test_a_long_quoted_text_is_truncated() -> None:
     assert len(quoted("x" * 5000)) < 120
 
 
-def test_faults_are_told_in_the_order_of_the_agents() -> None:
+def test_faults_are_sorted_by_agent() -> None:
     report = Report()
     for at in (10, 2):
         report.error(("agents", at), "wrong")
@@ -50,7 +51,7 @@ def test_faults_are_told_in_the_order_of_the_agents() -> None:
     assert [fault.pointer for fault in report.errors] == ["/agents/2", "/agents/10"]
 
 
-def test_a_place_is_told_of_once() -> None:
+def test_a_place_has_one_error() -> None:
     report = Report()
     report.error(("agents",), "must be a list")
     report.error(("agents",), "is missing")
@@ -58,7 +59,7 @@ def test_a_place_is_told_of_once() -> None:
     assert [fault.rule for fault in report.errors] == ["must be a list"]
 
 
-def test_a_doubt_at_the_place_of_an_error_only_follows_from_it() -> None:
+def test_a_warning_at_the_place_of_an_error_is_omitted() -> None:
     report = Report()
     report.warn(("agents", 0), "is doubted")
     report.error(("agents", 0), "is wrong")
@@ -68,16 +69,18 @@ def test_a_doubt_at_the_place_of_an_error_only_follows_from_it() -> None:
     assert [fault.pointer for fault in report.warnings] == ["/agents/1"]
 
 
-def test_a_file_of_noise_is_told_of_up_to_a_bound() -> None:
+def test_the_number_of_faults_is_limited() -> None:
     report = Report()
-    for at in range(MOST + 100):
+    for at in range(MAX_FAULTS + 100):
         report.unknown(("agents", at), "wrong", "word", ["work"])
 
-    assert len(report.errors) == MOST + 1
-    assert report.errors[0] == Fault("", f"there are more than these {MOST}", "mend them first")
+    assert len(report.errors) == MAX_FAULTS + 1
+    assert report.errors[0] == Fault(
+        "", f"there are more than these {MAX_FAULTS}", "correct these first"
+    )
 
 
-def test_a_refusal_holds_every_fault_and_reads_as_their_lines() -> None:
+def test_a_refusal_contains_every_fault_as_a_line() -> None:
     with pytest.raises(BundleRefused, match=r"(?s)agents\[2\].agent_from.*\nmust be") as refused:
         raise BundleRefused([TYPO, Fault("", "must be a JSON object")])
 

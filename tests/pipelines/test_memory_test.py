@@ -1,4 +1,4 @@
-"""memory_test.json, the sample: the seed's slash commands, all five."""
+"""The sample memory_test.json: the five commands of the seed."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def passes(selector: Selector | None, text: str) -> bool:
     return selector is None or (selector.pattern.capture(text, 0) is not None) != selector.invert
 
 
-def test_the_sample_has_no_fault_no_warning_and_no_uid() -> None:
+def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:
     checked = check(SAMPLE.read_bytes())
 
     assert (checked.faults, checked.warnings) == ((), ())
@@ -50,9 +50,7 @@ def test_the_sample_is_accepted_again_as_it_was_deployed() -> None:
 
 @pytest.mark.parametrize("sender", ["User", "somebody outside"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_goes_to_its_relay_alone_and_from_there_to_its_block(
-    command: str, sender: str
-) -> None:
+def test_a_command_reaches_only_its_relay_and_then_its_block(command: str, sender: str) -> None:
     (relay,) = hearers(COMMANDS[command], sender)
     (block,) = hearers("anything", relay.agent.name)
 
@@ -60,26 +58,26 @@ def test_a_command_goes_to_its_relay_alone_and_from_there_to_its_block(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_inside_of_a_command_is_only_text(command: str) -> None:
+def test_a_command_inside_a_command_is_text(command: str) -> None:
     inner = COMMANDS[command]
 
     assert [agent.agent.name for agent in hearers(inner, "dispatch_write")] == ["memory_write"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_memory_block_says_is_heard_by_no_block(command: str) -> None:
+def test_no_block_receives_the_result_of_a_memory_block(command: str) -> None:
     assert hearers("/write x", f"memory_{command}") == []
     assert hearers("no command", f"memory_{command}") == []
 
 
-def test_text_that_is_no_command_goes_to_talk() -> None:
+def test_text_without_a_command_goes_to_talk() -> None:
     (passing,) = hearers("good morning", "User")
 
     assert passing.send_swarm == "talk"
     assert hearers("good morning", "no_command", "talk") == []
 
 
-def test_all_memory_blocks_share_one_store_of_the_pipelines_own() -> None:
+def test_all_memory_blocks_share_the_store_of_the_pipeline() -> None:
     bundle = sample()
 
     assert {agent.args.store for agent in bundle.agents if agent.args.store} == {

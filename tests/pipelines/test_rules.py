@@ -1,4 +1,4 @@
-"""What is wrong with an input is told in the words of JSON, not of Python."""
+"""Validation errors in the words of JSON instead of Python."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from memrelay.pipelines.rules import in_a_line
         ("records.list", [], "the input: must be"),
     ],
 )
-def test_what_is_wrong_is_told_by_place(op: str, given: Any, told: str) -> None:
+def test_every_fault_is_reported_with_its_place(op: str, given: Any, told: str) -> None:
     operation = find_operation(op)
     assert operation is not None
 

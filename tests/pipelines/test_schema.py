@@ -17,7 +17,7 @@ from tests.pipelines.builders import UID, make_block, make_bundle, make_memory
 FILE = Path(__file__).resolve().parents[2] / "docs" / "bundle.schema.json"
 
 
-def test_the_file_is_current() -> None:
+def test_the_file_is_up_to_date() -> None:
     assert FILE.read_bytes() == rendered(), (
         "run python -m memrelay.pipelines.schema > docs/bundle.schema.json"
     )
@@ -35,7 +35,7 @@ def test_every_block_has_its_arguments_in_the_schema() -> None:
     assert names == list(all_blocks())
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     schema = json_schema()
     refs = {
         part.split('"')[0] for part in orjson.dumps(schema).decode().split('"$ref":"#/$defs/')[1:]
@@ -46,7 +46,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 @pytest.mark.parametrize("tags", ["", "important,fact", '["important","fact"]', ["important"], []])
-def test_lists_are_taken_as_text_too_as_the_check_takes_them(tags: str | list[str]) -> None:
+def test_a_list_as_text_is_valid_for_the_schema_and_the_check(tags: str | list[str]) -> None:
     searching = make_block(
         "knowledge_search",
         {"memory_id": "instances/${pipeline_uid}/m", "memories": tags, "tags": tags},
@@ -60,7 +60,7 @@ def test_lists_are_taken_as_text_too_as_the_check_takes_them(tags: str | list[st
     assert not check(bundle).faults
 
 
-def test_too_many_memories_are_wrong_for_the_schema_and_for_the_check() -> None:
+def test_too_many_memories_are_invalid_for_the_schema_and_the_check() -> None:
     names = [str(number) for number in range(101)]
     bundle = make_bundle(
         make_block("knowledge_search", {"memory_id": "instances/a/m", "memories": names})
@@ -117,7 +117,7 @@ VALUES: tuple[Any, ...] = (
     {"tags": {"eq": "a"}},
     {"created_at": {"gt": None}},
 )
-MEANT = (  # what is well-formed, and yet cannot be meant: the check alone looks at it
+MEANT = (  # well-formed values without a meaning, which only the check finds
     "there is no block",
     "not JSON",
     "must be a JSON object",
@@ -141,7 +141,7 @@ def _bundle(
 
 
 def _tried() -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """A bundle without a fault, with one value changed: its place, the value, and the whole."""
+    """Return a valid bundle with one changed value: (place, value, bundle)."""
     for value in VALUES:
         for key in sorted(AgentSpec.keys()):
             yield key, value, _bundle({key: value}, {})
@@ -165,15 +165,14 @@ def _tried() -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 
 def _is_quoted(value: object) -> bool:
-    """A number or a flag in quotes, which an argument may be, and null, which is the same as
-    absent."""
+    """Return whether the value is a number or flag as text, or null (the same as absent)."""
     return value is None or value in ("true", "True", "5", "-1")
 
 
 @pytest.mark.timeout(120)
 def test_the_schema_and_the_check_agree_on_every_form() -> None:
-    """What the schema alone takes is refused for what it means; what the check alone takes is null,
-    or stands in quotes."""
+    """The schema may accept values that only their meaning forbids. The check may accept null and
+    values as text."""
     validator, differ = Draft202012Validator(json_schema()), []
     for place, value, bundle in _tried():
         rules = [

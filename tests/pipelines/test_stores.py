@@ -1,4 +1,4 @@
-"""What a bundle says of its stores: the language that searches go by."""
+"""The stores of a bundle: the language of their searches."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def language_of(*stores: dict[str, Any], **args: Any) -> Any:
     return bundle.agents[0].args.model_dump()["language"]
 
 
-def test_a_search_goes_by_the_language_of_its_store_unless_it_says_another() -> None:
+def test_a_search_uses_the_language_of_its_store_unless_it_sets_one() -> None:
     german = {"memory_id": STORE, "language": "german"}
 
     assert [language_of(), language_of(german), language_of(german, language="french")] == [
@@ -44,7 +44,7 @@ def test_a_search_goes_by_the_language_of_its_store_unless_it_says_another() -> 
             "stores[0].language: unknown language 'klingon'",
         ),
         ([{"language": "german"}], "stores[0].memory_id: a store needs a memory_id"),
-        ([{"memory_id": STORE}, {"memory_id": STORE}], "is declared twice; leave one out"),
+        ([{"memory_id": STORE}, {"memory_id": STORE}], "is declared twice; remove one of them"),
         (["german"], "stores[0]: must be an object"),
         ("german", "stores: must be a list of objects"),
         (
@@ -53,13 +53,13 @@ def test_a_search_goes_by_the_language_of_its_store_unless_it_says_another() -> 
         ),
     ],
 )
-def test_what_cannot_be_is_told(stores: Any, fault: str) -> None:
+def test_an_invalid_store_is_an_error(stores: Any, fault: str) -> None:
     (line,) = told(make_memory(), stores=stores)
 
     assert fault in line
 
 
-def test_a_store_that_no_agent_works_on_is_doubted() -> None:
+def test_a_store_without_an_agent_is_a_warning() -> None:
     (line,) = warnings_of(make_memory(), stores=[{"memory_id": f"{STORE}s", "language": "german"}])
 
-    assert "no agent works on the store" in line and "did you mean" in line
+    assert "no agent uses the store" in line and "did you mean" in line

@@ -26,7 +26,7 @@ def test_the_token_is_not_replaced_in_keys() -> None:
     assert bundle["notes"] == {"${pipeline_uid}": UID}
 
 
-def test_the_token_is_replaced_inside_of_json_text() -> None:
+def test_the_token_is_replaced_in_json_text() -> None:
     args = '{"memory_id": "instances/${pipeline_uid}/memories"}'
 
     (agent,) = check(make_bundle(make_memory(wf_webhook_args=args)), uid=UID).accepted().agents
@@ -34,15 +34,16 @@ def test_the_token_is_replaced_inside_of_json_text() -> None:
     assert agent.args.store == f"instances/{UID}/memories"
 
 
-def test_any_other_token_is_kept_and_doubted() -> None:
+def test_another_token_is_kept_and_is_a_warning() -> None:
     assert warnings_of(make_chat(agent_desc="${pipline_uid} of ${user}")) == [
-        'agents[0].agent_desc: "${pipline_uid}" is not replaced: ${pipeline_uid} is the only token; '
+        'agents[0].agent_desc: "${pipline_uid}" is not replaced: ${pipeline_uid} is the '
+        "only token; "
         'did you mean "pipeline_uid"?',
         'agents[0].agent_desc: "${user}" is not replaced: ${pipeline_uid} is the only token',
     ]
 
 
-def test_a_token_that_comes_about_by_filling_is_filled_too() -> None:
+def test_a_token_that_results_from_a_replacement_is_replaced() -> None:
     bundle = filled(make_bundle(pipeline_desc="${pipe${pipeline_uid}}"), uid="line_uid")
 
     assert bundle["pipeline_desc"] == "line_uid"

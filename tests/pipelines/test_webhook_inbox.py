@@ -1,4 +1,4 @@
-"""webhook_inbox.json, the sample: a filter, a store, and a template that lists it."""
+"""The sample webhook_inbox.json: a filter, a store, and a template that lists it."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from memrelay.pipelines.plan import Plan
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "webhook_inbox.json"
 
 
-def test_the_sample_has_no_fault_no_warning_and_no_uid() -> None:
+def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:
     checked = check(SAMPLE.read_bytes())
 
     assert (checked.faults, checked.warnings) == ((), ())
     assert b'pipeline_uid"' not in SAMPLE.read_bytes()
 
 
-def test_the_inbox_takes_everything_but_pings() -> None:
+def test_the_inbox_accepts_everything_except_pings() -> None:
     inbox = Plan(check(SAMPLE.read_bytes()).accepted()).station("inbox")
 
     assert inbox is not None
@@ -24,7 +24,7 @@ def test_the_inbox_takes_everything_but_pings() -> None:
     assert not inbox.wants('{"event": "ping", "zen": "..."}')
 
 
-def test_its_user_hears_the_answers_and_not_the_relays() -> None:
+def test_its_user_receives_the_results_but_not_the_relays() -> None:
     plan = Plan(check(SAMPLE.read_bytes()).accepted())
 
     assert plan.voice("user") is not None

@@ -74,7 +74,7 @@ def test_the_life_of_a_record(served: Served) -> None:
         wanted = {"tags": {"contains": "a"}, "data.x": {"exists": False}}
         assert (await client.records.list(uid, filter=wanted)).items == (changed,)
         assert (await client.records.search(uid, "coffee", filter={"not": wanted})).items == ()
-        assert await client.records.delete(uid, made.guid, reason="no more") is None
+        await client.records.delete(uid, made.guid, reason="no more")
         assert (await client.records.list(uid, deleted=True)).items == (changed,)
         assert (await client.records.restore(uid, made.guid)).content == "coffee"
         history = await client.records.history(uid, made.guid, limit=3)
