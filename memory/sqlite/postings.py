@@ -14,7 +14,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memrelay.memory.sqlite.rows import MAX_CHANGED, Rows, numbers
+from memrelay.memory.sqlite.outline import Rows, numbers
+from memrelay.memory.sqlite.rows import MAX_CHANGED
 from memrelay.memory.text.words import tokens
 
 Counts = NDArray[np.float32]

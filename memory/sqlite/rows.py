@@ -1,12 +1,10 @@
-"""Rows in bulk: fast inserts, sets of changed rows, and row numbers read from SQLite."""
+"""Rows in bulk: fast inserts and sets of changed rows. A worker loads this without numpy."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import apsw
-import numpy as np
-from numpy.typing import NDArray
 
 TOGETHER = 32
 
@@ -104,13 +102,3 @@ class Changes:
         """Forget the changes after the reader processed them."""
         self.rows.clear()
         self.everything = False
-
-
-# Row numbers read in bulk: parsing a group_concat text costs a tenth of reading as many rows.
-
-Rows = NDArray[np.int64]
-
-
-def numbers(text: str | None) -> Rows:
-    """Parse group_concat of integers into an array."""
-    return np.fromstring(text or "", dtype=np.int64, sep=",")
