@@ -1,11 +1,9 @@
 """Redis types of Memrelay's keys, to name the key for which the server answers WRONGTYPE."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.resp import pack
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import LISTENERS, REMAKE, ROLL, input_key, owner_key, stores_key, timers_key
 
 # The server's type of a key that does not exist.
@@ -40,12 +38,14 @@ def all_keys(uid: str) -> dict[str, str]:
     }
 
 
-async def wrong_type_keys(connection: Connection, expected: Mapping[str, str]) -> list[WrongType]:
+async def wrong_type_keys(
+    connection: ReconnectingConnection, expected: Mapping[str, str]
+) -> list[WrongType]:
     """Return the keys that exist with another type than expected.
 
     Raises BusUnavailable and BusRefused.
     """
-    kinds = await asyncio.gather(*[connection.send(pack("TYPE", key)) for key in expected])
+    kinds = await connection.call_all([("TYPE", key) for key in expected])
     return [
         WrongType(key, kind.decode(), expected[key])
         for key, kind in zip(expected, kinds, strict=True)

@@ -18,9 +18,10 @@ from memrelay.pipelines.plan import Plan
 class PipelineInterface:
     """The swarms, agents and chat commands of a pipeline.
 
-    `aliases` belong to the agents that accept direct messages. `blocks` are the names under which
-    blocks answer. `commands` maps "/write" to its description. `home_of` returns the owner of a
-    swarm, which is part of the key of its log.
+    aliases: the agents that accept direct messages.
+    blocks: the names under which blocks answer.
+    commands: "/write" and the like, with their descriptions.
+    home_of: returns the owner of a swarm, which is part of the key of its log.
     """
 
     uid: str

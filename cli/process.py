@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusError
@@ -69,9 +69,9 @@ def settle_down() -> None:
     """Tune the garbage collector and the allocator. Call once, after all imports.
 
     Messages contain no reference cycles. At its defaults, the collector finds nothing and takes a
-    tenth of the time of a batch. glibc's arenas, one per thread, keep about 8 MB that mixed work
-    used: one arena is enough, and large blocks are returned at once. "Large" is more than one
-    MULTI needs, because a returned block costs its pages again at the next allocation.
+    tenth of the time of a batch. glibc's arenas, one per thread, keep about 8 MB of mixed work.
+    One arena is enough, and large blocks are returned at once. A returned block costs its pages
+    again at the next allocation, so one MULTI must not need a large block.
     """
     gc.collect()
     gc.freeze()
@@ -194,11 +194,7 @@ async def _wait_for_bus(settings: Settings, stop_requested: asyncio.Event) -> Ad
 
 async def _wait_for_disconnects(address: Address) -> None:
     """Wait for the clients of the bus. The same signal stops them, and they may still send."""
-    try:
-        async with asyncio.timeout(DISCONNECT_TIMEOUT_S):
-            connection = await connect(address)
-            while b"\r\nconnected_clients:1\r\n" not in await connection.call("INFO", "clients"):
+    with suppress(TimeoutError, BusError):
+        async with asyncio.timeout(DISCONNECT_TIMEOUT_S), ReconnectingConnection(address) as bus:
+            while b"\r\nconnected_clients:1\r\n" not in await bus.call("INFO", "clients"):
                 await asyncio.sleep(POLL_INTERVAL_S)
-            await connection.close()
-    except (TimeoutError, BusError):
-        return

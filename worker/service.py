@@ -160,7 +160,7 @@ class Worker:
             expected |= all_keys(plan.uid)
         with suppress(BusError):
             async with ReconnectingConnection(self._options.address) as connection:
-                for wrong in await wrong_type_keys(await connection.open(), expected):
+                for wrong in await wrong_type_keys(connection, expected):
                     log.error("key_has_wrong_type", reason=str(wrong), remedy=wrong.remedy)
 
     async def _run_session(self, session: Session, shared: WorkerContext) -> None:

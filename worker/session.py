@@ -14,6 +14,7 @@ import structlog
 
 from memrelay.bus.client.connection import Connection, Push, Skip, connect
 from memrelay.bus.client.echo_filter import EchoFilter
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused, BusUnavailable
@@ -96,16 +97,16 @@ class Session:
     async def _open(self) -> None:
         shared, limits, host_locks = self._shared, self._shared.limits, self._memory.host_locks
         before, name = host_locks.last_lease, host_locks.new_lease()
-        self._control = await self._connect()
+        self._control = await self._stack.enter_async_context(ReconnectingConnection(self._address))
         await shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
         self._subscriber = Subscriber(writer, echo, self._changed, limits)
         self._subscribed = await self._connect(self._subscriber.receive, echo.skip)
-        self._connections = self._control, writing, blocking, self._subscribed
+        self._connections = writing, blocking, self._subscribed
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
-        self._reader = Reader((blocking, self._control), name, limits, shared.metrics)
+        self._reader = Reader((blocking, writing), self._control, name, limits, shared.metrics)
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
         self._outbox = Outbox(writer, echo, limits.log_length, public_fanout)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)

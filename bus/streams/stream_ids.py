@@ -4,7 +4,7 @@ After a failover to a replica that lacks the last entries, the server could assi
 A message under such an ID would count as processed.
 """
 
-from memrelay.bus.client.connection import Connection, run_script
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import input_key
 
 # KEYS: the input. ARGV: an ID. XADD fails if the ID is not above the last one. Otherwise the entry
@@ -16,10 +16,10 @@ return 0
 """
 
 
-async def surpass(connection: Connection, uid: str, ident: str) -> bool:
+async def surpass(connection: ReconnectingConnection, uid: str, ident: str) -> bool:
     """Make the server assign only IDs above `ident` to new entries.
 
     Return whether the input had lost entries, so that its last ID was lower. Raises BusRefused and
     BusUnavailable.
     """
-    return bool(await run_script(connection, _SURPASS, (input_key(uid),), ident))
+    return bool(await connection.run_script(_SURPASS, (input_key(uid),), ident))

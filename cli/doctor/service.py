@@ -1,6 +1,5 @@
 """Checks of the pipelines: catalog, stores, workers, dead letters, and their keys on the bus."""
 
-import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Collection, Iterator
@@ -9,8 +8,7 @@ from typing import Any
 
 import orjson
 
-from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.resp import pack
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.bus.keys import PUBLIC, swarm_key
@@ -163,9 +161,8 @@ async def check_keys(context: DoctorContext) -> list[Finding]:
         # check_catalog reports it.
         types = dict(SHARED)
     try:
-        connection = await context.connection.open()
-        wrong = await wrong_type_keys(connection, types)
-        expiring = await _expiring_keys(connection, types)
+        wrong = await wrong_type_keys(context.connection, types)
+        expiring = await _expiring_keys(context.connection, types)
     except BusRefused:
         # check_permissions reports it.
         return []
@@ -206,10 +203,12 @@ def _log_keys(uid: str, source: bytes) -> Iterator[str]:
             yield swarm_key(PUBLIC if swarm in public else uid, swarm)
 
 
-async def _expiring_keys(connection: Connection, keys: Collection[str]) -> list[tuple[str, int]]:
+async def _expiring_keys(
+    connection: ReconnectingConnection, keys: Collection[str]
+) -> list[tuple[str, int]]:
     """Return (key, seconds left) of the keys with an expiry, if the server reports it."""
     try:
-        left_ms = await asyncio.gather(*[connection.send(pack("PTTL", key)) for key in keys])
+        left_ms = await connection.call_all([("PTTL", key) for key in keys])
     except BusRefused:
         return []
     return [(key, ms // 1000) for key, ms in zip(keys, left_ms, strict=True) if ms >= 0]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.sqlite.filters import Clause, Conditions, where
-from memrelay.memory.sqlite.outline import Rows, Since, numbers, rows_with
+from memrelay.memory.sqlite.outline import Since, rows_with
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
 PARTS = "%Y", "%m", "%d"  # of a day, in the syntax of strftime

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.sqlite.outline import Outline, Rows
+from memrelay.memory.sqlite.outline import Outline
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.text.words import plain_tokens
 
 Places = NDArray[np.int64]

@@ -40,8 +40,9 @@ from memrelay.memory.search.results import (
 from memrelay.memory.search.text_arm import Relevance, TextScores, plain_words, score_text
 from memrelay.memory.search.vector_arm import VectorArm, VectorScores
 from memrelay.memory.sqlite.filters import Conditions
-from memrelay.memory.sqlite.outline import NOTHING, Rows, Since, read_outline
+from memrelay.memory.sqlite.outline import NOTHING, Since, read_outline
 from memrelay.memory.sqlite.records import RecordTable
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.rows import Changes
 from memrelay.memory.sqlite.vectors import VectorTable
 from memrelay.memory.sqlite.vocabulary import Vocabulary

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from memrelay.memory.search.granularities import Granularities
 from memrelay.memory.search.layout import Layout, Places
-from memrelay.memory.sqlite.outline import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 
 Floats = NDArray[np.float32]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from memrelay.memory.search.terms import MAX_COUNTED
-from memrelay.memory.sqlite.outline import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.words import in_letters
 

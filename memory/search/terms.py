@@ -9,8 +9,8 @@ import numpy as np
 
 from memrelay.memory.search.query import Query, match_all
 from memrelay.memory.search.results import SearchContext
-from memrelay.memory.sqlite.outline import Rows
 from memrelay.memory.sqlite.postings import Postings
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.folding import folded
 from memrelay.memory.text.stems import Stems

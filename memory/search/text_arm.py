@@ -16,8 +16,8 @@ from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
 from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
 from memrelay.memory.search.terms import Term, parse_terms
-from memrelay.memory.sqlite.outline import Rows
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, room_of
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.stems import Stems
 from memrelay.memory.text.words import plain_tokens, taken_apart, tokens

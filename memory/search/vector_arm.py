@@ -18,7 +18,7 @@ from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Floats, Matrix, in_blocks
 from memrelay.memory.search.pool import Meaning
 from memrelay.memory.search.results import ArmScores, SearchContext
-from memrelay.memory.sqlite.outline import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.rows import Changes
 from memrelay.memory.sqlite.vectors import VectorSet, VectorTable
 

@@ -8,8 +8,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-# Row numbers of records.
-Rows = NDArray[np.int64]
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 IS_NEW = "({row} > ? OR {row} IN (SELECT value FROM json_each(?)))"
 WIDTHS_SQL = f"SELECT DISTINCT length(sz) FROM {{index}}_docsize WHERE {IS_NEW.format(row='id')}"
@@ -184,8 +183,3 @@ def contents(connection: apsw.Connection, rows: Rows, max_bytes: int) -> list[st
     `max_bytes` bytes.
     """
     return list(values_by_row(connection, BOUNDED_CONTENT, rows, max_bytes))
-
-
-def numbers(text: str | None) -> Rows:
-    """Parse group_concat of integers into an array, ten times faster than reading as many rows."""
-    return np.fromstring(text or "", dtype=np.int64, sep=",")

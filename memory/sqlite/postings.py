@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from memrelay.memory.sqlite.outline import Rows, numbers
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 from memrelay.memory.sqlite.rows import MAX_CHANGED
 from memrelay.memory.text.words import tokens
 

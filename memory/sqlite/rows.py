@@ -1,4 +1,4 @@
-"""Rows in bulk: fast inserts and sets of changed rows. A worker loads this without numpy."""
+"""Rows in bulk: fast inserts, and sets of changed rows."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain

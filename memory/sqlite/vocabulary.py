@@ -14,7 +14,6 @@ import numpy as np
 import orjson
 
 from memrelay.memory.sqlite.fulltext import INDEXES
-from memrelay.memory.sqlite.outline import Rows, numbers
 from memrelay.memory.sqlite.postings import (
     COUNT_FUNCTION,
     PostingLists,
@@ -22,6 +21,7 @@ from memrelay.memory.sqlite.postings import (
     count_matches,
     merge_postings,
 )
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');

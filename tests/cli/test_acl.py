@@ -38,11 +38,11 @@ def test_the_client_can_append_read_and_listen_in_its_pipeline(
     assert client.xlen(input_of(OURS)) == 1
     assert len(client.xrange(swarm_of(OURS, "chat"))) == 1
     for channel in (swarm_of(OURS, "chat"), f"reply:{{{OURS}}}:x"):
-        with client.pubsub() as heard:
-            heard.subscribe(channel)
-            assert heard.get_message(timeout=5)["type"] == "subscribe"
+        with client.pubsub() as channels:
+            channels.subscribe(channel)
+            assert channels.get_message(timeout=5)["type"] == "subscribe"
             assert client.publish(channel, "tea") == 1
-            assert heard.get_message(timeout=5)["data"] == b"tea"
+            assert channels.get_message(timeout=5)["data"] == b"tea"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_memrelay_needs_only_its_documented_permissions(tmp_path: Path) -> None:
         program.environment["MEMRELAY_BUS__URL"] = f"unix://own:tea@{server.socket_path}"
         program.up()
 
-        said = [
+        answered = [
             program.run("say", "memory_test", text).code
             for text in ("/write tea", "/search tea", "/read", "broken")
         ]
@@ -147,5 +147,5 @@ def test_memrelay_needs_only_its_documented_permissions(tmp_path: Path) -> None:
         assert program.end() == 0
         admin.close()
 
-    assert (said, ended) == ([0] * 4, [0] * 9)
+    assert (answered, ended) == ([0] * 4, [0] * 9)
     assert not log

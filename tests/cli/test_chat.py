@@ -18,12 +18,12 @@ def test_a_script_gets_its_answers_as_sentences_in_order(served: Program) -> Non
         stdin=b"/write scripted tea\n\n  \n/search scripted\n/delete none\nhello\n",
     )
 
-    written, found, deleted, said = ended.out.splitlines()
+    written, found, deleted, echoed = ended.out.splitlines()
     assert (ended.code, ended.err) == (0, "")
     assert written.startswith("Written as ")
     assert "  observation  " in found and found.endswith("  scripted tea")
     assert deleted == "Nothing deleted: no record has this guid."
-    assert said == "hello"
+    assert echoed == "hello"
 
 
 def test_json_output_is_the_same_as_that_of_say(served: Program) -> None:
@@ -66,7 +66,7 @@ def test_the_prompt_completes_commands_and_guids(served: Program) -> None:
         terminal.type(" completed by tab\r")
         at = terminal.until(PROMPT, terminal.until("Written as ", at))
         guid = terminal.seen.partition("Written as ")[2].split()[0]
-        terminal.type(f"/delete {guid[14:]}\t")  # any part of it will do
+        terminal.type(f"/delete {guid[14:]}\t")  # a part of the guid is enough
         at = terminal.until(guid, at)
         terminal.type("\r")
         terminal.until(PROMPT, terminal.until("Deleted 1 record.", at))
@@ -87,7 +87,7 @@ def test_the_history_file_is_private(served: Program) -> None:
 
     with Terminal(served, "chat", "memory_test") as terminal:
         at = terminal.until(PROMPT, terminal.until("Tab completes"))
-        terminal.rest()  # the file is read meanwhile
+        terminal.rest()  # the history file is loaded
         terminal.type("\x1b[A\x1b[A")
         terminal.until("remember this line", at)
         terminal.type("\x03\x04")

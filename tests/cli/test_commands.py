@@ -51,12 +51,12 @@ def test_all_faults_of_a_bundle_are_reported_with_place_rule_and_suggestion(
     assert (ended.code, ended.out) == (1, "")
     lines = ended.err.splitlines()
     assert len(lines) == 4 and all(line.startswith(f"{file}: ") for line in lines)
-    for told, meant in (
+    for typo, meant in (
         ("memory_wirte", "memory_write"),
         ("agent_form", "agent_from"),
         ("dispatch_wirte", "dispatch_write"),
     ):
-        assert any(told in line and f'did you mean "{meant}"?' in line for line in lines), ended.err
+        assert any(typo in line and f'did you mean "{meant}"?' in line for line in lines), ended.err
     assert any("RE2" in line for line in lines)
 
 

@@ -93,10 +93,14 @@ def test_completion_prints_nothing_if_there_are_no_candidates(
     if damage == "catalogue":
         program.root.mkdir()
         (program.root / "system.db").write_bytes(b"no database at all" * 100)
-    asked = {"COMP_WORDS": "memrelay rm ", "COMP_CWORD": "2", "_MEMRELAY_COMPLETE": "complete_bash"}
+    request = {
+        "COMP_WORDS": "memrelay rm ",
+        "COMP_CWORD": "2",
+        "_MEMRELAY_COMPLETE": "complete_bash",
+    }
 
     ended = program.run_process(
-        **asked | ({"MEMRELAY_NO": "setting"} if damage == "settings" else {})
+        **request | ({"MEMRELAY_NO": "setting"} if damage == "settings" else {})
     )
 
     assert (ended.out.strip(), ended.err) == ("", "")

@@ -78,7 +78,7 @@ def test_letters_are_grouped_and_selected_by_reason(program: Program, client: Cl
     dropped = dlq(program, "drop", uid, "--reason", "no envelope").lines
 
     assert [first[name] for name in ("letters", "first_id", "last_id")] == [3, idents[0], idents[2]]
-    assert (second["letters"], second["error"][:26]) == (1, "the message is no envelope")
+    assert (second["letters"], second["error"][:30]) == (1, "the message is not an envelope")
     assert [one["id"] for one in chosen] == [one["dropped"] for one in dropped] == [broken]
     assert [one["id"] for one in dlq(program, "ls").lines] == idents
 
@@ -138,8 +138,8 @@ def test_a_replay_succeeds_after_the_bundle_is_fixed(program: Program, client: C
         return not dlq(program, "ls", "kept").lines
 
     wait_for(replays, "the worker serves the other version")
-    assert [said.text for said in client.log(uid, MISSPELT)] == ["tea"]
-    assert {said.input for said in client.log(uid)} == {ident}
+    assert [entry.text for entry in client.log(uid, MISSPELT)] == ["tea"]
+    assert {entry.input for entry in client.log(uid)} == {ident}
     assert program.run("rm", uid).code == 0
 
 
@@ -172,7 +172,7 @@ def test_the_letters_of_a_removed_pipeline_are_listed_by_its_uid(
 
     refused = dlq(program, "replay", uid, ident)
 
-    assert refused.code == 1 and "not in service" in refused.err
+    assert refused.code == 1 and "not active" in refused.err
     assert [one["id"] for one in dlq(program, "ls", uid).lines] == [ident]
     assert dlq(program, "drop", uid, ident).code == 0
     assert dlq(program, "ls", uid).code == 1

@@ -357,12 +357,12 @@ def test_without_a_worker_the_next_command_is_named(alone: Program) -> None:
     server.start()
     try:
         workers = examine(alone)["workers"]
-        said = alone.run("say", "memory_test", "/read", "--wait", "0.2")
+        sent = alone.run("say", "memory_test", "/read", "--wait", "0.2")
     finally:
         server.stop()
 
     assert workers["level"] == "warning" and "memrelay worker" in workers["remedy"]
-    assert said.code == 1 and "memrelay worker" in said.err
+    assert sent.code == 1 and "memrelay worker" in sent.err
 
 
 def test_without_a_bus_the_local_checks_run(alone: Program) -> None:

@@ -237,16 +237,18 @@ HEADER = (
 )
 
 
-@pytest.mark.parametrize(("begins", "said"), [(b"", "is not an export"), (HEADER, "is truncated")])
+@pytest.mark.parametrize(
+    ("beginning", "fault"), [(b"", "is not an export"), (HEADER, "is truncated")]
+)
 def test_an_endless_line_is_rejected_without_being_kept_in_memory(
-    tmp_path: Path, begins: bytes, said: str
+    tmp_path: Path, beginning: bytes, fault: str
 ) -> None:
     path = tmp_path / "endless"
-    path.write_bytes(begins)
+    path.write_bytes(beginning)
     os.truncate(path, 200 << 20)
     tracemalloc.start()
 
-    with pytest.raises(BadExport, match=said):
+    with pytest.raises(BadExport, match=fault):
         verify_export(path)
 
     most = tracemalloc.get_traced_memory()[1]

@@ -50,9 +50,7 @@ def test_only_events_begin_a_line() -> None:
         "failed",
         "took",
     ]
-    assert (
-        len([line for line in lines if "forged" in line]) == 2
-    )  # the event, and its place in the traceback
+    assert len([line for line in lines if "forged" in line]) == 2
 
 
 def test_each_json_event_is_one_line() -> None:

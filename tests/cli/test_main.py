@@ -220,11 +220,11 @@ def test_each_command_has_usage_help_and_a_json_option(
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_a_group_lists_its_commands_and_requires_one(name: str) -> None:
-    asked, alone = invoke(name, "--help"), invoke(name)
+    helped, alone = invoke(name, "--help"), invoke(name)
 
-    assert (asked.exit_code, alone.exit_code) == (0, 2)
-    assert COMMANDS[name] in asked.stdout
-    assert all(f"  {one.__name__} " in asked.stdout for one in GROUPS[name])
+    assert (helped.exit_code, alone.exit_code) == (0, 2)
+    assert COMMANDS[name] in helped.stdout
+    assert all(f"  {one.__name__} " in helped.stdout for one in GROUPS[name])
 
 
 @pytest.mark.parametrize(

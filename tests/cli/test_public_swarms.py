@@ -30,13 +30,13 @@ def test_a_public_message_is_in_the_tail_of_every_listening_pipeline(
     for uid in ("here", "there"):
         deploy(program, tmp_path, uid)
 
-    said = program.run("say", "here", "hello", "--swarm", NEWS)
+    sent = program.run("say", "here", "hello", "--swarm", NEWS)
     tails = [
         program.run("tail", uid, "--swarm", NEWS, "--no-follow", "--json").lines
         for uid in ("here", "there")
     ]
 
-    assert (said.code, said.out) == (0, "") and f"sent to the public swarm {NEWS}" in said.err
+    assert (sent.code, sent.out) == (0, "") and f"sent to the public swarm {NEWS}" in sent.err
     assert tails[0] == tails[1] and [line["message"]["args"][0]["text"] for line in tails[0]] == [
         "hello"
     ]

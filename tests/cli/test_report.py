@@ -70,11 +70,11 @@ def test_a_restore_with_a_full_stdout_restores_everything_and_names_stdout(
     kept: Program,
 ) -> None:
     with open("/dev/full", "wb") as full:
-        code, said = run_into(full.fileno(), kept, "restore", "saved", "--force")
+        code, error = run_into(full.fileno(), kept, "restore", "saved", "--force")
 
     assert (code, replaced(kept.root)) == (0, sorted(["memory", *UIDS]))
     assert (
-        said == "memrelay: stdout: No space left on device; the command continues without output\n"
+        error == "memrelay: stdout: No space left on device; the command continues without output\n"
     )
 
 
@@ -85,11 +85,11 @@ def test_scrub_and_backup_with_a_closed_stdout_exit_with_1_for_damage(
     note.write_text("a page was changed\nany\n")
     try:
         assert run_unread(kept, "scrub")[0] == 1
-        code, said = run_unread(kept, "backup", "--to", "other")
+        code, error = run_unread(kept, "backup", "--to", "other")
     finally:
         note.unlink()
 
-    assert code == 1 and "is not in the backup" in said
+    assert code == 1 and "is not in the backup" in error
 
 
 def test_a_restore_names_the_store_that_the_backup_lacks(kept: Program) -> None:

@@ -22,9 +22,9 @@ def test_send_prints_the_id_of_the_message_on_the_bus(served: Program) -> None:
 
 
 def test_json_names_the_target(served: Program) -> None:
-    (told,) = served.run("send", "memory_test", "hello", "--swarm", "talk", "--json").lines
+    (sent,) = served.run("send", "memory_test", "hello", "--swarm", "talk", "--json").lines
 
-    assert told == {"id": told["id"], "pipeline_uid": uid_of(served), "swarm": "talk"}
+    assert sent == {"id": sent["id"], "pipeline_uid": uid_of(served), "swarm": "talk"}
 
 
 def test_stdin_is_one_message_without_the_last_line_break(served: Program) -> None:
@@ -41,9 +41,9 @@ def test_a_repeated_id_has_no_second_effect(served: Program) -> None:
 
 
 def test_an_agent_is_addressed_by_its_alias(served: Program) -> None:
-    (told,) = served.run("send", "memory_test", "/write handed", "--agent", "user", "--json").lines
+    (sent,) = served.run("send", "memory_test", "/write handed", "--agent", "user", "--json").lines
 
-    assert told["agent"] == "user"
+    assert sent["agent"] == "user"
     assert found(served, "handed") == ["handed"]
 
 
@@ -53,8 +53,8 @@ def test_a_whole_envelope_is_sent_unchanged(served: Program) -> None:
     ended = served.run("send", "memory_test", envelope.decode(), "--envelope")
 
     assert found(served, "enveloped") == ["enveloped"]
-    said = [said for said in served.client().log(uid_of(served)) if said.input == ended.out.strip()]
-    assert (said[0].sender, said[0].text) == ("Ann", "/write enveloped")
+    logged = [one for one in served.client().log(uid_of(served)) if one.input == ended.out.strip()]
+    assert (logged[0].sender, logged[0].text) == ("Ann", "/write enveloped")
 
 
 @pytest.mark.parametrize("text", ["hello", '{"args": []}', "[" * 10_000])
@@ -78,9 +78,9 @@ def test_an_unknown_swarm_or_agent_lists_the_existing_ones(
     assert "'nowhere'" in ended.err and option in ended.err and there_are in ended.err
 
 
-@pytest.mark.parametrize("said", [b"\xff\xfe", b"x" * 1_048_577, b"y" * 1_048_570])
-def test_a_message_that_the_bus_would_reject_is_not_sent(served: Program, said: bytes) -> None:
-    ended = served.run("send", "memory_test", "-", stdin=said)
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"x" * 1_048_577, b"y" * 1_048_570])
+def test_a_message_that_the_bus_would_reject_is_not_sent(served: Program, text: bytes) -> None:
+    ended = served.run("send", "memory_test", "-", stdin=text)
 
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("memrelay: ") and len(ended.err) < 300

@@ -57,10 +57,10 @@ def test_messages_during_the_start_are_printed_once_and_in_order(served: Program
             time.sleep(0.005)
         lines = [line_of(command) for _ in range(300)]
         command.send_signal(signal.SIGINT)
-        rest, told = command.communicate(timeout=120)
+        rest, errors = command.communicate(timeout=120)
 
     assert texts_of(lines) == [f"number {number}" for number in range(1, 301)]
-    assert (command.returncode, rest, told) == (0, "", "")
+    assert (command.returncode, rest, errors) == (0, "", "")
 
 
 def test_a_cursor_continues_after_the_last_message(served: Program) -> None:
@@ -144,14 +144,14 @@ def test_entries_of_other_programs_in_the_log_are_printed(served: Program) -> No
         "1",
         PYTHONIOENCODING="latin-1",
     )
-    (told,) = served.run(
+    (printed,) = served.run(
         "tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json"
     ).lines
 
     assert readable.out.endswith('  talk  ?: {"no":\n                     "envelope \\u2615"}\n')
-    assert told == {
+    assert printed == {
         "swarm": "talk",
-        "cursor": told["cursor"],
+        "cursor": printed["cursor"],
         "mid": "x",
         "message": {"no": "envelope ☕"},
     }
@@ -162,11 +162,11 @@ def test_a_number_that_exceeds_a_float_is_printed_unchanged(served: Program) -> 
     data = make_envelope("hm").replace(b'"text":', b'"more":1e999,"text":')
     client.await_done(uid, client.enter_raw(uid, data, swarm="talk"))
 
-    told = served.run(
+    printed = served.run(
         "tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json"
     )
 
-    assert (told.code, data.decode() in told.out) == (0, True)
+    assert (printed.code, data.decode() in printed.out) == (0, True)
 
 
 def test_tail_continues_after_a_lost_connection(served: Program) -> None:

@@ -1,4 +1,4 @@
-"""The command line in a folder of its own: commands in this process, servers as real processes."""
+"""Run commands in this process and servers as processes, in a temporary folder."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ class Program:
 
     @property
     def said(self) -> str:
-        """What `up` has written to stdout and stderr, over all its runs."""
+        """The output of `up`, over all its runs."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def run(self, *arguments: str | Path, stdin: bytes = b"", **environment: str) -> Completed:

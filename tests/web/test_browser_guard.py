@@ -117,7 +117,7 @@ def test_a_rejected_host_name_gets_the_fix(served: Served) -> None:
 
     assert (status, detail) == (
         421,
-        "the host name 'memory.example' is not served here; add it to web.hosts",
+        "the host name 'memory.example' is not served here; add it to web.hosts to accept it",
     )
 
 

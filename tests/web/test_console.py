@@ -79,9 +79,7 @@ def test_the_overview_of_a_single_pipeline_has_chat_and_examples() -> None:
         assert_is_self_contained(page)
 
 
-def test_an_unknown_path_is_a_page_in_browsers_and_a_problem_elsewhere(
-    served: Served,
-) -> None:
+def test_an_unknown_path_is_a_page_in_browsers_and_a_problem_elsewhere(served: Served) -> None:
     paths = ("/nope", "/pipelines/", "/v1/pipelines/x/nope", "/api/v1/nope")
 
     shown = [

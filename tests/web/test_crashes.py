@@ -94,9 +94,7 @@ def test_a_web_server_killed_under_load_loses_no_accepted_message(served: Served
     assert set(accepted(posting.result())) <= set(read_texts(served, uid))
 
 
-def test_a_bus_killed_under_load_loses_nothing_and_retries_have_one_effect(
-    served: Served,
-) -> None:
+def test_a_bus_killed_under_load_loses_nothing_and_retries_have_one_effect(served: Served) -> None:
     uid, ended = served.deploy(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(post_until, served, uid, ended, ids=True)
@@ -160,9 +158,7 @@ def test_without_a_worker_the_wait_times_out_and_the_message_runs_later(served: 
     assert read_texts(served, uid) == ["milk", "tea"]
 
 
-def test_a_web_server_started_before_the_bus_recovers_with_it(
-    served: Served,
-) -> None:
+def test_a_web_server_started_before_the_bus_recovers_with_it(served: Served) -> None:
     uid, house = served.deploy(), served.house
     house.server.stop()
 
@@ -175,9 +171,7 @@ def test_a_web_server_started_before_the_bus_recovers_with_it(
     assert served.webhook(uid, "memory_write_", "tea", query="?wait=15").status == 200
 
 
-def test_listeners_survive_a_killed_bus_without_gap_or_duplicate(
-    served: Served,
-) -> None:
+def test_listeners_survive_a_killed_bus_without_gap_or_duplicate(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener, Listener(served.url, uid) as other:

@@ -88,9 +88,7 @@ def test_a_dead_letter_shows_its_exact_bytes(served: Served, data: bytes) -> Non
     assert (read, shown["encoding"] == "base64") == (data, data[:1] == b"\xff")
 
 
-def test_pages_have_each_dead_letter_once_despite_changes(
-    served: Served,
-) -> None:
+def test_pages_have_each_dead_letter_once_despite_changes(served: Served) -> None:
     uid, other = served.deploy(), served.deploy()
     idents = [make_dead_letter(served, uid) for _ in range(5)]
     make_dead_letter(served, other)
@@ -133,7 +131,7 @@ def test_a_replay_with_wait_returns_the_results(served: Served) -> None:
     went_through = replay(served, uid, ident, "?wait=10")
 
     assert (failed.json["message_id"], failed.json["results"]) == (ident, [])
-    assert "dead letters" in failed.json["reason"]
+    assert "became a dead letter" in failed.json["reason"]
     assert went_through.json["message_id"] == ident
     assert "guid" in went_through.texts[0]
 
@@ -191,16 +189,14 @@ def test_a_dropped_dead_letter_is_gone(served: Served) -> None:
     assert served.house.dead_letters(uid) == []
 
 
-def test_dead_letters_of_a_removed_pipeline_can_be_dropped_but_not_replayed(
-    served: Served,
-) -> None:
+def test_dead_letters_of_a_removed_pipeline_can_be_dropped_but_not_replayed(served: Served) -> None:
     uid = served.deploy()
     ident = make_dead_letter(served, uid)
     served.house.remove(uid)
 
     status, detail = replay(served, uid, ident).problem
 
-    assert status == 409 and "not in service" in detail
+    assert status == 409 and "is not active" in detail
     assert list_dead_letters(served, f"pipeline={uid}")["total"] == 1
     assert (served.get(path(uid, ident)).status, drop(served, uid, ident).status) == (200, 204)
 

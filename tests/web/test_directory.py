@@ -64,9 +64,9 @@ def test_a_pipeline_is_found_with_its_agents_and_swarms(tmp_path: Path) -> None:
         )
         served = await fixture.directory.find("a")
         assert served.swarms == ("chat", "b", "c")
-        assert served.agent("plus_").block.name == "add_1"
+        assert served.get_agent("plus_").block.name == "add_1"
         with pytest.raises(NotFound, match="has no agent 'plus'; it has dispatch_write_, "):
-            served.agent("plus")
+            served.get_agent("plus")
 
     run_with_fixture(tmp_path, check)
 

@@ -210,9 +210,7 @@ def test_a_long_body_is_rejected(served: Served, uid: str) -> None:
     assert "bus.max_message_bytes" in declared.problem[1]
 
 
-def test_a_body_whose_envelope_is_too_long_becomes_no_dead_letter(
-    served: Served,
-) -> None:
+def test_a_body_whose_envelope_is_too_long_becomes_no_dead_letter(served: Served) -> None:
     uid = served.deploy()
 
     assert served.webhook(uid, "memory_write_", b"x" * MOST).problem[0] == 413

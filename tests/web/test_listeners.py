@@ -83,9 +83,7 @@ def send_numbered(served: Served, uid: str, start: int, end: int) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_one_stalled_listener_of_a_thousand_is_dropped_alone(
-    served: Served,
-) -> None:
+def test_one_stalled_listener_of_a_thousand_is_dropped_alone(served: Served) -> None:
     uid = served.deploy()
     with ExitStack() as stack:
         stopped = stack.enter_context(Listener(served.url, uid, buffer_bytes=BUFFER))
@@ -150,9 +148,7 @@ def test_a_dropped_listener_keeps_no_file_descriptor(served: Served) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_listeners_stalled_during_catch_up_keep_little_in_memory(
-    served: Served,
-) -> None:
+def test_listeners_stalled_during_catch_up_keep_little_in_memory(served: Served) -> None:
     uid = served.deploy()
     with served.house.client.redis.pipeline() as pipe:
         for number in range(600):  # 10 MB

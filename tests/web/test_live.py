@@ -102,9 +102,7 @@ def test_a_listener_from_a_cursor_first_gets_the_rest_of_the_log(served: Served)
         assert listener.texts(8) == texts[4:]
 
 
-def test_catching_up_under_load_has_no_gap_and_no_duplicate(
-    served: Served,
-) -> None:
+def test_catching_up_under_load_has_no_gap_and_no_duplicate(served: Served) -> None:
     uid = served.deploy()
     texts = send_numbered(served, uid, 0, 2000)
     served.house.client.await_quiet(uid)
@@ -215,9 +213,7 @@ def test_malformed_frames_close_the_connection(served: Served) -> None:
         assert listener.close_frame().code == 1002
 
 
-def test_reconnecting_listeners_receive_each_message_once(
-    served: Served,
-) -> None:
+def test_reconnecting_listeners_receive_each_message_once(served: Served) -> None:
     uid, done = served.deploy(), threading.Event()
 
     def come_and_go(_: int) -> int:

@@ -126,9 +126,7 @@ def test_a_repeated_webhook_id_has_one_effect_and_one_answer(served: Served) -> 
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_two_concurrent_requests_with_one_webhook_id_have_one_effect(
-    served: Served,
-) -> None:
+def test_two_concurrent_requests_with_one_webhook_id_have_one_effect(served: Served) -> None:
     uid, gate = served.deploy(), threading.Barrier(8)
 
     def say(_: int) -> object:
@@ -246,9 +244,7 @@ def test_foreign_entries_in_the_log_shorten_no_page(served: Served) -> None:
     assert len(read(served, uid, "?limit=10&order=desc")[0]) == 10
 
 
-def test_a_log_item_has_cursor_mid_and_the_exact_message(
-    served: Served,
-) -> None:
+def test_a_log_item_has_cursor_mid_and_the_exact_message(served: Served) -> None:
     uid = served.deploy()
     message = {
         "from": "Ann",

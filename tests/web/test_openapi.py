@@ -137,7 +137,7 @@ def test_the_docs_page_is_complete_and_loads_nothing_external(
     assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
     assert all(path.replace("{", "{") in page for path in document["paths"])
     assert "records.create" in page and "The text." in page
-    assert "the <code>next_cursor</code> of" in page and "`" not in page
+    assert "The <code>next_cursor</code> of" in page and "`" not in page
     assert [
         link
         for link in re.findall(r'(?:src|href)="([^"]+)"', page)

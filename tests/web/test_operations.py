@@ -1,8 +1,6 @@
 """The operations over HTTP."""
 
 import json
-import signal
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -10,31 +8,11 @@ import pytest
 from memrelay.memory.operation import all_operations
 from memrelay.web.api.operation_routes import route_of
 from memrelay.web.auth.access import get_access
-from tests.support.bundles import Json, make_commands, make_memory
-from tests.support.http import Answer, ask
-from tests.support.locks import locked
+from tests.support.bundles import make_commands, make_memory
+from tests.support.http import Answer
 from tests.support.routes import app_for
 from tests.support.served import Served
-from tests.support.told import await_paused
-
-
-class Records:
-    """A client for a pipeline's records."""
-
-    def __init__(self, served: Served, uid: str = "") -> None:
-        self.served, self.uid = served, uid or served.deploy()
-
-    def __call__(
-        self, method: str, path: str = "", body: bytes | Json = b"", **headers: str
-    ) -> Answer:
-        return ask(
-            self.served.url, method, f"/v1/pipelines/{self.uid}/records{path}", body, headers
-        )
-
-    def create(self, content: str, **headers: str) -> Json:
-        answer = self("POST", "", {"content": content}, **headers)
-        assert answer.status == 201, answer
-        return answer.json
+from tests.web.records import Records
 
 
 @pytest.fixture
@@ -353,46 +331,6 @@ def test_changing_any_field_changes_the_etag(records: Records) -> None:
     assert records("PATCH", at, {"owner": "ada"}, If_Match=f'"{made["version"]}"').problem[0] == 412
 
 
-def test_a_repeated_key_has_one_effect_and_the_same_answer(records: Records) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(
-            pool.map(
-                lambda _: records("POST", "", {"content": "tea"}, Idempotency_Key="k"), range(40)
-            )
-        )
-
-    assert {answer.status for answer in answers} == {201}
-    assert len({answer.body for answer in answers}) == 1
-    assert records("GET").json["total"] == 1
-
-
-def test_a_key_of_another_call_is_rejected_without_effect(
-    records: Records,
-) -> None:
-    made = records.create("tea", Idempotency_Key="k")
-    at = "/" + made["guid"]
-
-    for answer in (
-        records("POST", "", {"content": "coffee"}, Idempotency_Key="k"),
-        records("DELETE", at, webhook_id="k"),
-        records("PATCH", at, {"content": "coffee"}, Idempotency_Key="k"),
-        records("POST", "/append", {"content": "coffee"}, Idempotency_Key="k"),
-    ):
-        status, detail = answer.problem
-        assert status == 422 and "'k' was used" in detail and "a key of its own" in detail
-        assert answer.json["title"] == "Idempotency key reused"
-    spaced = records("POST", "", b'{ "tags" : [], "content" : "t\\u0065a" }', Idempotency_Key="k")
-
-    assert (spaced.status, spaced.json) == (201, made)
-    assert records("GET").json["items"] == [made]
-
-
-def test_a_rejected_input_does_not_use_its_key(records: Records) -> None:
-    assert faults(records("POST", "", {"contnt": "tea"}, Idempotency_Key="k"))
-
-    assert records.create("tea", Idempotency_Key="k")["content"] == "tea"
-
-
 def test_an_edit_of_another_version_is_rejected(records: Records) -> None:
     made = records.create("tea")
     at = "/" + made["guid"]
@@ -491,51 +429,6 @@ def test_a_parameter_selects_a_store_of_the_bundle(served: Served) -> None:
 
 def test_an_unknown_pipeline_is_not_found(served: Served) -> None:
     assert Records(served, "ghost")("GET").problem[0] == 404
-
-
-def test_without_a_worker_the_caller_gets_503_and_nothing_is_done() -> None:
-    with Served(worker=False) as served:
-        records = Records(served, served.deploy_unserved())
-
-        for answer in (records("GET"), records("POST", "", {"content": "tea"})):
-            assert answer.problem[0] == 503
-            assert answer.headers["retry-after"] == "1"
-
-        served.house.start_worker()
-        served.house.client.await_served(records.uid)
-        assert records("GET").json["total"] == 0
-
-
-def test_after_a_timeout_the_key_gets_the_answer_later() -> None:
-    with Served(WEB__CALL_TIMEOUT_S="1") as served:
-        records = Records(served)
-        records("GET")
-        served.house.workers[0].tell(signal.SIGSTOP)
-
-        late = [records("POST", "", {"content": "tea"}, Idempotency_Key="k"), records("GET")]
-
-        served.house.workers[0].tell(signal.SIGCONT)
-        assert [(answer.problem[0], answer.headers["retry-after"]) for answer in late] == [
-            (504, "1")
-        ] * 2
-        assert "same Idempotency-Key" in late[0].problem[1]
-        assert records.create("tea", Idempotency_Key="k")["content"] == "tea"
-        assert records("GET").json["total"] == 1
-
-
-def test_a_write_to_a_paused_pipeline_gets_the_reason_and_runs_later() -> None:
-    with Served(WEB__CALL_TIMEOUT_S="1") as served:
-        records = Records(served)
-        records.create("tea")
-        with locked(served.house.store_file(records.uid)):
-            served.house.client.enter(records.uid, "/write coffee")
-            await_paused(served.house, records.uid, "locked")
-            late = records("POST", "", {"content": "cocoa"}, Idempotency_Key="k")
-
-        assert late.problem[0] == 504
-        assert "paused" in late.problem[1] and "locked by another program" in late.problem[1]
-        assert records.create("cocoa", Idempotency_Key="k")["content"] == "cocoa"
-        assert records("GET").json["total"] == 3
 
 
 def test_a_search_with_explain_returns_the_explanation(records: Records) -> None:

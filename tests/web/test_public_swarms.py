@@ -59,10 +59,7 @@ def test_a_public_swarm_has_one_log_for_all_pipelines(served: Served) -> None:
     assert texts(log_of(served, speaker, swarm, "?order=desc&limit=1")) == ["milk"]
     assert [result["from"] for result in answer.json["results"]] == ["dispatch_tell"]
     assert (sent.status, sent.json["results"]) == (200, [])
-    assert (
-        sent.json["reason"]
-        == f"it was sent on the public swarm {swarm}: who listens there answers there, if at all"
-    )
+    assert f"the message went to the public swarm {swarm}" in sent.json["reason"]
 
 
 def test_a_webhook_and_a_chat_publish_on_a_public_swarm(served: Served) -> None:

@@ -216,9 +216,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(st.binary(max_size=200) | JSON_VALUES.map(orjson.dumps))
-def test_every_body_becomes_a_valid_envelope_or_a_problem(
-    body: bytes,
-) -> None:
+def test_every_body_becomes_a_valid_envelope_or_a_problem(body: bytes) -> None:
     try:
         convert(body)
     except Problem as fault:

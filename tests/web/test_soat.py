@@ -196,9 +196,7 @@ def test_knowledge_is_found_by_meaning(soat: Soat) -> None:
     ] and "score" not in listed[0]
 
 
-def test_the_documented_search_and_looser_questions_find_the_entry(
-    soat: Soat,
-) -> None:
+def test_the_documented_search_and_looser_questions_find_the_entry(soat: Soat) -> None:
     memory = soat.make("Customer", tags=["customer-7"])
     soat.write(memory, EMAIL)
     soat.write(memory, "The office has a red door")
@@ -234,7 +232,7 @@ def test_the_documented_search_and_looser_questions_find_the_entry(
             {"project_id": "UID", "name": "x", "colour": 1},
             "unknown field 'colour'",
         ),
-        ("POST", MEMORIES, b"{", "the body is no JSON"),
+        ("POST", MEMORIES, b"{", "the body is not valid JSON"),
         ("PUT", f"{MEMORIES}/MEM", {"name": None}, "name is required"),
         ("POST", f"{MEMORIES}/MEM/entries", {}, "content is required"),
         ("POST", f"{MEMORIES}/MEM/entries", {"content": 1}, "content "),
@@ -254,7 +252,7 @@ def test_the_documented_search_and_looser_questions_find_the_entry(
             "POST",
             f"{MEMORIES}/MEM/entries",
             {"content": "x", "source_type": "agent", "sourceType": "manual"},
-            "source_type is given twice",
+            "source_type is given in two spellings",
         ),
         (
             "POST",
@@ -405,6 +403,6 @@ def test_a_list_that_is_too_long_names_the_paged_route() -> None:
 
     assert (
         refused.status == 400
-        and f"/v1/pipelines/{soat.uid}use the pages of /v1" in refused.json["error"]
+        and f"use the pages of /v1/pipelines/{soat.uid}/entries" in refused.json["error"]
     ), refused
     assert [one["content"] for one in listed.json] == [EMAIL]

@@ -66,9 +66,7 @@ def test_an_entry_is_created_updated_and_deleted(soat: Soat) -> None:
     assert missing.json["error"]["message"] == "Memory entry not found"
 
 
-def test_a_write_is_skipped_or_created_and_merged_on_request(
-    soat: Soat,
-) -> None:
+def test_a_write_is_skipped_or_created_and_merged_on_request(soat: Soat) -> None:
     memory, more = soat.make(), "Customer prefers email, especially for billing inquiries"
     first = write(soat, memory, EMAIL, tags=["a"], metadata={"a": 1, "b": {"c": 1}})
 
@@ -198,7 +196,7 @@ def test_entries_beyond_one_answer_are_all_listed(soat: Soat) -> None:
             "metadata must be",
             {},
         ),
-        ("POST", ENTRIES, b"{", "the body is no JSON", {}),
+        ("POST", ENTRIES, b"{", "the body is not valid JSON", {}),
         ("POST", ENTRIES, b"[]", "the body must be a JSON object", {}),
         (
             "GET",

@@ -88,10 +88,10 @@ def test_a_rollback_reactivates_a_removed_pipeline(served: Served) -> None:
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
-        ({"version": 9}, "it has 1 to 1"),
-        ({"version": 2**62}, "it has 1 to 1"),
-        (b"", "one bundle only"),
-        ({}, "one bundle only"),
+        ({"version": 9}, "it has versions 1 to 1"),
+        ({"version": 2**62}, "it has versions 1 to 1"),
+        (b"", "has no earlier bundle"),
+        ({}, "has no earlier bundle"),
     ],
 )
 def test_an_unknown_version_is_not_found(served: Served, body: Json | bytes, rule: str) -> None:
@@ -127,9 +127,7 @@ def test_a_body_without_a_valid_version_is_rejected(served: Served, body: bytes)
     assert len(versions(served, uid)) == 2
 
 
-def test_a_bundle_that_is_no_longer_valid_is_rejected_with_its_faults(
-    served: Served,
-) -> None:
+def test_a_bundle_that_is_no_longer_valid_is_rejected_with_its_faults(served: Served) -> None:
     uid = make_uid()
     asyncio.run(put_unchecked(served, make_bundle(uid, make_agent("old", "block_of_yesterday"))))
     new = put(served, make_plus(uid, 1)).json["hash"]

@@ -114,7 +114,7 @@ def test_an_agent_that_accepts_no_messages_is_not_found(served: Served, agent: J
     status, detail = served.webhook(served.deploy(agent), agent["agent_alias"], "tea").problem
 
     assert status == 404
-    assert "takes no messages" in detail
+    assert "accepts no messages" in detail
 
 
 def test_an_unknown_pipeline_or_alias_is_reported(served: Served) -> None:

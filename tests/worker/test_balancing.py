@@ -1,5 +1,6 @@
-"""Sharing groups of pipelines among workers: all are served, about equally, and nothing moves
-without need."""
+"""Balancing of pipeline groups among workers: all are served, in about equal shares, and none
+moves without need.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from memrelay.worker.session import Members, balance
 
 
 def make_groups(count: int) -> list[Members]:
-    """Groups of one pipeline, or of two."""
+    """Return groups of one or two pipelines."""
     return [
         frozenset({f"p{number}", f"q{number}"} if number % 3 == 0 else {f"p{number}"})
         for number in range(count)

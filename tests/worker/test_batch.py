@@ -1,4 +1,4 @@
-"""A batch that comes back says the same, to the byte, whatever of it the inbox keeps."""
+"""A replayed batch publishes the same bytes, whatever part of it the inbox keeps."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") 
 
 
 def said_by(outcome: Outcome) -> list[bytes]:
-    """What leaves for the bus of it."""
+    """Return the commands that leave for the bus."""
     logged, live = SwarmEncoder(outcome.uid, 10).write(
         (outcome.publish_id or outcome.id).encode(), outcome.messages
     )
@@ -85,7 +85,7 @@ def said_by(outcome: Outcome) -> list[bytes]:
 def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
     tmp_path: Path, fields: tuple[bytes, ...], before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
-    """Whether its swarm is public to the one, the other or both."""
+    """The swarm is public in the first bundle, the second, or both."""
     first = run(make_plan("User", *before), tmp_path, *fields)
 
     again = run(make_plan("Somebody", *after), tmp_path, *fields)
@@ -119,7 +119,7 @@ def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(
 
 
 def make_two_stores() -> Plan:
-    """What is said for `a` is kept in one store, what for `b` in another."""
+    """Store messages for `a` in one store and messages for `b` in another."""
     relays = [make_relay(name, f"^/{name} (.*)") for name in "ab"]
     keepers = [
         make_memory("write", hears=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name)

@@ -1,5 +1,6 @@
-"""Broken and hostile input: a clear error or a dead letter each; the worker lives, and other
-pipelines hardly wait."""
+"""Malformed and hostile input: each gets a clear error or a dead letter, the worker lives, and
+other pipelines barely wait.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,19 +14,19 @@ from tests.support.waiting import LATE_S, wait_for
 
 MOST_S = (
     1.0 + LATE_S
-)  # what another pipeline may wait here; the aim is 0.1, and the figure is printed
+)  # limit for another pipeline's wait; the goal is 0.1, and the measured figure is printed
 MB = 1 << 20
 
 
 def deploy(house: House, *agents: Json) -> str:
-    """The uid of a pipeline of its own; without agents it has the five commands."""
+    """Deploy a new pipeline and return its UID; by default it has the five commands."""
     uid = make_uid()
     house.deploy(make_bundle(uid, *agents))
     return uid
 
 
 def assert_well(house: House, uid: str) -> None:
-    """The pipeline still does what it is for, and nothing is left behind."""
+    """Check that the pipeline still works and that nothing is left behind."""
     assert "guid" in house.client.answer(uid, "/write all is well")
     assert house.client.unacknowledged(uid) == 0
 

@@ -1,5 +1,6 @@
-"""Calls that change something: entries of the input, in order with all else, with one effect and
-one answer."""
+"""Operation calls that change data: entries of the input, in order, with one effect and one
+answer.
+"""
 
 import orjson
 import pytest
@@ -195,7 +196,7 @@ def test_a_worker_that_is_killed_leaves_one_effect_and_one_answer(step: str) -> 
 
 
 def attempt(house: House, uid: str) -> object:
-    """The output of a call, where it came in time."""
+    """Return the output of a call if it arrived in time."""
     try:
         (answer,) = call_all(
             house, make_call(uid, CREATE, {"content": "tea"}, producer_id="order-1"), within_s=2

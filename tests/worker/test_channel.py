@@ -1,5 +1,6 @@
-"""The channel: what strangers publish is taken once, and our own live copies are not taken at
-all."""
+"""The channel: each foreign PUBLISH is processed once, and the worker's own live copies are
+ignored.
+"""
 
 import orjson
 import pytest
@@ -11,14 +12,14 @@ from tests.support.waiting import wait_for
 
 
 def deploy(house: House) -> str:
-    """The uid of a pipeline of its own with the five commands."""
+    """Deploy a new pipeline with the five commands and return its UID."""
     uid = make_uid()
     house.deploy(make_bundle(uid))
     return uid
 
 
 def entered(house: House, uid: str) -> int:
-    """How many entries the input ever had."""
+    """Return how many entries the input ever had."""
     return int(house.client.redis.xinfo_stream(input_of(uid))["entries-added"])
 
 

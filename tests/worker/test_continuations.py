@@ -1,5 +1,4 @@
-"""Continuations: a cascade that goes on in another store, and how it ends where it should not go
-on."""
+"""Continuations: cascades that continue in another store, and their end if they cannot continue."""
 
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.house import House
@@ -17,14 +16,14 @@ def make_writer(
 
 
 def deploy(house: House, *agents: Json) -> str:
-    """The uid of a pipeline of its own."""
+    """Deploy a new pipeline and return its UID."""
     uid = make_uid()
     house.deploy(make_bundle(uid, *agents))
     return uid
 
 
 def await_end(house: House, uid: str, ident: str) -> None:
-    """Waits until an input is done, and no store has anything of it left to do."""
+    """Wait until an input is done and no store has work left for it."""
     house.client.await_done(uid, ident)
     for alias in ("memories", "notes"):
         if house.store_file(uid, alias).exists():

@@ -1,4 +1,4 @@
-"""Who may have ended the process runs alone, and holds nobody up who hangs."""
+"""Messages that may have ended the process run alone, and a hanging one blocks no other."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def test_what_runs_alone_has_nothing_beside_it() -> None:
             )
             with enter():
                 running.append(name)
-                time.sleep(0.000_1)  # the others come
+                time.sleep(0.000_1)  # let the others arrive
                 seen.add(tuple(sorted(running)))
                 running.remove(name)
 

@@ -1,4 +1,4 @@
-"""The queue: who waits is taken when the time has come, and not before."""
+"""The delay queue: an item is due at its time and not before."""
 
 from memrelay.bus.message import new_message
 from memrelay.pipelines.check import check
@@ -11,7 +11,7 @@ PLAN = Plan(check(make_bundle("p")).accepted())
 
 
 class Clock:
-    """Goes on when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0

@@ -1,4 +1,4 @@
-"""Deploying under a worker that works, taking away, ownership, and the end."""
+"""Deploying and removing pipelines under a running worker, ownership, and shutdown."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ def make_plus(uid: str, amount: int) -> dict[str, object]:
 
 
 def writes_to(house: House, uid: str, alias: str) -> bool:
-    """Whether the version in service does."""
+    """Return whether the active version writes to that store."""
     house.client.ask(uid, "/write probe")
     return house.contents(uid, alias)[-1:] == ["probe"]
 

@@ -1,4 +1,4 @@
-"""Calls wait for their vectors, and for nothing else."""
+"""Calls wait for their vectors and for nothing else."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tests.support.bundles import make_bundle, make_memory
 
 
 class Broken(Questions):
-    """Fails as no embedder should."""
+    """An embedder that fails in an unexpected way."""
 
     def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
         raise MemoryError("no room")

@@ -1,5 +1,4 @@
-"""The thread in which vectors are made: what goes wrong in it is known to who asked, whatever it
-is."""
+"""The embedding thread: every error reaches the caller."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""records.erase: what is erased is in no file any more, also where the worker dies in the middle,
-and under load."""
+"""records.erase: an erased text is in no file, even after a crash in the middle, and under load."""
 
 import asyncio
 import os
@@ -31,7 +30,7 @@ def empty() -> Iterator[House]:
 
 
 def holding(house: House, word: bytes = WORD) -> list[str]:
-    """The files of the memory root and of the bus' folder that have the word, in any case."""
+    """Return the files of the memory root and of the bus that contain the word, in any case."""
     found = []
     for folder in (house.root, house.folder / "bus"):
         for path in sorted(folder.rglob("*")):
@@ -48,8 +47,9 @@ def read(path: Path) -> bytes:
 
 
 def fill(house: House, uid: str) -> str:
-    """A record that was written, edited, appended to, deleted; said and answered; waiting and given
-    up. Its guid."""
+    """Write, edit, append to and delete a record, with messages that are published, answered,
+    waiting and given up; return its GUID.
+    """
     made = call(
         house, uid, "records.create", {"content": f"the first is {CANARIES[0]}", "kind": "secret"}
     )
@@ -76,7 +76,7 @@ async def bury(house: House, uid: str) -> None:
 
 
 def await_end(house: House, uid: str) -> dict[str, object]:
-    """What became of the last erasure, once it is gone everywhere."""
+    """Return the result of the last erasure after it has finished everywhere."""
 
     def ended() -> bool:
         items = call(house, uid, "records.erasures")["items"]
@@ -90,13 +90,13 @@ def test_what_is_erased_is_in_no_file_any_more(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
-    (left := empty.root / ".scrub-left").mkdir()  # by a scrub that was killed
+    (left := empty.root / ".scrub-left").mkdir()  # left by a killed scrub
     for copy in (
         left / "copy",
         empty.store_file(uid).with_name(".memories.db.restored"),
         empty.root / ".system.db.restored",
     ):
-        shutil.copyfile(empty.store_file(uid), copy)  # the others by a restore that was killed
+        shutil.copyfile(empty.store_file(uid), copy)  # the others were left by a killed restore
     before = holding(empty)
 
     erased = call(empty, uid, "records.erase", {"text": "zwitscherling", "reason": "asked for"})

@@ -1,4 +1,4 @@
-"""Exactly once: whatever comes back changes nothing and is answered as before."""
+"""Exactly once: a redelivered message changes nothing and gets the first answer."""
 
 import orjson
 import pytest

@@ -1,5 +1,6 @@
-"""Histories and ends of records in a running worker: kept once whatever crashes, told of nobody's,
-deleted by and by."""
+"""History and expiry of records in a running worker: versions are kept once despite crashes, and
+expired records are hidden and deleted.
+"""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Failures: one message that cannot be done never takes others with it."""
+"""Failures: a message that fails does not affect others."""
 
 from tests.support.bundles import STORE, make_agent, make_bundle, make_memory, make_uid
 from tests.support.client import input_of

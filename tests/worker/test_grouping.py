@@ -1,4 +1,6 @@
-"""Pipelines that share stores are worked on together, also where only a third one connects them."""
+"""Pipelines that share stores are processed together, even if only a third pipeline connects
+them.
+"""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""A worker's place on its host: one bus to a memory root, and who of the others has ended."""
+"""Host locks: one bus per memory root, and detection of workers that ended."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ with HostLocks(Path(sys.argv[1]), "bus") as place:
 
 
 class Neighbour:
-    """Another worker's place, in a process of its own."""
+    """The host locks of another worker, in a separate process."""
 
     def __init__(self, root: Path) -> None:
         self._process = subprocess.Popen(

@@ -1,5 +1,6 @@
-"""A caller's key stands for one call: the same again gets the first answer, another one is refused
-and has no effect."""
+"""An idempotency key belongs to one call: a repeat gets the first answer, a different call is
+refused without effect.
+"""
 
 import sqlite3
 from contextlib import closing
@@ -150,7 +151,7 @@ def test_a_refused_call_that_comes_back_after_a_kill_is_refused_again(step: str)
 
 
 def attempt(house: House, uid: str, given: dict[str, Any]) -> None:
-    """A call whose answer may not come."""
+    """Make a call whose answer may not arrive."""
     try:
         call_all(house, make_call(uid, CREATE, given, **KEY), within_s=2)
     except BusError:
@@ -169,7 +170,7 @@ def test_a_key_that_was_kept_without_its_call_gives_the_first_answer(house: Hous
 
 
 def make_older(house: House, uid: str, operation: str) -> None:
-    """Makes the one row of a key what an earlier version kept of it."""
+    """Change the row of a key to the format of an earlier version."""
     with closing(sqlite3.connect(house.store_file(uid), timeout=5)) as connection, connection:
         ((ident, outputs),) = connection.execute("SELECT id, outputs FROM producer_ids")
         kept = msgspec.msgpack.decode(outputs)

@@ -1,5 +1,6 @@
-"""A running worker merges the indexes of its stores when it is quiet, and while it is not, nobody
-waits for it."""
+"""A quiet worker merges the full-text indexes of its stores, and a busy one is not delayed by
+it.
+"""
 
 from contextlib import closing
 

@@ -1,4 +1,4 @@
-"""Tenancy: two pipelines from one bundle share nothing but the process that serves them."""
+"""Tenancy: two pipelines from one bundle share only the process."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

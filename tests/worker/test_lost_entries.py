@@ -1,5 +1,6 @@
-"""An input that has lost its last entries, as after a fail-over to a replica that lacked them and
-whose clock is behind."""
+"""An input that lost its last entries, as after a failover to a replica that lacked them and has
+a slow clock.
+"""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope
@@ -8,7 +9,7 @@ from tests.support.waiting import wait_for
 
 
 def lose_tail(house: House, uid: str) -> None:
-    """All that the input had, and the connections; a worker that comes back serves the pipeline."""
+    """Delete the input and its connections; a restarted worker serves the pipeline."""
     served = house.workers[-1].said.count("pipelines_served")
     house.client.redis.delete(input_of(uid))
     house.client.redis.client_kill_filter(_type="normal", skipme=True)
@@ -30,7 +31,7 @@ def test_a_message_that_comes_where_the_lost_ones_were_is_another_one() -> None:
         )
         house.client.enter_raw(
             uid, make_envelope("/write new"), ident=f"{at}-*"
-        )  # as with the clock at that time again
+        )  # as if the clock showed that time again
         house.client.await_quiet(uid)
 
         assert house.contents(uid) == ["lost", "new"]

@@ -1,11 +1,11 @@
-"""The tally: what was done for each pipeline, and how fast lately."""
+"""Metrics: the number of processed messages per pipeline, and the recent rate."""
 
 from memrelay.worker.metrics import WINDOW_S, Metrics
 from memrelay.worker.run.outcome import Outcome
 
 
 class Clock:
-    """Time as the test tells it."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0

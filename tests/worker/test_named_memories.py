@@ -1,5 +1,6 @@
-"""Named memories in a worker: the vector of what is written is made before the write, and nothing
-waits long for it."""
+"""Named memories in a worker: the vector of an entry is computed before the write, and nothing
+waits long for it.
+"""
 
 import time
 from typing import Any
@@ -11,7 +12,7 @@ from tests.support.house import House
 from tests.support.waiting import wait_for
 
 FACTS = ["listen silent tea", "coffee mug", "quiz jinx"]
-ALIKE = "enlist inlets eat"  # for an embedder that counts letters, the first of them
+ALIKE = "enlist inlets eat"  # equal texts for an embedder that counts letters
 
 
 def options(server: EmbeddingServer) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""Entries for one agent (the field `agent`): a webhook's, which only that agent hears, or a chat's
-user says."""
+"""Entries for one agent (field `agent`): a webhook for that agent only, or a message of a chat
+user.
+"""
 
 import orjson
 import pytest
@@ -32,7 +33,7 @@ def deploy(house: House, *agents: Json) -> str:
 
 
 def hand(house: House, uid: str, alias: str, data: bytes, **fields: str) -> str:
-    """Hands an envelope to one agent, and waits until it is done; the entry's id."""
+    """Send an envelope to one agent and wait until it is done; return the entry's ID."""
     ident: bytes = house.client.redis.xadd(input_of(uid), {"agent": alias, "data": data, **fields})
     house.client.await_done(uid, ident.decode())
     return ident.decode()

@@ -1,5 +1,6 @@
-"""Who listens to a public swarm, and what strangers publish there: owners keep the list, and one of
-them the log."""
+"""Listeners of public swarms and foreign messages on them: owners keep the list, and one of them
+the log.
+"""
 
 from collections.abc import Iterator
 
@@ -55,7 +56,7 @@ def test_a_pipeline_that_was_removed_while_no_worker_ran_is_struck_by_the_next_o
 ) -> None:
     worker = house.start_worker()
     first, second = deploy(house, *[make_keeper(make_uid(), SWARM) for _ in range(2)])
-    await_listening(house, first, second)  # a deploy is over before the worker has told all of it
+    await_listening(house, first, second)  # a deploy ends before the worker has announced all of it
     assert worker.stop() == 0
 
     house.remove(second)
@@ -82,7 +83,7 @@ def test_a_bundle_that_is_public_no_more_listens_no_more(house: House) -> None:
 def test_the_input_of_a_pipeline_whose_owner_is_down_collects_what_is_said(house: House) -> None:
     speaker, keeper = make_uid(), make_uid()
     worker = house.start_worker(bundles=[make_keeper(keeper, SWARM)])
-    with House() as elsewhere:  # another memory root, on the same bus
+    with House() as elsewhere:  # another memory root on the same bus
         elsewhere.start_worker(bus=house.server.socket_path, bundles=[make_speaker(speaker, SWARM)])
         assert worker.stop() == 0
 

@@ -1,5 +1,4 @@
-"""Public swarms: what is said on one reaches every pipeline that listens there, once and in
-order."""
+"""Public swarms: a message reaches every listening pipeline once and in order."""
 
 from collections.abc import Callable
 
@@ -24,28 +23,28 @@ from tests.support.waiting import wait_for
 
 @pytest.fixture
 def swarm() -> str:
-    """A public swarm of the test's own."""
+    """A public swarm of this test."""
     return f"news_{make_uid()}"
 
 
 def make_public(uid: str, swarm: str, *agents: Json) -> Json:
-    """A bundle that declares a public swarm."""
+    """Return a bundle that declares a public swarm."""
     return make_bundle(uid, *agents) | {"swarms": [{"name": swarm, "visibility": "public"}]}
 
 
 def make_speaker(uid: str, swarm: str) -> Json:
-    """/tell TEXT on its `chat` is told in public."""
+    """Return a bundle that publishes /tell TEXT from its `chat` in public."""
     return make_public(uid, swarm, make_relay("tell", r"^/tell\s+(.*)", to=swarm))
 
 
 def make_keeper(uid: str, swarm: str, hears: str = "dispatch_tell") -> Json:
-    """Keeps what it hears in public, and answers on its `chat`."""
+    """Return a bundle that stores public messages and answers on its `chat`."""
     keeper = make_memory("write", hears=hears)
     return make_public(uid, swarm, keeper | {"agent_rec_swarm": swarm})
 
 
 def deploy(house: House, *bundles: Json) -> list[str]:
-    """Their uids; they are members of their public swarms then."""
+    """Deploy bundles and return their UIDs; they are members of their public swarms then."""
     house.deploy(*bundles)
     uids = [bundle["pipeline_uid"] for bundle in bundles]
     wait_for(lambda: {member.uid for member in members(house)}.issuperset(uids), "they are members")
@@ -57,7 +56,7 @@ def members(house: House) -> list[Member]:
 
 
 def await_quiet(house: House, *uids: str) -> None:
-    """Waits until none of them has anything left to do; twice, since one may speak to the other."""
+    """Wait until none of them has work left; check twice, since one may send to the other."""
     for uid in uids * 2:
         house.client.await_quiet(uid)
 
@@ -172,7 +171,7 @@ def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(
 
 
 def make_echo(uid: str, swarm: str, name: str) -> Json:
-    """Says in public whatever is said there, its own words too."""
+    """Return a bundle that publishes every public message again, its own too."""
     return make_public(
         uid,
         swarm,
@@ -181,7 +180,7 @@ def make_echo(uid: str, swarm: str, name: str) -> Json:
 
 
 def make_slow_echo(uid: str, swarm: str, name: str) -> Json:
-    """The same, after a step in a second store."""
+    """Do the same after a step in a second store."""
     first = make_agent(f"{name}_first", "memory_write", {"memory_id": STORE}, hears="*", on=swarm)
     second = make_agent(
         name,
@@ -275,5 +274,5 @@ def report_of(house: House, uid: str, text: str, swarm: str) -> Json:
 
 
 def entered(house: House, uid: str) -> int:
-    """How many entries the input ever had."""
+    """Return how many entries the input ever had."""
     return int(house.client.redis.xinfo_stream(input_of(uid))["entries-added"])

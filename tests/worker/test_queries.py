@@ -1,4 +1,4 @@
-"""Calls that change nothing: asked on a channel, answered between batches, bounded."""
+"""Read-only calls: requested on a channel, answered between batches, and bounded."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Recovery: from what strangers, other programs and the server do to the worker while it works."""
+"""Recovery from changes that other programs and the server make while the worker runs."""
 
 import time
 from contextlib import ExitStack
@@ -134,7 +134,7 @@ def test_the_inbox_forgets_what_cannot_come_back_though_connections_were_cut(hou
         house.client.redis.client_kill_filter(_type="normal", skipme=True)
         house.client.await_quiet(uid)
 
-    for _ in range(3):  # what a batch did is forgotten with the next one
+    for _ in range(3):  # the next batch deletes the inbox rows of this one
         house.client.ask(uid, "/write more")
 
     ((left,),) = house.rows(uid, "SELECT count(*) FROM inbox")

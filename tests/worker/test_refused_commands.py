@@ -1,5 +1,6 @@
-"""What the server refused within a MULTI: it is told, and the inbox keeps what it was for until
-that has come back."""
+"""Commands refused within a MULTI: they are logged, and the inbox keeps the results until the
+entries have come back.
+"""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope, swarm_of
@@ -18,10 +19,10 @@ def test_what_was_refused_is_known_when_it_comes_back_and_is_sent_then() -> None
         house.client.await_done(uid, refused)
         wait_for(lambda: "server_refused_commands" in worker.said, "it is told")
         redis.delete(swarm_of(uid, "chat"))
-        for text in ("one", "two", "three"):  # what is settled leaves the inbox with the next batch
+        for text in ("one", "two", "three"):  # the next batch deletes settled inbox rows
             house.client.ask(uid, f"/write {text}")
 
-        with redis.pipeline(transaction=True) as pipe:  # as from an older file of the server's
+        with redis.pipeline(transaction=True) as pipe:  # as in an older file of the server
             pipe.delete(input_of(uid))
             pipe.xadd(
                 input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")}, id=refused

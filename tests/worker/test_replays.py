@@ -1,5 +1,6 @@
-"""Replays: a dead letter runs again as it came, under its own id, and once, however often it is
-asked for and whatever dies."""
+"""Replays: a dead letter runs again unchanged, under its own ID and once, however often it is
+requested and wherever the worker dies.
+"""
 
 import os
 import signal
@@ -43,8 +44,9 @@ FAILING, MENDED = keeper("test_fails"), keeper("memory_write")
 
 @contextmanager
 def failed(uid: str, *agents: Json, **fields: str) -> Iterator[tuple[House, str]]:
-    """A house whose worker has given up a message and has ended; the id of its letter. `fields` of
-    its entry."""
+    """Return a house whose worker gave up a message and ended, and the ID of the dead letter;
+    `fields` belong to its entry.
+    """
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, *(agents or [FAILING]))])
         ident = house.client.redis.xadd(
@@ -56,12 +58,12 @@ def failed(uid: str, *agents: Json, **fields: str) -> Iterator[tuple[House, str]
 
 
 def mend(house: House, uid: str, *agents: Json) -> None:
-    """Deploys what does not fail, for the next worker to serve."""
+    """Deploy a bundle that does not fail, for the next worker."""
     house.deploy(make_bundle(uid, *(agents or [MENDED])), announced=False)
 
 
 def await_end(house: House, uid: str, worker: ChildProcess | None = None) -> bool:
-    """Waits until nothing is left of the input; whether the worker lives."""
+    """Wait until nothing is left of the input; return whether the worker lives."""
     if worker is not None and not worker.lives_until(
         lambda: not house.client.redis.xlen(input_of(uid))
     ):
@@ -130,9 +132,9 @@ def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: in
 
 
 def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int = 1) -> list[str]:
-    """Replays one letter after the other; the worker is killed at the first step of the first, the
-    second of the second, and
-    so on, until it lives. Returns what was replayed."""
+    """Replay dead letters until one survives: the worker is killed at the first step of the
+    first, the second step of the second, and so on. Return the replayed IDs.
+    """
     done: list[str] = []
     worker = house.start_stepping_worker(armed=False, die_at=1)
     for ident in idents:
@@ -192,7 +194,7 @@ def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_a
         worker.await_end()
         assert [letter.id for letter in house.dead_letters(uid)] == [ident]
         mend(house, uid)
-        replay(house, uid, ident)  # behind it, and asked for before it came back
+        replay(house, uid, ident)  # requested again before it has come back
 
         house.start_stepping_worker(die_on=step, ready=False).await_end()
         house.start_worker()
@@ -216,7 +218,7 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
             die_on="before burial",
             signal=signal.SIGSTOP,
         )
-        house.client.ask(uid, "tea")  # so that there is a store
+        house.client.ask(uid, "tea")  # creates the store
         ident = house.client.enter(uid, "mine")
         wait_for(lambda: "before burial" in house.steps, "it stands still")
         mend(house, uid, MENDED, *agents[1:])
@@ -324,9 +326,7 @@ def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone
     house.deploy(make_bundle(uid))
     house.client.ask(uid, "/write tea", id="order-1")
 
-    with house.client.redis.pipeline(
-        transaction=True
-    ) as pipe:  # one batch, which is acknowledged together
+    with house.client.redis.pipeline(transaction=True) as pipe:  # one batch, acknowledged together
         pipe.xadd(
             input_of(uid),
             {
@@ -376,7 +376,7 @@ def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once
         assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "published" in fields)
 
         assert worker.stop() == 0
-        replay(house, uid, ident, times=5)  # for one batch
+        replay(house, uid, ident, times=5)  # in one batch
         house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
         wait_for(lambda: house.contents(uid), "it is done")
         wait_for(

@@ -1,5 +1,6 @@
-"""Retries: what cannot be done for now is done later, once; it waits beside the others, over a
-restart too."""
+"""Retries: a message that fails temporarily runs later, once; it waits without blocking others,
+and over a restart.
+"""
 
 import os
 import time
@@ -41,8 +42,9 @@ UIDS = {kind: [f"{kind}{number}" for number in range(9)] for kind in BUNDLES}
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    """A worker that tries again soon. It deploys what `take` gives out, since it alone has the
-    blocks."""
+    """A worker with short retry pauses. It deploys the bundles of `take`, because only its
+    process has the test blocks.
+    """
     with House() as house:
         bundles = [make_bundle(uid, *BUNDLES[kind]) for kind, uids in UIDS.items() for uid in uids]
         worker = house.start_worker(limits=SOON, bundles=bundles)
@@ -51,24 +53,24 @@ def house() -> Iterator[House]:
 
 
 def take(kind: str) -> str:
-    """The uid of a pipeline that no other test has."""
+    """Return the UID of a pipeline that no other test uses."""
     return UIDS[kind].pop()
 
 
 def open_gate(gate: Path) -> None:
-    """What waits for it is done at the next try."""
+    """Let the waiting messages succeed at their next attempt."""
     os.truncate(f"{gate}keeper_", 2_000_000)
 
 
 def tries(gate: Path) -> int:
-    """How often agents have tried in vain, and the last time not."""
+    """Return the number of attempts of all agents, including the last one."""
     return sum(
         file.stat().st_size for file in gate.parent.iterdir() if file.name.startswith(gate.name)
     )
 
 
 def pending(house: House, uid: str, alias: str = "memories") -> list[Any]:
-    """What a store keeps for later."""
+    """Return the pending steps of a store."""
     if not house.store_file(uid, alias).exists():
         return []
     return house.rows(uid, "SELECT id, due, attempts FROM pending", alias)

@@ -1,5 +1,6 @@
-"""Routing on the real bus: who hears what, under which name it goes on, and that every hop can be
-heard."""
+"""Routing on the real bus: the receivers of a message, the name that it is published under, and
+every hop on the swarm.
+"""
 
 import time
 from typing import Any
@@ -13,7 +14,7 @@ from tests.support.house import House
 
 
 def deploy(house: House, *agents: Json) -> str:
-    """The uid of a pipeline of its own; without agents it has the five commands."""
+    """Deploy a new pipeline and return its UID; by default it has the five commands."""
     uid = make_uid()
     house.deploy(make_bundle(uid, *agents))
     return uid

@@ -1,4 +1,4 @@
-"""The session: what becomes of a worker whose connections to the bus cannot be made, or break."""
+"""The session of a worker whose connections to the bus fail or break."""
 
 import asyncio
 import re
@@ -12,11 +12,11 @@ from tests.support.house import House
 from tests.support.run_worker import deploy
 from tests.support.waiting import wait_for
 
-TICK_S = 0.001  # of a busy event loop: the server answers sooner
+TICK_S = 0.001  # per round of a busy event loop; the server answers sooner
 
 
 def pauses_s(worker: ChildProcess) -> list[float]:
-    """How long it says to wait after each session."""
+    """Return the announced pauses after each session."""
     return [float(told) for told in re.findall(r"bus_lost .*pause_s=([0-9.]+)", worker.said)]
 
 
@@ -24,7 +24,7 @@ def test_a_worker_that_gets_too_few_connections_gives_back_those_that_it_got() -
     with House() as house:
         redis = house.client.redis
         ours = len(redis.client_list())
-        redis.config_set("maxclients", ours + 2)  # it has four
+        redis.config_set("maxclients", ours + 2)  # the worker has four
         worker = house.start_worker(ready=False)
 
         wait_for(lambda: len(pauses_s(worker)) > 2, "it has tried several times")
@@ -64,8 +64,9 @@ def test_a_connection_that_breaks_while_deployed_pipelines_begin_costs_the_sessi
 
 
 async def break_while_they_begin(house: House, uids: list[str]) -> None:
-    """What is awaited of the server is there in each tick, so whoever goes on after the break does
-    so for some steps."""
+    """Break the connections while pipelines begin: every reply is there in each round, so tasks
+    continue for some steps.
+    """
     begun: list[str] = []
 
     def cut(step: str) -> None:
@@ -88,6 +89,6 @@ async def break_while_they_begin(house: House, uids: list[str]) -> None:
 
 
 def keep_busy(loop: asyncio.AbstractEventLoop) -> None:
-    """Each of its ticks takes some time from now on."""
+    """Make each round of the event loop take some time."""
     time.sleep(TICK_S)
     loop.call_soon(keep_busy, loop)

@@ -1,5 +1,6 @@
-"""Several workers on one bus and memory root: they share the pipelines, follow each other, and
-never work for the same one."""
+"""Several workers on one bus and memory root: they share the pipelines, replace each other, and
+never serve one together.
+"""
 
 import os
 import signal
@@ -30,7 +31,7 @@ def make_bundles(count: int) -> list[dict[str, Any]]:
 
 
 def owners(house: House, bundles: list[dict[str, Any]]) -> dict[str, str]:
-    """By uid the process that owns it, as pid; "" where nobody does."""
+    """Return the process ID of each pipeline's owner by UID; "" without an owner."""
     return {bundle["pipeline_uid"]: owner_of(house, bundle["pipeline_uid"]) for bundle in bundles}
 
 
@@ -40,7 +41,7 @@ def owner_of(house: House, uid: str) -> str:
 
 
 def await_shares(house: House, bundles: list[dict[str, Any]], *shares: int) -> None:
-    """Waits until each worker owns so many, and all are owned."""
+    """Wait until each worker owns so many pipelines and all are owned."""
 
     def as_wanted() -> bool:
         counts = Counter(owners(house, bundles).values())

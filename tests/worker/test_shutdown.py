@@ -1,5 +1,6 @@
-"""The end: SIGTERM finishes what was begun, loses and doubles nothing, and comes within the grace
-time."""
+"""Shutdown: SIGTERM finishes the current work, loses and duplicates nothing, and ends within the
+grace time.
+"""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.house import House

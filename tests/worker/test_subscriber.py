@@ -1,5 +1,6 @@
-"""The listener's own: a user who may not listen is told so at once, however many channels there
-are."""
+"""The subscriber's connection: a missing permission is reported at once, however many channels
+there are.
+"""
 
 import asyncio
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Timers: an agent's block is called once in each interval, whoever serves it and whatever happened
-meanwhile."""
+"""Timers: an agent's block runs once per interval, whichever worker serves it."""
 
 import time
 from itertools import pairwise
@@ -12,12 +11,12 @@ from tests.support.waiting import LATE_S, wait_for
 
 
 def make_ticking(name: str = "clock", every_s: float | str = 1, **keys: object) -> Json:
-    """An agent that hears nobody, and says ERR where it is called with an empty text."""
+    """Return an agent without senders that answers ERR to an empty text."""
     return make_agent(name, "add_1", hears="nobody") | {"wf_interval_secs": every_s} | keys
 
 
 def ticks(client: Client, uid: str, name: str = "clock") -> list[int]:
-    """The seconds in which an agent was called by its timer, by the server's clock."""
+    """Return the seconds in which the timer called an agent, by the server's clock."""
     return [
         int(said.input.partition("-")[0]) // 1000 for said in client.log(uid) if said.sender == name
     ]

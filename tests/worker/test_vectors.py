@@ -1,5 +1,6 @@
-"""Vectors are made in the background: for the stores that want them, without holding anybody up,
-over every kind of end."""
+"""Vectors are computed in the background for the stores that need them, without delaying
+messages, over every kind of end.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from tests.support.waiting import wait_for
 
 
 def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
-    """The five commands, and a search that goes by what is meant."""
+    """Return the five commands and a semantic search."""
     mode = keys.pop("mode", "semantic")
     return make_bundle(
         uid,
@@ -44,14 +45,14 @@ def options(server: EmbeddingServer, **others: Any) -> dict[str, Any]:
 
 
 def searched(house: House, uid: str, query: str) -> list[str]:
-    """By HTTP's operation, which goes by meaning whatever the bundle does."""
+    """Search through the HTTP operation, which is semantic whatever the bundle has."""
     found = call(house, uid, "records.search", {"query": query, "mode": "semantic"})
     return [hit["record"]["content"] for hit in found["items"]]
 
 
 @contextmanager
 def embedding_house(uid: str, **config: Any) -> Iterator[tuple[House, EmbeddingServer]]:
-    """A worker that serves the bundle, with an endpoint that counts letters."""
+    """A worker with an endpoint that counts letters."""
     with embedding_server() as server, House() as house:
         house.start_stepping_worker(
             bundles=[make_embedding_bundle(uid)], embedding=options(server), **config
@@ -346,7 +347,7 @@ def test_a_text_that_the_server_fails_at_holds_up_no_other_for_ever() -> None:
             uid, [f"/write {text}" for text in ("aaa", "poison", "bbb", "ccc")]
         )
 
-        await_vectors(house, uid, 4)  # one of them empty
+        await_vectors(house, uid, 4)  # one of them is empty
         await_told(
             house,
             uid,
@@ -429,7 +430,7 @@ def test_after_a_reindex_no_question_is_compared_by_the_vector_that_it_had_befor
         house.client.enter_together(uid, ["/write aaa", "/write zzz"])
         await_vectors(house, uid, 2)
         assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
-        server.letters = server.letters[::-1]  # another model by the same name
+        server.letters = server.letters[::-1]  # another model with the same name
 
         type_command(house, "reindex", uid)
         wait_for(

@@ -1,4 +1,4 @@
-"""Doing something beside something else."""
+"""Tasks that run in the background of another task."""
 
 import asyncio
 

@@ -9,7 +9,7 @@ from aiohttp import hdrs, web
 from multidict import istr
 
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition
-from memrelay.memory.errors import NotAsExpected
+from memrelay.memory.errors import NotAsExpected as ConditionFailed
 from memrelay.web.server.errors import BadRequest, PreconditionFailed
 
 MAX_ITEMS = 1000
@@ -114,6 +114,6 @@ def _get_header(request: web.Request, name: istr) -> str | None:
     return None if given is None else ", ".join(given).strip()
 
 
-def precondition_failed(error: NotAsExpected) -> PreconditionFailed:
+def precondition_failed(error: ConditionFailed) -> PreconditionFailed:
     """Return the response to a failed condition."""
     return PreconditionFailed(str(error), active=error.active or None)

@@ -91,14 +91,14 @@ async def read(request: web.Request) -> web.StreamResponse:
     total = await services.line.call("XLEN", swarm_key(home, swarm))
     return json_response(
         {
-            "items": [as_item(one) for one in entries],
+            "items": [to_item(one) for one in entries],
             "next_cursor": entries[-1].cursor if goes_on(entries, limit) else None,
             "total": total,
         }
     )
 
 
-def as_item(entry: LogEntry) -> dict[str, Any]:
+def to_item(entry: LogEntry) -> dict[str, Any]:
     """Return a message of a log as JSON."""
     return {"cursor": entry.cursor, "mid": entry.mid, "message": orjson.Fragment(entry.data)}
 

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
-from memrelay.memory.errors import NotThere, VersionDiffers
+from memrelay.memory.errors import NotThere as RecordNotFound
+from memrelay.memory.errors import VersionDiffers
 from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.pipelines.json_text import parse_object, too_many_keys
 from memrelay.pipelines.report import Report
@@ -49,7 +50,7 @@ NO_KEY_ACTOR = "http"
 # The output field that shows whether a create made a new record.
 ACTION, CREATED = "action", "created"
 PROBLEMS: dict[str, type[Problem]] = {
-    NotThere.code: NotFound,
+    RecordNotFound.code: NotFound,
     VersionDiffers.code: PreconditionFailed,
     BROKEN: Problem,
     UNAVAILABLE: Unavailable,

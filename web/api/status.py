@@ -1,12 +1,10 @@
 """The status of the system: workers, pipelines with lag and dead letters, and bus durability."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
@@ -148,43 +146,39 @@ async def _read_lags(
     uids: Sequence[str], line: ReconnectingConnection
 ) -> list[tuple[int, float, str]]:
     """Return (unfinished messages, age of the oldest in s, error of the bus) for each pipeline."""
-    connection, now_ms = await line.open(), time.time_ns() // 1_000_000
-    replies = [
-        (
-            connection.send(pack("XLEN", input_key(uid))),
-            connection.send(pack("XRANGE", input_key(uid), "-", "+", "COUNT", 1)),
-        )
-        for uid in uids
+    now_ms = time.time_ns() // 1_000_000
+    commands: list[tuple[str | int, ...]] = []
+    for uid in uids:
+        commands.append(("XLEN", input_key(uid)))
+        commands.append(("XRANGE", input_key(uid), "-", "+", "COUNT", 1))
+    replies = await line.call_all(commands, keep_refusals=True)
+    return [
+        _parse_lag(length, first, now_ms)
+        for length, first in zip(replies[::2], replies[1::2], strict=True)
     ]
-    return [await _parse_lag(length, first, now_ms) for length, first in replies]
 
 
-async def _parse_lag(
-    length: Awaitable[Any], first: Awaitable[Any], now_ms: int
-) -> tuple[int, float, str]:
-    try:
-        count = int(await length)
-    except BusRefused as error:
+def _parse_lag(length: Any, first: Any, now_ms: int) -> tuple[int, float, str]:
+    refusal = next((reply for reply in (length, first) if isinstance(reply, BusRefused)), None)
+    if refusal is not None:
         # The key has a wrong type.
-        with suppress(BusRefused):
-            await first
-        return 0, 0.0, str(error)
-    entries = await first
-    age_ms = now_ms - cursor_of(entries[0][0].decode())[0] if entries else 0
-    return count, max(0.0, age_ms / 1000), ""
+        return 0, 0.0, str(refusal)
+    age_ms = now_ms - cursor_of(first[0][0].decode())[0] if first else 0
+    return int(length), max(0.0, age_ms / 1000), ""
 
 
 async def _read_gaps(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float]]:
     """Return (number of gaps, their duration in s) for each pipeline."""
-    connection = await line.open()
-    replies = [connection.send(pack("HMGET", owner_key(uid), "gaps", "deaf_ms")) for uid in uids]
-    return [await _parse_gap(reply) for reply in replies]
+    commands = [("HMGET", owner_key(uid), "gaps", "deaf_ms") for uid in uids]
+    return [_parse_gap(reply) for reply in await line.call_all(commands, keep_refusals=True)]
 
 
-async def _parse_gap(reply: Awaitable[Any]) -> tuple[int, float]:
+def _parse_gap(reply: Any) -> tuple[int, float]:
+    if isinstance(reply, BusRefused):
+        # The key has a wrong type.
+        return 0, 0.0
     try:
-        gaps, deaf_ms = await reply
-        return int(gaps or 0), int(deaf_ms or 0) / 1000
-    except (BusRefused, ValueError):
-        # The key has a wrong type, or its values are not numbers.
+        return int(reply[0] or 0), int(reply[1] or 0) / 1000
+    except ValueError:
+        # The values are not numbers.
         return 0, 0.0

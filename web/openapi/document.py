@@ -110,11 +110,10 @@ EMPTY_STATUSES = (101, 204, 303, 304)
 
 def build_document(app: web.Application) -> Json:
     """Return the document. Raises LookupError for an undocumented route."""
-    operations = {
-        (route.method, route.path): (operation, route)
-        for operation in all_operations().values()
-        for route in [route_of(operation)]
-    }
+    operations = {}
+    for operation in all_operations().values():
+        place = route_of(operation)
+        operations[place.method, place.path] = operation, place
     routes = _list_routes(app)
     outputs, schemas = _build_schemas(
         [operation for operation, _ in operations.values()], [route for route, _ in routes]
@@ -126,10 +125,7 @@ def build_document(app: web.Application) -> Json:
             item = _describe_operation(*match, outputs)
         else:
             item = _describe_route(route, path, outputs)
-        item |= _describe_access(route, item["responses"])
-        if is_soat_path(path):
-            item = _use_soat_errors(item, later=is_later_path(path))
-        paths.setdefault(path, {})[route.method.lower()] = item
+        paths.setdefault(path, {})[route.method.lower()] = _complete(item, route, path)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -144,6 +140,12 @@ def build_document(app: web.Application) -> Json:
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
+
+
+def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
+    """Add the access rule and the common errors, in SOAT's shape on SOAT's paths."""
+    item |= _describe_access(route, item["responses"])
+    return _use_soat_errors(item, later=is_later_path(path)) if is_soat_path(path) else item
 
 
 def _list_routes(app: web.Application) -> list[tuple[web.AbstractRoute, str]]:

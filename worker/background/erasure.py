@@ -15,7 +15,7 @@ import msgspec
 import orjson
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
@@ -155,7 +155,7 @@ class ErasureTask:
         """Announce an erasure whose call is answered and no longer in the input."""
         self._wanted.set()
 
-    async def run(self, control: Connection) -> None:
+    async def run(self, control: ReconnectingConnection) -> None:
         """Work until cancelled or fenced. Raises nothing: failures are retried."""
         try:
             while True:
@@ -164,7 +164,7 @@ class ErasureTask:
         except StoreFenced:
             log.warning("erasure_stopped", stores=self._stores)
 
-    async def _run_round(self, control: Connection) -> float | None:
+    async def _run_round(self, control: ReconnectingConnection) -> float | None:
         """Complete all open erasures. Return the seconds until the next try, None for no limit."""
         pause_s = None
         for name in self._stores:
@@ -176,7 +176,9 @@ class ErasureTask:
                 pause_s = RETRY_PAUSE_S
         return pause_s
 
-    async def _complete(self, control: Connection, name: str, erasure: _OpenErasure) -> None:
+    async def _complete(
+        self, control: ReconnectingConnection, name: str, erasure: _OpenErasure
+    ) -> None:
         """Erase all quotes first. Then rewrite the files, which forget the searched texts too."""
         if erasure.wanted:
             await self._erase_quotes(control, name, erasure)
@@ -189,7 +191,9 @@ class ErasureTask:
         self._shared.checkpoint("erased")
         log.info("erased", memory_id=name, left_over=left_over)
 
-    async def _erase_quotes(self, control: Connection, name: str, erasure: _OpenErasure) -> None:
+    async def _erase_quotes(
+        self, control: ReconnectingConnection, name: str, erasure: _OpenErasure
+    ) -> None:
         """Repeat until nothing is found: an input that runs meanwhile may quote a record again."""
         content, total = ErasedContent(one[1:] for one in erasure.wanted), (0, 0, 0)
         for _ in range(MAX_PASSES):
@@ -200,7 +204,7 @@ class ErasureTask:
         await self._in_thread(partial(_forget_wanted, erasure=erasure, counts=total), name)
 
     async def _pass(
-        self, control: Connection, content: ErasedContent, asked_at: int
+        self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
         self._drop(lambda work: content.in_json(encode(work.message)))

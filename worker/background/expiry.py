@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.lease.workers import server_time
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
@@ -40,7 +40,7 @@ class ExpiryTask:
         """Announce that something was written."""
         self._has_writes.set()
 
-    async def run(self, control: Connection) -> None:
+    async def run(self, control: ReconnectingConnection) -> None:
         """Work until cancelled or fenced. Raises nothing: batches report unusable stores.
 
         Expiry follows the clock of the bus, as the times of records do. A wrong clock of this
@@ -54,7 +54,7 @@ class ExpiryTask:
         except StoreFenced:
             log.warning("expiry_stopped", stores=self._stores)
 
-    async def _run_round(self, control: Connection) -> float | None:
+    async def _run_round(self, control: ReconnectingConnection) -> float | None:
         """Delete everything expired in all stores. Return the seconds until more expires."""
         try:
             now_ms = await server_time(control)

@@ -8,7 +8,7 @@ be sent first on their own: only the order matters.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import mid_of
 from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
 from memrelay.bus.public_listeners import listeners_of
@@ -49,7 +49,10 @@ class PublicFanout:
     """
 
     def __init__(
-        self, control: Connection, writer: FencedWriter, public_limit: PublicMessageLimit
+        self,
+        control: ReconnectingConnection,
+        writer: FencedWriter,
+        public_limit: PublicMessageLimit,
     ) -> None:
         self._control, self._writer, self._public_limit = control, writer, public_limit
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.lease.fencing import FencedWriter, log_refusals
 from memrelay.bus.public_listeners import Member, add_listener, all_members, remove_listener
@@ -25,7 +25,9 @@ class PublicMembers:
     knows which pipelines were removed.
     """
 
-    def __init__(self, control: Connection, writer: FencedWriter, catalog: Catalog) -> None:
+    def __init__(
+        self, control: ReconnectingConnection, writer: FencedWriter, catalog: Catalog
+    ) -> None:
         self._control, self._writer, self._catalog = control, writer, catalog
         self._members: list[Member] = []
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from memrelay.bus.client.connection import BlockingReads, Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
@@ -79,12 +80,12 @@ class Reader:
     def __init__(
         self,
         connections: tuple[Connection, Connection],
+        control: ReconnectingConnection,
         consumer: str,
         limits: WorkerLimits,
         metrics: Metrics,
     ) -> None:
-        blocking, self._control = connections
-        self._reads = BlockingReads(blocking, self._control)
+        self._reads, self._control = BlockingReads(*connections), control
         self._limits, self._consumer, self._metrics = limits, consumer, metrics
         self._slots: dict[bytes, Slot] = {}
         # The keys of the read that waits at the server.
@@ -168,10 +169,10 @@ class Reader:
 
     def _interrupt(self) -> None:
         self._changed.set()
-        self._reads.call_back()
+        self._reads.unblock()
 
 
-async def create_consumer_group(control: Connection, key: bytes | str) -> bool:
+async def create_consumer_group(control: ReconnectingConnection, key: bytes | str) -> bool:
     """Create the owner's group on an input, from the first entry on. Return whether it was missing.
 
     Finished entries are deleted, so everything in the input is still to do.
@@ -186,7 +187,7 @@ async def create_consumer_group(control: Connection, key: bytes | str) -> bool:
 
 
 async def read_unfinished(
-    control: Connection, slot: Slot, last: bytes, consumer: str, count: int
+    control: ReconnectingConnection, slot: Slot, last: bytes, consumer: str, count: int
 ) -> list[Entry]:
     """Return up to `count` unfinished entries, up to the ID `last`; [] if there are none left.
 
@@ -200,7 +201,7 @@ async def read_unfinished(
     return to_entries(slot.plan, entries)
 
 
-async def read_last_delivered(control: Connection, plan: Plan) -> bytes:
+async def read_last_delivered(control: ReconnectingConnection, plan: Plan) -> bytes:
     """Return the last ID that the owner's group has read, whichever worker read it."""
     for group in await _call_xinfo(control, "GROUPS", input_key(plan.uid)):
         if group[b"name"] == GROUP.encode():
@@ -209,14 +210,14 @@ async def read_last_delivered(control: Connection, plan: Plan) -> bytes:
     return b"0-0"  # the group is gone; the next read creates it
 
 
-async def _delete_other_consumers(control: Connection, key: str, consumer: str) -> None:
+async def _delete_other_consumers(control: ReconnectingConnection, key: str, consumer: str) -> None:
     """Delete the consumers of earlier owners."""
     for other in await _call_xinfo(control, "CONSUMERS", key, GROUP):
         if other[b"name"] != consumer.encode():
             await control.call("XGROUP", "DELCONSUMER", key, GROUP, other[b"name"])
 
 
-async def _call_xinfo(control: Connection, *arguments: str) -> list[dict[bytes, Any]]:
+async def _call_xinfo(control: ReconnectingConnection, *arguments: str) -> list[dict[bytes, Any]]:
     return [
         dict(zip(words[::2], words[1::2], strict=True))
         for words in await control.call("XINFO", *arguments)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.message import PLAIN, Message, Part
@@ -27,7 +27,9 @@ class Timers:
     `clock` returns seconds and never goes back; it only measures the waits.
     """
 
-    def __init__(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, connection: ReconnectingConnection, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._connection, self._clock = connection, clock
         self._due: dict[tuple[str, Timer], float] = {}
         self._changed = asyncio.Event()

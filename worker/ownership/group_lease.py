@@ -8,7 +8,7 @@ commits is detected. `pipeline:{uid}:stores` is a hash from `memory_id` to the s
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import Fenced
 from memrelay.bus.keys import input_key, stores_key
@@ -34,7 +34,11 @@ class GroupLease:
     """Lasts until the worker releases the pipelines or another worker takes them over."""
 
     def __init__(
-        self, plans: Sequence[Plan], lease: Lease, host_locks: HostLocks, control: Connection
+        self,
+        plans: Sequence[Plan],
+        lease: Lease,
+        host_locks: HostLocks,
+        control: ReconnectingConnection,
     ) -> None:
         self.plans, self.uids = plans, sorted(plan.uid for plan in plans)
         self._lease, self._host_locks, self.control = lease, host_locks, control
@@ -92,7 +96,9 @@ def pack_marks(plans: Iterable[Plan], marks: Mapping[str, str]) -> list[bytes]:
     return commands
 
 
-async def read_marks(connection: Connection, uids: Iterable[str]) -> list[tuple[str, str]]:
+async def read_marks(
+    connection: ReconnectingConnection, uids: Iterable[str]
+) -> list[tuple[str, str]]:
     """Return (memory_id, mark) of the recorded commits. Raises BusUnavailable and BusRefused."""
     found = []
     for uid in uids:

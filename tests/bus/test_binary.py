@@ -1,5 +1,4 @@
-"""Which program the embedded server is: the configured one, the wheel's, or what the machine has,
-if it is new enough."""
+"""Finding the server program: configured, in the wheel, or on PATH, if it is new enough."""
 
 from pathlib import Path
 
@@ -15,7 +14,7 @@ def make_program(path: Path, version_line: str) -> Path:
     return path
 
 
-def test_without_configuration_the_program_in_the_wheel_is_taken() -> None:
+def test_the_default_program_is_that_of_the_wheel() -> None:
     found = find_binary(None)
 
     assert found.is_absolute()
@@ -30,27 +29,27 @@ def test_without_configuration_the_program_in_the_wheel_is_taken() -> None:
             (9, 1, 2),
         ),
         (
-            "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=d81b8ff71cfb150e",
+            "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=d81b8ff71cf",
             (7, 0, 15),
         ),
         ("Redis server v=6.2 sha=0", (6, 2, 0)),
         ("something else 7.0.15", None),
     ],
 )
-def test_a_version_is_read_from_either_server(
+def test_the_version_of_both_servers_is_parsed(
     text: str, version: tuple[int, int, int] | None
 ) -> None:
     assert parse_version(text) == version
 
 
-def test_a_program_that_is_too_old_gives_way_to_the_next(tmp_path: Path) -> None:
+def test_a_program_that_is_too_old_is_skipped(tmp_path: Path) -> None:
     old = make_program(tmp_path / "old", "Redis server v=6.2.14 sha=00000000:0")
     new = make_program(tmp_path / "new", "Redis server v=7.0.0 sha=00000000:0")
 
     assert first_usable([old, new]) == new
 
 
-def test_only_programs_that_are_too_old_are_named_with_their_versions(tmp_path: Path) -> None:
+def test_if_all_programs_are_too_old_their_versions_are_named(tmp_path: Path) -> None:
     old = make_program(tmp_path / "old", "Redis server v=6.2.14 sha=00000000:0")
 
     with pytest.raises(ServerBinaryTooOld, match=r"7.0 or newer .*old is 6.2.14.*install"):

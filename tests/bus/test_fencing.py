@@ -1,5 +1,4 @@
-"""Writing behind a fence: everything arrives in order while it stands, and nothing once it has
-fallen."""
+"""Fenced writes arrive in order while the fence exists, and not at all after it was deleted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,32 +16,32 @@ from tests.support.client import Client
 from tests.support.names import new_name
 
 
-def talk(
-    server: EmbeddedServer, about: Callable[[FencedWriter, Connection, str], Awaitable[Any]]
+def run_fenced(
+    server: EmbeddedServer, act: Callable[[FencedWriter, Connection, str], Awaitable[Any]]
 ) -> Any:
-    """What comes of it, with a writer, another connection and the fence, which stands."""
+    """Return the result of `act` with a writer, another connection and an existing fence."""
 
-    async def whole() -> Any:
+    async def run() -> Any:
         address, fence = Address(path=str(server.socket_path)), new_name("fence")
         writing, other = await connect(address), await connect(address)
         await other.call("SET", fence, 1)
         writer = FencedWriter(writing, fence)
         try:
             await writer.open()
-            return await about(writer, other, fence)
+            return await act(writer, other, fence)
         finally:
             await writing.close()
             await other.close()
 
-    return asyncio.run(whole())
+    return asyncio.run(run())
 
 
 def push(key: str, value: str) -> bytes:
     return pack("RPUSH", key, value)
 
 
-def test_everybody_gets_the_replies_to_its_own_commands(server: EmbeddedServer) -> None:
-    async def about(writer: FencedWriter, _: Connection, __: str) -> None:
+def test_each_caller_gets_the_replies_to_its_commands(server: EmbeddedServer) -> None:
+    async def act(writer: FencedWriter, _: Connection, __: str) -> None:
         sent = [
             writer.send([pack("ECHO", f"{number}") * (number + 1)], number + 1)
             for number in range(50)
@@ -52,11 +51,11 @@ def test_everybody_gets_the_replies_to_its_own_commands(server: EmbeddedServer) 
             [f"{number}".encode()] * (number + 1) for number in range(50)
         ]
 
-    talk(server, about)
+    run_fenced(server, act)
 
 
-def test_what_is_sent_arrives_in_order_however_large_the_pieces_are(server: EmbeddedServer) -> None:
-    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+def test_pieces_of_any_size_arrive_in_order(server: EmbeddedServer) -> None:
+    async def act(writer: FencedWriter, other: Connection, _: str) -> None:
         key, pad = new_name("list"), "x" * (MOST_BYTES // 3)
         await asyncio.gather(
             *[writer.send([push(key, f"{number:05}{pad}")], 1) for number in range(30)]
@@ -65,11 +64,11 @@ def test_what_is_sent_arrives_in_order_however_large_the_pieces_are(server: Embe
         found = await other.call("LRANGE", key, 0, -1)
         assert [int(value[:5]) for value in found] == list(range(30))
 
-    talk(server, about)
+    run_fenced(server, act)
 
 
-def test_once_the_fence_has_fallen_nothing_arrives(server: EmbeddedServer) -> None:
-    async def about(writer: FencedWriter, other: Connection, fence: str) -> None:
+def test_nothing_arrives_after_the_fence_was_deleted(server: EmbeddedServer) -> None:
+    async def act(writer: FencedWriter, other: Connection, fence: str) -> None:
         key = new_name("list")
         await writer.send([push(key, "before")], 1)
         await other.call("DEL", fence)
@@ -83,11 +82,11 @@ def test_once_the_fence_has_fallen_nothing_arrives(server: EmbeddedServer) -> No
             await writer.send([push(key, "later")], 1)
         assert await other.call("LRANGE", key, 0, -1) == [b"before"]
 
-    talk(server, about)
+    run_fenced(server, act)
 
 
-def test_a_fence_that_fell_and_was_put_up_again_has_fallen(server: EmbeddedServer) -> None:
-    async def about(writer: FencedWriter, other: Connection, fence: str) -> None:
+def test_a_fence_that_was_deleted_and_recreated_still_fences(server: EmbeddedServer) -> None:
+    async def act(writer: FencedWriter, other: Connection, fence: str) -> None:
         key = new_name("list")
         await other.call("DEL", fence)
         await other.call("SET", fence, 1)
@@ -96,21 +95,21 @@ def test_a_fence_that_fell_and_was_put_up_again_has_fallen(server: EmbeddedServe
             await writer.send([push(key, "late")], 1)
         assert not await other.call("EXISTS", key)
 
-    talk(server, about)
+    run_fenced(server, act)
 
 
-def test_where_no_fence_is_nothing_is_opened(server: EmbeddedServer) -> None:
-    async def whole() -> None:
+def test_a_writer_without_a_fence_does_not_open(server: EmbeddedServer) -> None:
+    async def run() -> None:
         connection = await connect(Address(path=str(server.socket_path)))
         with pytest.raises(Fenced):
             await FencedWriter(connection, new_name("fence")).open()
         await connection.close()
 
-    asyncio.run(whole())
+    asyncio.run(run())
 
 
-def test_a_command_that_is_refused_alone_stands_among_the_replies(server: EmbeddedServer) -> None:
-    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+def test_a_refused_command_has_its_error_among_the_replies(server: EmbeddedServer) -> None:
+    async def act(writer: FencedWriter, other: Connection, _: str) -> None:
         key, text = new_name("list"), new_name("text")
         await other.call("SET", text, "x")
 
@@ -119,24 +118,24 @@ def test_a_command_that_is_refused_alone_stands_among_the_replies(server: Embedd
         assert str(refused).startswith("WRONGTYPE")
         assert done == 1
 
-    talk(server, about)
+    run_fenced(server, act)
 
 
-def test_what_the_server_refuses_as_a_whole_is_told_and_the_next_is_sent(
+def test_after_a_refused_multi_the_next_one_is_sent(
     server: EmbeddedServer,
 ) -> None:
-    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+    async def act(writer: FencedWriter, other: Connection, _: str) -> None:
         key = new_name("list")
         with pytest.raises(BusRefused):
             await writer.send([pack("NOSUCHCOMMAND")], 1)
 
         assert await writer.send([push(key, "a")], 1) == [1]
 
-    talk(server, about)
+    run_fenced(server, act)
 
 
-def test_everybody_learns_when_the_connection_breaks(server: EmbeddedServer) -> None:
-    async def about(writer: FencedWriter, other: Connection, _: str) -> None:
+def test_a_broken_connection_fails_all_callers(server: EmbeddedServer) -> None:
+    async def act(writer: FencedWriter, other: Connection, _: str) -> None:
         key = new_name("list")
         await other.call("CLIENT", "PAUSE", 200)
         waiting = [writer.send([push(key, "a")], 1) for _ in range(3)]
@@ -150,4 +149,4 @@ def test_everybody_learns_when_the_connection_breaks(server: EmbeddedServer) -> 
         with pytest.raises(BusUnavailable):
             await writer.send([push(key, "a")], 1)
 
-    talk(server, about)
+    run_fenced(server, act)

@@ -1,4 +1,4 @@
-"""A bus url, taken apart."""
+"""Parsing `bus.url`."""
 
 import pytest
 from hypothesis import example, given
@@ -30,7 +30,7 @@ from memrelay.bus.errors import BadAddress
         ),
     ],
 )
-def test_a_url_says_where_and_as_whom(url: str, address: Address) -> None:
+def test_a_url_is_parsed_into_server_and_credentials(url: str, address: Address) -> None:
     assert parse(url) == address
 
 
@@ -53,16 +53,16 @@ def test_a_url_says_where_and_as_whom(url: str, address: Address) -> None:
         "unix:///run/bus.sock?db=3",
         "redis://localhost/#secret",
         "unix://run/bus.sock",
-        "unix://:6379/run/bus.sock",
-        "redis://localhost:0",
         "redis://bus..example",
         f"redis://{'a' * 64}.example",
         f"redis://localhost/{'1' * 5000}",
     ],
 )
-def test_what_is_no_url_of_a_bus_is_refused(url: str) -> None:
-    with pytest.raises(BadAddress, match=r"bus\.url"):
+def test_an_invalid_url_is_refused_without_repeating_a_password(url: str) -> None:
+    with pytest.raises(BadAddress, match=r"bus\.url") as refused:
         parse(url)
+
+    assert "secret" not in str(refused.value)
 
 
 @given(
@@ -71,7 +71,7 @@ def test_what_is_no_url_of_a_bus_is_refused(url: str) -> None:
 @example("redis://[")
 @example("redis://localhost/²")
 @example("redis://a\x00b")
-def test_any_text_is_an_address_or_refused_as_one(url: str) -> None:
+def test_any_text_is_parsed_or_refused(url: str) -> None:
     try:
         address = parse(url)
     except BadAddress:
@@ -87,5 +87,5 @@ def test_any_text_is_an_address_or_refused_as_one(url: str) -> None:
         ("unix:///run/bus.sock", "unix:///run/bus.sock"),
     ],
 )
-def test_a_password_is_not_shown(url: str, shown: str) -> None:
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert str(parse(url)) == shown

@@ -1,4 +1,4 @@
-"""The embedded server: launched, shared, watched and ended. Real servers in temporary folders."""
+"""The launcher of the embedded server: launch, share, supervise and stop real servers."""
 
 import asyncio
 import json
@@ -44,6 +44,7 @@ settle_socket(Path(sys.argv[1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
+PONG = b"+PONG\r\n"
 Launch = Callable[..., EmbeddedServer]
 
 
@@ -54,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def launcher_of() -> Iterator[Launch]:
-    """Builds launchers, and stops their servers at the end."""
+    """Yield a function that makes launchers; their servers are stopped at the end."""
     built: list[EmbeddedServer] = []
 
     def build(
@@ -69,7 +70,7 @@ def launcher_of() -> Iterator[Launch]:
 
 
 class Programs:
-    """Launchers in processes of their own, and what they said of their servers."""
+    """Launchers in other processes, and the servers that they reported."""
 
     def __init__(self) -> None:
         self.running: list[subprocess.Popen[str]] = []
@@ -83,13 +84,13 @@ class Programs:
         self.running.append(program)
         return program
 
-    def told_by(self, program: subprocess.Popen[str]) -> dict[str, int]:
-        """What it says once its server is ready; log lines go before that."""
-        told: dict[str, int] = json.loads(
+    def read_server(self, program: subprocess.Popen[str]) -> dict[str, int]:
+        """Return the report of a program once its server is ready; log lines come before it."""
+        report: dict[str, int] = json.loads(
             next(line for line in program.stdout or () if line.startswith("{"))
         )
-        self.servers.add(told["pid"])
-        return told
+        self.servers.add(report["pid"])
+        return report
 
     def end(self) -> None:
         for program in self.running:
@@ -126,14 +127,14 @@ def is_free(folder: Path) -> bool:
 
 
 def kill(server: EmbeddedServer) -> int:
-    """SIGKILL, as a crash or the kernel's memory killer would; returns the process."""
+    """Kill the server as a crash would, and return the ID of its process."""
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)
     return server.pid
 
 
 def held(folder: Path) -> FolderLock:
-    """The lock of a folder in the hands of someone who is not a server."""
+    """Take the lock of a folder without being a server."""
     folder.mkdir(exist_ok=True)
     lock = take_lock(folder)
     assert lock is not None
@@ -144,7 +145,7 @@ def make_long_folder(parent: Path) -> Path:
     return parent / ("a folder with a name that is long " * 3) / "data"
 
 
-def test_what_was_written_survives_a_kill_and_a_restart(folder: Path, launcher_of: Launch) -> None:
+def test_data_survives_a_kill_and_a_restart(folder: Path, launcher_of: Launch) -> None:
     first = launcher_of(folder)
     first.start()
     client_of(first.socket_path).set("tea", "green")
@@ -158,7 +159,7 @@ def test_what_was_written_survives_a_kill_and_a_restart(folder: Path, launcher_o
     assert client_of(second.socket_path).get("tea") == "green"
 
 
-def test_the_server_syncs_everything_evicts_nothing_and_has_no_port(
+def test_the_server_syncs_all_writes_evicts_nothing_and_has_no_port(
     folder: Path, launcher_of: Launch
 ) -> None:
     server = launcher_of(folder)
@@ -187,9 +188,7 @@ def test_the_folder_is_made_private(folder: Path, launcher_of: Launch) -> None:
     assert server.socket_path.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_url_leads_to_the_server_whatever_the_folder_is_called(
-    tmp_path: Path, launcher_of: Launch
-) -> None:
+def test_the_url_is_valid_for_any_name_of_the_folder(tmp_path: Path, launcher_of: Launch) -> None:
     server = launcher_of(tmp_path / 'a "b" %41 #?')
     server.start()
 
@@ -221,26 +220,22 @@ def test_a_stopped_server_frees_its_folder_while_its_launcher_lives(
     assert socket_of(folder) is None
 
 
-def test_launchers_that_start_at_the_same_moment_share_one_server(
-    folder: Path, programs: Programs
-) -> None:
+def test_concurrent_launchers_share_one_server(folder: Path, programs: Programs) -> None:
     started = [programs.run(LAUNCHING_PROGRAM, str(folder), "with_parent") for _ in range(4)]
 
-    told = [programs.told_by(program) for program in started]
+    reports = [programs.read_server(program) for program in started]
 
-    assert [one["launched"] for one in told].count(True) == 1
-    assert len({one["pid"] for one in told}) == 1
+    assert [one["launched"] for one in reports].count(True) == 1
+    assert len({one["pid"] for one in reports}) == 1
 
 
-def test_a_holder_that_does_not_answer_is_an_error_with_the_remedy(
-    folder: Path, launcher_of: Launch
-) -> None:
+def test_a_silent_holder_is_an_error_with_a_remedy(folder: Path, launcher_of: Launch) -> None:
     with held(folder), pytest.raises(ServerHeldByOther, match=r"fuser .*server\.lock"):
         launcher_of(folder, attach_timeout_s=0.3).start()
 
 
-def test_a_holder_that_says_it_is_loading_is_waited_for(folder: Path, launcher_of: Launch) -> None:
-    answers = [b"-LOADING the dataset\r\n"] * 10 + [b"+PONG\r\n"]
+def test_a_loading_holder_is_waited_for(folder: Path, launcher_of: Launch) -> None:
+    answers = [b"-LOADING the dataset\r\n"] * 10 + [PONG]
     server = launcher_of(folder, attach_timeout_s=0.5)
 
     with held(folder):
@@ -253,7 +248,7 @@ def test_a_holder_that_says_it_is_loading_is_waited_for(folder: Path, launcher_o
 
 
 def answer_slowly(path: Path, answers: list[bytes]) -> None:
-    """What a server on the wire looks like from outside: one connection, one answer, 0.1 s each."""
+    """Answer the PING of one connection after another, after 0.1 s, and INFO after a PONG."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -261,8 +256,16 @@ def answer_slowly(path: Path, answers: list[bytes]) -> None:
             connection, _ = listener.accept()
             with connection:
                 time.sleep(0.1)
-                connection.sendall(answer)
                 connection.recv(64)
+                connection.sendall(answer)
+                answer_info(connection, is_ready=answer == PONG)
+
+
+def answer_info(connection: socket.socket, *, is_ready: bool) -> None:
+    if is_ready:
+        connection.recv(64)
+        info = b"process_id:%d\r\n" % os.getpid()
+        connection.sendall(b"$%d\r\n%s\r\n" % (len(info), info))
 
 
 def test_a_long_folder_gets_a_short_socket_that_clients_find(
@@ -281,7 +284,7 @@ def test_a_long_folder_gets_a_short_socket_that_clients_find(
         shutil.rmtree(short)
 
 
-def test_a_short_socket_keeps_its_place_over_a_restart(tmp_path: Path, launcher_of: Launch) -> None:
+def test_a_short_socket_keeps_its_path_over_a_restart(tmp_path: Path, launcher_of: Launch) -> None:
     folder = make_long_folder(tmp_path)
     server = launcher_of(folder)
     server.start()
@@ -296,7 +299,7 @@ def test_a_short_socket_keeps_its_place_over_a_restart(tmp_path: Path, launcher_
 
 
 @pytest.mark.parametrize("change", ["copied folder", "open to others"])
-def test_a_short_socket_that_cannot_be_trusted_is_not_found(tmp_path: Path, change: str) -> None:
+def test_an_untrusted_short_socket_is_ignored(tmp_path: Path, change: str) -> None:
     folder = make_long_folder(tmp_path)
     folder.mkdir(parents=True)
     path = settle_socket(folder)
@@ -315,7 +318,7 @@ def test_a_short_socket_that_cannot_be_trusted_is_not_found(tmp_path: Path, chan
         shutil.rmtree(path.parent)
 
 
-def test_a_stale_socket_does_not_hinder_the_next_start(folder: Path, launcher_of: Launch) -> None:
+def test_a_stale_socket_does_not_prevent_the_next_start(folder: Path, launcher_of: Launch) -> None:
     folder.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(settle_socket(folder)))
@@ -327,7 +330,7 @@ def test_a_stale_socket_does_not_hinder_the_next_start(folder: Path, launcher_of
     assert client_of(server.socket_path).ping()
 
 
-def test_a_launcher_that_dies_between_lock_and_spawn_leaves_nothing_in_the_way(
+def test_a_launcher_that_dies_between_lock_and_spawn_does_not_prevent_the_next_start(
     folder: Path, programs: Programs, launcher_of: Launch
 ) -> None:
     folder.mkdir()
@@ -339,9 +342,9 @@ def test_a_launcher_that_dies_between_lock_and_spawn_leaves_nothing_in_the_way(
     assert server.launched
 
 
-def test_the_server_ends_with_its_launching_process(folder: Path, programs: Programs) -> None:
+def test_a_server_ends_with_its_launching_process(folder: Path, programs: Programs) -> None:
     program = programs.run(LAUNCHING_PROGRAM, str(folder), "with_parent")
-    programs.told_by(program)
+    programs.read_server(program)
     assert not is_free(folder)
 
     program.kill()
@@ -349,11 +352,11 @@ def test_the_server_ends_with_its_launching_process(folder: Path, programs: Prog
     assert wait_until(lambda: is_free(folder))
 
 
-def test_a_server_without_its_parent_stays(
+def test_a_server_that_is_independent_of_its_parent_stays(
     folder: Path, programs: Programs, launcher_of: Launch
 ) -> None:
     program = programs.run(LAUNCHING_PROGRAM, str(folder), "alone")
-    pid = programs.told_by(program)["pid"]
+    pid = programs.read_server(program)["pid"]
     program.kill()
     program.wait()
 
@@ -363,8 +366,8 @@ def test_a_server_without_its_parent_stays(
     assert (server.launched, server.pid) == (False, pid)
 
 
-async def supervised(server: EmbeddedServer, old: int) -> None:
-    """Supervise until there is another server than the old one."""
+async def supervise_until_replaced(server: EmbeddedServer, old: int) -> None:
+    """Supervise until another server has replaced the old one."""
     task = asyncio.create_task(server.supervise())
     async with asyncio.timeout(8):
         while server.pid == old:
@@ -381,13 +384,13 @@ def test_supervision_restarts_a_killed_server_with_its_data(
     server.start()
     client_of(server.socket_path).set("tea", "green")
 
-    asyncio.run(supervised(server, kill(server)))
+    asyncio.run(supervise_until_replaced(server, kill(server)))
 
     assert server.launched
     assert client_of(server.socket_path).get("tea") == "green"
 
 
-def test_who_attached_takes_over_when_the_others_server_vanishes(
+def test_an_attached_launcher_replaces_the_killed_server_of_another(
     folder: Path, launcher_of: Launch
 ) -> None:
     first, second = launcher_of(folder), launcher_of(folder)
@@ -395,7 +398,7 @@ def test_who_attached_takes_over_when_the_others_server_vanishes(
     second.start()
     client_of(first.socket_path).set("tea", "green")
 
-    asyncio.run(supervised(second, kill(first)))
+    asyncio.run(supervise_until_replaced(second, kill(first)))
 
     assert second.launched
     assert client_of(second.socket_path).get("tea") == "green"
@@ -410,7 +413,9 @@ def test_two_supervisors_of_a_killed_server_share_its_successor(
 
     async def both() -> None:
         old = kill(first)
-        await asyncio.gather(supervised(first, old), supervised(second, old))
+        await asyncio.gather(
+            supervise_until_replaced(first, old), supervise_until_replaced(second, old)
+        )
 
     asyncio.run(both())
 
@@ -418,7 +423,7 @@ def test_two_supervisors_of_a_killed_server_share_its_successor(
     assert first.pid == second.pid
 
 
-def test_supervision_goes_on_trying_until_a_silent_holder_answers(
+def test_supervision_retries_until_a_silent_holder_answers(
     folder: Path, launcher_of: Launch
 ) -> None:
     server = launcher_of(folder, attach_timeout_s=0.1)
@@ -428,9 +433,9 @@ def test_supervision_goes_on_trying_until_a_silent_holder_answers(
     server.socket_path.unlink()
 
     with held(folder):
-        holder = threading.Timer(0.8, answer_slowly, args=(server.socket_path, [b"+PONG\r\n"]))
+        holder = threading.Timer(0.8, answer_slowly, args=(server.socket_path, [PONG]))
         holder.start()
-        asyncio.run(supervised(server, old))
+        asyncio.run(supervise_until_replaced(server, old))
         holder.join()
 
     assert (server.launched, server.pid) == (False, os.getpid())
@@ -446,18 +451,18 @@ def test_supervision_ends_when_the_server_is_stopped(
         kill(server)
         assert wait_until(lambda: is_free(folder))
 
-    async def stop_meanwhile() -> None:
+    async def stop_during_supervision() -> None:
         task = asyncio.create_task(server.supervise())
         await asyncio.sleep(0.05)  # within the first delay before a restart
         server.stop()
         await asyncio.wait_for(task, 2)
 
-    asyncio.run(stop_meanwhile())
+    asyncio.run(stop_during_supervision())
 
     assert is_free(folder)
 
 
-def test_a_server_that_cannot_start_tells_why(folder: Path, launcher_of: Launch) -> None:
+def test_a_failed_start_reports_the_log_of_the_server(folder: Path, launcher_of: Launch) -> None:
     folder.mkdir()
     (folder / "appendonlydir").write_text("not a folder")
 
@@ -465,21 +470,21 @@ def test_a_server_that_cannot_start_tells_why(folder: Path, launcher_of: Launch)
         launcher_of(folder).start()
 
 
-def test_a_folder_that_cannot_be_made_is_told_as_such(tmp_path: Path, launcher_of: Launch) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path, launcher_of: Launch) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ServerDidNotStart, match="data folder"):
         launcher_of(tmp_path / "file" / "data").start()
 
 
-def test_starting_outside_of_the_main_thread_is_refused(folder: Path, launcher_of: Launch) -> None:
+def test_starting_outside_the_main_thread_is_refused(folder: Path, launcher_of: Launch) -> None:
     with ThreadPoolExecutor(1) as threads, pytest.raises(RuntimeError, match="main thread"):
         threads.submit(launcher_of(folder).start).result()
 
     assert not folder.exists()
 
 
-def test_a_configured_program_that_is_missing_is_told_with_the_remedy(
+def test_a_missing_configured_program_is_reported_with_a_remedy(
     folder: Path, launcher_of: Launch
 ) -> None:
     with pytest.raises(
