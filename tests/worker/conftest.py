@@ -1,4 +1,4 @@
-"""The house that the tests of one file share: each test has pipelines of its own in it."""
+"""A house that the tests of one file share. Each test deploys new pipelines in it."""
 
 from collections.abc import Iterator
 

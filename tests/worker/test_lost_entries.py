@@ -1,5 +1,4 @@
-"""An input that has lost its last entries, as after a fail-over to a replica that lacked them and
-whose clock is behind."""
+"""An input without its last entries, as after a failover to a replica with a clock that is behind."""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope
@@ -8,7 +7,7 @@ from tests.support.waiting import wait_for
 
 
 def lose_tail(house: House, uid: str) -> None:
-    """All that the input had, and the connections; a worker that comes back serves the pipeline."""
+    """Delete the input and cut the connections; return when the worker is back."""
     served = house.workers[-1].said.count("pipelines_served")
     house.client.redis.delete(input_of(uid))
     house.client.redis.client_kill_filter(_type="normal", skipme=True)
@@ -17,7 +16,7 @@ def lose_tail(house: House, uid: str) -> None:
     )
 
 
-def test_a_message_that_comes_where_the_lost_ones_were_is_another_one() -> None:
+def test_a_new_message_never_gets_the_id_of_a_lost_one() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
