@@ -1,4 +1,4 @@
-"""Malformed and hostile input ends in a clear error or a dead letter, and delays no other pipeline."""
+"""Malformed and hostile input becomes a clear error or a dead letter and delays no pipeline."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -183,7 +183,7 @@ def test_an_oversized_field_becomes_a_short_dead_letter(house: House, name: str)
     )
 
     letter = house.await_dead_letter(uid, ident)
-    assert f"the field b'{name}' of the entry has {MB} bytes; at most 1024 may be" in letter.error
+    assert f"the field b'{name}' has {MB} bytes; shorten it to 1024 at most" in letter.error
     assert sum(len(held) for held in (letter.swarm, letter.data, letter.error)) < 100_000
     assert_well(house, uid)
 
@@ -277,7 +277,7 @@ def test_endless_agents_are_stopped_and_delay_no_pipeline(
     slowest_s = probe.slowest_s(lambda: not house.client.redis.xrange(input_of(uid), ident, ident))
 
     print(
-        f"{len(agents)} agents without an end: another pipeline waited {slowest_s * 1000:.0f} ms at most"
+        f"{len(agents)} endless agents: another pipeline waited {slowest_s * 1000:.0f} ms at most"
     )
     letter = house.await_dead_letter(uid, ident)
     assert bound in letter.error

@@ -1,4 +1,4 @@
-"""An input that may have crashed the process runs alone, and a hanging one delays others briefly."""
+"""An input that may have crashed the process runs alone. A hanging one delays others briefly."""
 
 import time
 from collections.abc import Callable

@@ -47,7 +47,7 @@ def read(path: Path) -> bytes:
 
 
 def fill(house: House, uid: str) -> str:
-    """Create a record with versions, messages, a retry and a dead letter that quote it; return its guid."""
+    """Create a record that versions, messages, a retry and a dead letter quote; return its guid."""
     made = call(
         house, uid, "records.create", {"content": f"the first is {CANARIES[0]}", "kind": "secret"}
     )

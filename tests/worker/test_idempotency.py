@@ -1,4 +1,4 @@
-"""An idempotency key stands for one call: repeats get its answer, and different calls are refused."""
+"""An idempotency key stands for one call: repeats get its answer, other calls are refused."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""An input without its last entries, as after a failover to a replica with a clock that is behind."""
+"""An input without its last entries, as after a failover to a replica with a slow clock."""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope
