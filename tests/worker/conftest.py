@@ -1,4 +1,4 @@
-"""The house that the tests of one file share; each test uses its own pipelines."""
+"""A house that the tests of one file share. Each test deploys new pipelines in it."""
 
 from collections.abc import Iterator
 

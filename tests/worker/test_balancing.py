@@ -1,6 +1,4 @@
-"""Balancing of pipeline groups among workers: all are served, in about equal shares, and none
-moves without need.
-"""
+"""Balancing groups among workers: all are served, about equally, and without needless moves."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,13 +18,13 @@ def served(held: list[Members]) -> frozenset[str]:
     return frozenset().union(*held)
 
 
-def test_a_worker_alone_takes_everything() -> None:
+def test_a_single_worker_takes_all_groups() -> None:
     groups = make_groups(5)
 
     assert balance(groups, frozenset(), []) == ([], groups)
 
 
-def test_a_worker_that_comes_gets_nothing_before_the_other_lets_go() -> None:
+def test_a_new_worker_takes_nothing_until_another_releases_groups() -> None:
     groups = make_groups(4)
     everything = served(groups)
 
@@ -34,7 +32,7 @@ def test_a_worker_that_comes_gets_nothing_before_the_other_lets_go() -> None:
     assert balance(groups, everything, [frozenset()]) == (groups[:2], [])
 
 
-def test_with_equal_shares_nothing_moves() -> None:
+def test_equal_shares_do_not_move() -> None:
     groups = make_groups(5)
 
     assert balance(groups, served(groups[:3]), [served(groups[3:])]) == (groups[:3], [])
@@ -47,7 +45,7 @@ def test_with_equal_shares_nothing_moves() -> None:
     st.integers(1, 4),
     st.randoms(),
 )
-def test_workers_that_act_one_after_the_other_soon_have_equal_shares(
+def test_workers_reach_equal_shares_in_any_order(
     count: int, first_owners: list[int], workers: int, random: st.DataObject
 ) -> None:
     groups = make_groups(count)

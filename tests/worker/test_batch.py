@@ -1,4 +1,4 @@
-"""A replayed batch publishes the same bytes, whatever part of it the inbox keeps."""
+"""A redelivered batch publishes the same bytes, whatever part of it the inbox keeps."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") 
 
 
 def said_by(outcome: Outcome) -> list[bytes]:
-    """Return the commands that leave for the bus."""
+    """Return the packed messages of an outcome."""
     logged, live = SwarmEncoder(outcome.uid, 10).write(
         (outcome.publish_id or outcome.id).encode(), outcome.messages
     )
@@ -82,10 +82,10 @@ def said_by(outcome: Outcome) -> list[bytes]:
         (b"swarm", b"chat", b"data", DATA, b"hop", b"3"),
     ],
 )
-def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
+def test_a_redelivered_input_publishes_the_same_under_another_bundle(
     tmp_path: Path, fields: tuple[bytes, ...], before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
-    """The swarm is public in the first bundle, the second, or both."""
+    """The swarm is public in the first bundle, the second, both or none."""
     first = run(make_plan("User", *before), tmp_path, *fields)
 
     again = run(make_plan("Somebody", *after), tmp_path, *fields)
@@ -98,7 +98,7 @@ def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
     )
 
 
-def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(
+def test_a_repeated_producer_id_publishes_the_messages_of_the_first(
     tmp_path: Path,
 ) -> None:
     first = run(make_plan(), tmp_path, b"swarm", b"chat", b"data", DATA, b"id", b"mine")
@@ -119,7 +119,7 @@ def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(
 
 
 def make_two_stores() -> Plan:
-    """Store messages for `a` in one store and messages for `b` in another."""
+    """Return a plan in which `/a` and `/b` write to two stores."""
     relays = [make_relay(name, f"^/{name} (.*)") for name in "ab"]
     keepers = [
         make_memory("write", hears=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name)
@@ -133,7 +133,7 @@ def make_entry(plan: Plan, ident: str, text: str) -> Entry:
     return Entry(ident, plan, [b"swarm", b"chat", b"data", data])
 
 
-def test_a_batch_that_a_busy_store_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:
     plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
     texts = {"1-0": "/a one", "2-0": "/a two", "3-0": "/b three"}
     make_batch(make_entry(plan, "2-0", texts["2-0"])).run(stores)
@@ -151,7 +151,7 @@ def test_a_batch_that_a_busy_store_stopped_goes_on_where_it_was(tmp_path: Path) 
     stores.close_all()
 
 
-def test_a_busy_store_makes_no_further_attempt_of_the_journaled_one(tmp_path: Path) -> None:
+def test_a_busy_store_does_not_count_as_another_attempt(tmp_path: Path) -> None:
     plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
     batch = make_batch(make_entry(plan, "1-0", "/b tea"), journal=True)
     stores.get("instances/p/b")

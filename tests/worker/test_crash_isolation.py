@@ -1,4 +1,4 @@
-"""Messages that may have ended the process run alone, and a hanging one blocks no other."""
+"""An input that may have crashed the process runs alone. A hanging one delays others briefly."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from memrelay.worker.run.crash_isolation import CrashIsolation
 THREADS, TURNS = 4, 300
 
 
-def test_what_runs_alone_has_nothing_beside_it() -> None:
+def test_nothing_runs_next_to_an_isolated_input() -> None:
     quarantine, running, seen = CrashIsolation(), list[str](), set[tuple[str, ...]]()
 
     def take_turns(seed: int) -> None:
@@ -34,7 +34,7 @@ def test_what_runs_alone_has_nothing_beside_it() -> None:
     assert all(len(names) == 1 for names in seen if "alone" in names)
 
 
-def test_one_that_hangs_holds_the_others_back_for_a_while_only() -> None:
+def test_a_hanging_input_delays_others_for_a_bounded_time() -> None:
     quarantine = CrashIsolation()
 
     def run(enter: Callable[[], AbstractContextManager[None]]) -> None:
@@ -47,7 +47,7 @@ def test_one_that_hangs_holds_the_others_back_for_a_while_only() -> None:
     run(quarantine.alone)
 
 
-def test_a_fault_ends_a_turn() -> None:
+def test_an_exception_ends_isolation() -> None:
     quarantine = CrashIsolation()
     for enter in (quarantine.alone, quarantine.beside):
         try:

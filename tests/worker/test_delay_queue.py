@@ -1,4 +1,4 @@
-"""The delay queue: an item is due at its time and not before."""
+"""The delay queue returns inputs when they are due."""
 
 from memrelay.bus.message import new_message
 from memrelay.pipelines.check import check
@@ -11,7 +11,7 @@ PLAN = Plan(check(make_bundle("p")).accepted())
 
 
 class Clock:
-    """A clock that the test advances."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -34,7 +34,7 @@ def taken(queue: DelayQueue) -> list[str]:
     return [work.id for work in queue.take()]
 
 
-def test_an_input_waits_for_its_time() -> None:
+def test_an_input_is_taken_when_it_is_due() -> None:
     clock = Clock()
     queue = DelayQueue(clock)
     queue.add(make_input("1-0"), 1, 2.5)
@@ -45,7 +45,7 @@ def test_an_input_waits_for_its_time() -> None:
     assert (queue.next_s, taken(queue), queue.counts["p"]) == (None, [], 0)
 
 
-def test_the_soonest_comes_first_and_of_two_the_one_that_was_added_first() -> None:
+def test_inputs_are_ordered_by_due_time_and_arrival() -> None:
     clock = Clock()
     queue = DelayQueue(clock)
     for ident, in_s in (("1-0", 3), ("2-0", 1), ("3-0", 3), ("4-0", 0), ("5-0", 9)):
@@ -56,7 +56,7 @@ def test_the_soonest_comes_first_and_of_two_the_one_that_was_added_first() -> No
     assert taken(queue) == ["4-0", "2-0", "1-0", "3-0"]
 
 
-def test_an_queue_is_full_by_count_or_by_bytes_until_some_have_left() -> None:
+def test_a_queue_is_full_by_count_or_bytes() -> None:
     by_count, by_bytes = DelayQueue(Clock()), DelayQueue(Clock())
     for _ in range(DelayQueue.MAX_INPUTS):
         by_count.add(make_input("1-0"), 1, 0)

@@ -1,4 +1,4 @@
-"""Calls wait for their vectors and for nothing else."""
+"""Calls wait only for their vectors."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from tests.support.bundles import make_bundle, make_memory
 
 
 class Broken(Questions):
-    """An embedder that fails in an unexpected way."""
+    """Raises an unexpected error."""
 
     def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
         raise MemoryError("no room")
 
 
-def test_where_vectors_fail_in_an_unforeseen_way_the_calls_run_without_them(
+def test_calls_run_without_vectors_after_an_unexpected_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bundle = check(make_bundle("p", make_memory("write"))).bundle

@@ -1,4 +1,4 @@
-"""The embedding thread: every error reaches the caller."""
+"""Errors in the embedding thread reach the caller."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def thread() -> Iterator[EmbeddingThread]:
 @pytest.mark.parametrize(
     "error", [MemoryError("no room"), RuntimeError("x" * 10_000), KeyError("data")]
 )
-def test_what_a_library_raises_is_a_fault_of_the_embedder(
+def test_a_library_error_becomes_an_embedding_fault(
     thread: EmbeddingThread, error: Exception
 ) -> None:
     def work() -> None:
@@ -36,7 +36,7 @@ def test_what_a_library_raises_is_a_fault_of_the_embedder(
 
 
 @pytest.mark.parametrize("error", [TextRefused("too long"), StoreBusy("locked")])
-def test_what_is_foreseen_is_raised_as_it_is(thread: EmbeddingThread, error: Exception) -> None:
+def test_known_errors_are_raised_unchanged(thread: EmbeddingThread, error: Exception) -> None:
     def work() -> None:
         raise error
 
@@ -46,7 +46,7 @@ def test_what_is_foreseen_is_raised_as_it_is(thread: EmbeddingThread, error: Exc
     assert caught.value is error
 
 
-def test_work_that_nobody_awaits_any_more_ends_who_awaited_it(thread: EmbeddingThread) -> None:
+def test_closing_the_thread_cancels_waiting_work(thread: EmbeddingThread) -> None:
     async def give_up() -> None:
         async with asyncio.timeout(0.01):
             await thread.run(lambda: asyncio.run(asyncio.sleep(0.2)))

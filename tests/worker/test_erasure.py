@@ -1,4 +1,4 @@
-"""records.erase: an erased text is in no file, even after a crash in the middle, and under load."""
+"""records.erase leaves erased content in no file, even after a crash or under load."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def empty() -> Iterator[House]:
 
 
 def holding(house: House, word: bytes = WORD) -> list[str]:
-    """Return the files of the memory root and of the bus that contain the word, in any case."""
+    """Return the files of the memory root and the bus that contain a word, ignoring case."""
     found = []
     for folder in (house.root, house.folder / "bus"):
         for path in sorted(folder.rglob("*")):
@@ -47,9 +47,7 @@ def read(path: Path) -> bytes:
 
 
 def fill(house: House, uid: str) -> str:
-    """Write, edit, append to and delete a record, with messages that are published, answered,
-    waiting and given up; return its GUID.
-    """
+    """Create a record that versions, messages, a retry and a dead letter quote; return its guid."""
     made = call(
         house, uid, "records.create", {"content": f"the first is {CANARIES[0]}", "kind": "secret"}
     )
@@ -76,7 +74,7 @@ async def bury(house: House, uid: str) -> None:
 
 
 def await_end(house: House, uid: str) -> dict[str, object]:
-    """Return the result of the last erasure after it has finished everywhere."""
+    """Wait until the last erasure is complete, and return it."""
 
     def ended() -> bool:
         items = call(house, uid, "records.erasures")["items"]
@@ -86,7 +84,7 @@ def await_end(house: House, uid: str) -> dict[str, object]:
     return call(house, uid, "records.erasures")["items"][0]
 
 
-def test_what_is_erased_is_in_no_file_any_more(empty: House) -> None:
+def test_erased_content_is_in_no_file(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
@@ -124,7 +122,7 @@ def test_what_is_erased_is_in_no_file_any_more(empty: House) -> None:
     assert any("what is kept" in said.text for said in empty.client.log(uid))
 
 
-def test_by_guid_and_by_filter_all_that_quotes_a_record_goes(empty: House) -> None:
+def test_erasure_by_guid_and_filter_removes_all_quotes(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     first = empty.client.answer(uid, f"/write the first is {CANARIES[0]}")["guid"]
@@ -154,7 +152,7 @@ def test_by_guid_and_by_filter_all_that_quotes_a_record_goes(empty: House) -> No
 
 
 @pytest.mark.parametrize("step", ["committed", "quotes erased", "store rewritten", "erased"])
-def test_killed_in_the_middle_it_goes_on(empty: House, step: str) -> None:
+def test_an_interrupted_erasure_continues(empty: House, step: str) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
@@ -171,7 +169,7 @@ def test_killed_in_the_middle_it_goes_on(empty: House, step: str) -> None:
     assert holding(empty) == [] and empty.contents(uid) == ["what is kept"]
 
 
-def test_under_load_others_lose_nothing(empty: House) -> None:
+def test_an_erasure_under_load_loses_no_other_message(empty: House) -> None:
     uid, over, written = make_uid(), threading.Event(), list[str]()
     empty.start_worker(bundles=[make_bundle(uid)])
     fill(empty, uid)
@@ -196,7 +194,7 @@ def test_under_load_others_lose_nothing(empty: House) -> None:
     assert empty.contents(uid) == ["what is kept", *written]
 
 
-def test_what_waits_to_be_tried_again_is_forgotten(empty: House, tmp_path: Path) -> None:
+def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
     uid, gate = make_uid(), tmp_path / "gate"
     agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
     empty.start_worker(
@@ -219,7 +217,7 @@ def test_what_waits_to_be_tried_again_is_forgotten(empty: House, tmp_path: Path)
     assert holding(empty) == []
 
 
-def test_a_short_text_takes_no_message_that_only_has_it_in_it(empty: House) -> None:
+def test_a_short_content_does_not_match_longer_messages(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
     empty.client.answer(uid, "/write tea")
@@ -233,7 +231,7 @@ def test_a_short_text_takes_no_message_that_only_has_it_in_it(empty: House) -> N
     assert empty.contents(uid) == ["tea and cake"]
 
 
-def test_nothing_that_is_named_is_refused(empty: House) -> None:
+def test_an_erasure_without_criteria_is_refused(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
 

@@ -1,6 +1,4 @@
-"""History and expiry of records in a running worker: versions are kept once despite crashes, and
-expired records are hidden and deleted.
-"""
+"""Versions and expiry of records in a running worker."""
 
 from functools import partial
 from typing import Any
@@ -28,7 +26,7 @@ def is_done(house: House, uid: str, ident: str) -> bool:
     return not house.client.redis.xrange(f"pipeline:{{{uid}}}:in", ident, ident)
 
 
-def test_what_agents_change_is_kept_under_their_names(house: House) -> None:
+def test_versions_name_the_agent_that_made_the_change(house: House) -> None:
     uid = make_uid()
     house.deploy(
         make_bundle(
@@ -56,7 +54,7 @@ def test_what_agents_change_is_kept_under_their_names(house: House) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_change_that_is_run_again_after_a_crash_is_kept_once() -> None:
+def test_a_change_repeated_after_a_crash_has_one_version() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])
@@ -79,7 +77,7 @@ def test_a_change_that_is_run_again_after_a_crash_is_kept_once() -> None:
         ]
 
 
-def test_the_same_key_deletes_and_restores_once(house: House) -> None:
+def test_a_repeated_key_deletes_and_restores_once(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
     guid = call(house, uid, "records.create", {"content": "tea"})["guid"]
@@ -91,7 +89,7 @@ def test_the_same_key_deletes_and_restores_once(house: House) -> None:
     assert [one[0] for one in history(house, uid, guid)] == [3, 2, 1]
 
 
-def test_what_is_written_for_a_time_is_told_for_that_time_and_then_deleted(house: House) -> None:
+def test_a_record_with_expiry_is_deleted_after_it(house: House) -> None:
     uid = make_uid()
     house.deploy(
         make_bundle(
@@ -116,7 +114,7 @@ def test_what_is_written_for_a_time_is_told_for_that_time_and_then_deleted(house
     ]
 
 
-def test_where_no_history_is_wanted_deleted_records_are_soon_gone_for_good() -> None:
+def test_without_history_deleted_records_are_soon_removed() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)], limits={"history_days": 0})

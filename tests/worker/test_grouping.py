@@ -1,6 +1,4 @@
-"""Pipelines that share stores are processed together, even if only a third pipeline connects
-them.
-"""
+"""Pipelines that share stores form one group, even if only a third one connects them."""
 
 from random import Random
 
@@ -28,7 +26,7 @@ def uids(groups: list[list[Plan]]) -> list[list[str]]:
     return [[plan.uid for plan in members] for members in groups]
 
 
-def test_a_pipeline_that_comes_last_joins_those_whose_stores_it_has() -> None:
+def test_a_pipeline_joins_the_groups_of_its_stores() -> None:
     one, two, alone, both = (
         make_plan("one", "a"),
         make_plan("two", "b"),
@@ -40,7 +38,7 @@ def test_a_pipeline_that_comes_last_joins_those_whose_stores_it_has() -> None:
     assert uids(group_by_store([both, alone, two, one])) == [["both", "two", "one"], ["alone"]]
 
 
-def test_groups_share_no_store_and_each_is_in_one_piece() -> None:
+def test_groups_share_no_store_and_are_connected() -> None:
     chance = Random(1)
     for _ in range(30):
         plans = [

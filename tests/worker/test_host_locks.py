@@ -1,4 +1,4 @@
-"""Host locks: one bus per memory root, and detection of workers that ended."""
+"""Lock files of a host: one bus per memory root, and which workers have ended."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ with HostLocks(Path(sys.argv[1]), "bus") as place:
 
 
 class Neighbour:
-    """The host locks of another worker, in a separate process."""
+    """The locks of another worker, in another process."""
 
     def __init__(self, root: Path) -> None:
         self._process = subprocess.Popen(
@@ -43,7 +43,7 @@ class Neighbour:
         self._process.communicate("signed off" if mark_signed_off else "")
 
 
-def test_a_neighbour_that_is_killed_has_ended_whoever_asks_and_as_often(tmp_path: Path) -> None:
+def test_a_killed_worker_has_ended(tmp_path: Path) -> None:
     neighbour = Neighbour(tmp_path)
     with HostLocks(tmp_path, "bus") as place, HostLocks(tmp_path, "bus") as another:
         assert not place.has_ended(neighbour.lease)
@@ -53,7 +53,7 @@ def test_a_neighbour_that_is_killed_has_ended_whoever_asks_and_as_often(tmp_path
         assert [one.has_ended(neighbour.lease) for one in (place, another, place)] == [True] * 3
 
 
-def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_file(
+def test_a_stopped_worker_leaves_no_lock_file(
     tmp_path: Path,
 ) -> None:
     neighbour = Neighbour(tmp_path)
@@ -64,7 +64,7 @@ def test_a_neighbour_that_left_in_order_is_nothing_to_wait_for_and_leaves_no_fil
     assert not list((tmp_path / "workers").iterdir())
 
 
-def test_a_neighbour_that_left_while_the_bus_was_away_has_ended_though_the_bus_does_not_know(
+def test_a_worker_that_stopped_without_the_bus_has_ended(
     tmp_path: Path,
 ) -> None:
     neighbour = Neighbour(tmp_path)
@@ -74,12 +74,12 @@ def test_a_neighbour_that_left_while_the_bus_was_away_has_ended_though_the_bus_d
         assert place.has_ended(neighbour.lease)
 
 
-def test_of_a_worker_elsewhere_nothing_is_known(tmp_path: Path) -> None:
+def test_a_worker_of_another_host_has_not_ended(tmp_path: Path) -> None:
     with HostLocks(tmp_path, "bus") as place:
         assert not place.has_ended("elsewhere:1:00000000/1")
 
 
-def test_an_earlier_lease_of_the_worker_itself_has_ended(tmp_path: Path) -> None:
+def test_an_earlier_lease_of_the_same_worker_has_ended(tmp_path: Path) -> None:
     with HostLocks(tmp_path, "bus") as place:
         assert place.last_lease == ""
         first, second = place.new_lease(), place.new_lease()
@@ -88,7 +88,7 @@ def test_an_earlier_lease_of_the_worker_itself_has_ended(tmp_path: Path) -> None
         assert (place.has_ended(first), place.has_ended(second)) == (True, False)
 
 
-def test_a_root_has_one_bus_at_a_time(tmp_path: Path) -> None:
+def test_a_memory_root_has_one_bus_at_a_time(tmp_path: Path) -> None:
     with HostLocks(tmp_path, "here"):
         with (
             pytest.raises(

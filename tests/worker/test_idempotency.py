@@ -1,6 +1,4 @@
-"""An idempotency key belongs to one call: a repeat gets the first answer, a different call is
-refused without effect.
-"""
+"""An idempotency key stands for one call: repeats get its answer, other calls are refused."""
 
 import sqlite3
 from contextlib import closing
@@ -43,7 +41,7 @@ def deploy(house: House, *agents: dict[str, object]) -> str:
         ("memories.create", {"name": "tea"}),
     ],
 )
-def test_another_input_or_operation_under_a_key_is_refused_with_the_rule_and_the_remedy(
+def test_a_used_key_refuses_another_input_or_operation(
     house: House, name: str, given: dict[str, Any]
 ) -> None:
     uid = deploy(house)
@@ -61,7 +59,7 @@ def test_another_input_or_operation_under_a_key_is_refused_with_the_rule_and_the
     assert call(house, uid, CREATE, TEA, **KEY) == first
 
 
-def test_the_same_input_in_other_words_is_the_same_call(house: House) -> None:
+def test_an_equivalent_input_is_the_same_call(house: House) -> None:
     uid = deploy(house)
     first = call(house, uid, CREATE, TEA, **KEY)
     said = orjson.dumps(
@@ -77,7 +75,7 @@ def test_the_same_input_in_other_words_is_the_same_call(house: House) -> None:
     assert house.contents(uid) == ["tea"]
 
 
-def test_another_store_is_another_call_and_its_store_stays_as_it_was(house: House) -> None:
+def test_a_used_key_refuses_another_store(house: House) -> None:
     uid = deploy(house, *make_commands(), make_memory("write", memory_id=NOTES, alias="note"))
     call(house, uid, CREATE, TEA, store=f"instances/{uid}/notes", **KEY)
 
@@ -87,7 +85,7 @@ def test_another_store_is_another_call_and_its_store_stays_as_it_was(house: Hous
     assert (house.contents(uid), house.contents(uid, "notes")) == ([], ["tea"])
 
 
-def test_of_many_calls_at_once_under_one_key_one_input_wins(house: House) -> None:
+def test_one_of_many_concurrent_inputs_under_a_key_wins(house: House) -> None:
     uid = deploy(house)
 
     answers = call_all(
@@ -103,7 +101,7 @@ def test_of_many_calls_at_once_under_one_key_one_input_wins(house: House) -> Non
     assert sorted(told) == ["key_reused"] * 30 + [kept] * 30
 
 
-def test_the_same_key_in_another_pipeline_is_another(house: House) -> None:
+def test_keys_of_two_pipelines_are_separate(house: House) -> None:
     one, other = deploy(house), deploy(house)
 
     for uid, content in ((one, "tea"), (other, "coffee")):
@@ -113,7 +111,7 @@ def test_the_same_key_in_another_pipeline_is_another(house: House) -> None:
 @pytest.mark.parametrize(
     "step", ["before commit", "committed", "before sending", "sent", "confirmed"]
 )
-def test_a_key_stands_for_one_call_also_after_a_kill_and_a_deploy(step: str) -> None:
+def test_a_key_survives_a_kill_and_a_deploy(step: str) -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_stepping_worker(die_on=step, bundles=[make_bundle(uid)])
@@ -133,7 +131,7 @@ def test_a_key_stands_for_one_call_also_after_a_kill_and_a_deploy(step: str) -> 
 
 
 @pytest.mark.parametrize("step", ["committed", "before sending", "sent", "confirmed"])
-def test_a_refused_call_that_comes_back_after_a_kill_is_refused_again(step: str) -> None:
+def test_a_refused_call_is_refused_again_after_a_kill(step: str) -> None:
     uid = make_uid()
     with House() as house:
         first = house.start_worker(bundles=[make_bundle(uid)])
@@ -158,7 +156,7 @@ def attempt(house: House, uid: str, given: dict[str, Any]) -> None:
         return
 
 
-def test_a_key_that_was_kept_without_its_call_gives_the_first_answer(house: House) -> None:
+def test_a_key_without_a_digest_returns_the_first_answer(house: House) -> None:
     uid = deploy(house)
     first = call(house, uid, CREATE, TEA, **KEY)
     make_older(house, uid, CREATE)
@@ -170,7 +168,7 @@ def test_a_key_that_was_kept_without_its_call_gives_the_first_answer(house: Hous
 
 
 def make_older(house: House, uid: str, operation: str) -> None:
-    """Change the row of a key to the format of an earlier version."""
+    """Rewrite the row of a key as an earlier version stored it."""
     with closing(sqlite3.connect(house.store_file(uid), timeout=5)) as connection, connection:
         ((ident, outputs),) = connection.execute("SELECT id, outputs FROM producer_ids")
         kept = msgspec.msgpack.decode(outputs)
@@ -181,7 +179,7 @@ def make_older(house: House, uid: str, operation: str) -> None:
         )
 
 
-def test_a_digest_tells_what_is_asked_for_and_nothing_else() -> None:
+def test_a_digest_depends_on_operation_store_and_input() -> None:
     def digest(name: str, data: bytes, store: str = "", actor: str = "") -> int:
         return digest_of(Call(all_operations()[name], data, store, actor))
 

@@ -1,6 +1,4 @@
-"""A quiet worker merges the full-text indexes of its stores, and a busy one is not delayed by
-it.
-"""
+"""A worker merges full-text segments while it is idle."""
 
 from contextlib import closing
 
@@ -21,7 +19,7 @@ def found(house: House, uid: str) -> int:
     return len(house.client.answer(uid, "/search tea"))
 
 
-def test_what_was_written_one_by_one_is_merged_when_it_is_quiet(house: House) -> None:
+def test_segments_are_merged_while_the_worker_is_idle(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
     for number in range(MANY):
@@ -32,7 +30,7 @@ def test_what_was_written_one_by_one_is_merged_when_it_is_quiet(house: House) ->
     assert found(house, uid) == MANY
 
 
-def test_what_an_earlier_worker_left_is_merged_before_anything_is_written() -> None:
+def test_segments_of_an_earlier_worker_are_merged_at_the_start() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)]).stop()

@@ -1,6 +1,4 @@
-"""An input that lost its last entries, as after a failover to a replica that lacked them and has
-a slow clock.
-"""
+"""An input without its last entries, as after a failover to a replica with a slow clock."""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope
@@ -9,7 +7,7 @@ from tests.support.waiting import wait_for
 
 
 def lose_tail(house: House, uid: str) -> None:
-    """Delete the input and its connections; a restarted worker serves the pipeline."""
+    """Delete the input and cut the connections; return when the worker is back."""
     served = house.workers[-1].said.count("pipelines_served")
     house.client.redis.delete(input_of(uid))
     house.client.redis.client_kill_filter(_type="normal", skipme=True)
@@ -18,7 +16,7 @@ def lose_tail(house: House, uid: str) -> None:
     )
 
 
-def test_a_message_that_comes_where_the_lost_ones_were_is_another_one() -> None:
+def test_a_new_message_never_gets_the_id_of_a_lost_one() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)])

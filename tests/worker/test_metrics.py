@@ -1,11 +1,11 @@
-"""Metrics: the number of processed messages per pipeline, and the recent rate."""
+"""Metrics count inputs and measure rates by pipeline."""
 
 from memrelay.worker.metrics import WINDOW_S, Metrics
 from memrelay.worker.run.outcome import Outcome
 
 
 class Clock:
-    """A clock that the test sets."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -21,12 +21,12 @@ def done(*uids: str) -> list[Outcome]:
     ]
 
 
-def test_nothing_done_is_nothing_told() -> None:
+def test_metrics_begin_at_zero() -> None:
     assert set(Metrics().read(["a"])["a"].values()) == {0}
     assert Metrics().read([]) == {}
 
 
-def test_what_was_done_and_given_up_is_counted_for_each_pipeline() -> None:
+def test_outcomes_are_counted_by_pipeline() -> None:
     tally = Metrics()
 
     tally.count(done("a", "b", "a"))
@@ -39,7 +39,7 @@ def test_what_was_done_and_given_up_is_counted_for_each_pipeline() -> None:
     assert [one["retried"] for one in told.values()] == [2, 0, 0]
 
 
-def test_the_rate_is_that_since_the_last_reading() -> None:
+def test_the_rate_covers_the_time_since_the_last_reading() -> None:
     clock = Clock()
     tally = Metrics(clock)
     tally.read(["a"])
@@ -50,7 +50,7 @@ def test_the_rate_is_that_since_the_last_reading() -> None:
     assert tally.read(["a"])["a"]["rate"] == 250.0
 
 
-def test_the_rate_forgets_what_was_long_ago() -> None:
+def test_the_rate_forgets_old_inputs() -> None:
     clock, rates = Clock(), []
     tally = Metrics(clock)
     for second in range(30):
@@ -64,7 +64,7 @@ def test_the_rate_forgets_what_was_long_ago() -> None:
     assert all(rate <= 100 for rate in rates)
 
 
-def test_a_pipeline_that_comes_later_has_a_rate_of_its_own() -> None:
+def test_a_later_pipeline_has_its_own_rate() -> None:
     clock = Clock()
     tally = Metrics(clock)
     tally.count(done("a"))
@@ -78,7 +78,7 @@ def test_a_pipeline_that_comes_later_has_a_rate_of_its_own() -> None:
     assert tally.read(["a"])["a"]["done"] == 1
 
 
-def test_two_readings_at_once_divide_by_nothing() -> None:
+def test_two_readings_at_the_same_time_are_allowed() -> None:
     clock = Clock()
     tally = Metrics(clock)
 
@@ -88,7 +88,7 @@ def test_two_readings_at_once_divide_by_nothing() -> None:
     assert tally.read(["a"])["a"]["done"] == 1
 
 
-def test_a_batch_is_counted_with_its_time_for_each_pipeline_by_its_share() -> None:
+def test_the_time_of_a_batch_is_shared_by_its_pipelines() -> None:
     tally = Metrics()
 
     tally.count_in("a", 4)
@@ -99,7 +99,7 @@ def test_a_batch_is_counted_with_its_time_for_each_pipeline_by_its_share() -> No
     assert (told["a"]["handler_s"], told["b"]["handler_s"]) == (0.3, 0.1)
 
 
-def test_a_pause_is_news_once_for_each_reason_and_its_end_is_too() -> None:
+def test_a_pause_is_new_once_for_each_reason() -> None:
     tally = Metrics()
 
     news = [tally.pause(["a", "b"], reason) for reason in ("locked", "locked", "full")]

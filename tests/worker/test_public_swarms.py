@@ -1,4 +1,4 @@
-"""Public swarms: a message reaches every listening pipeline once and in order."""
+"""A message on a public swarm reaches every listening pipeline once and in order."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from tests.support.waiting import wait_for
 
 @pytest.fixture
 def swarm() -> str:
-    """A public swarm of this test."""
+    """The name of a new public swarm."""
     return f"news_{make_uid()}"
 
 
@@ -33,7 +33,7 @@ def make_public(uid: str, swarm: str, *agents: Json) -> Json:
 
 
 def make_speaker(uid: str, swarm: str) -> Json:
-    """Return a bundle that publishes /tell TEXT from its `chat` in public."""
+    """Return a bundle that publishes TEXT of `/tell TEXT` on a public swarm."""
     return make_public(uid, swarm, make_relay("tell", r"^/tell\s+(.*)", to=swarm))
 
 
@@ -44,7 +44,7 @@ def make_keeper(uid: str, swarm: str, hears: str = "dispatch_tell") -> Json:
 
 
 def deploy(house: House, *bundles: Json) -> list[str]:
-    """Deploy bundles and return their UIDs; they are members of their public swarms then."""
+    """Deploy bundles, wait until they are members, and return their uids."""
     house.deploy(*bundles)
     uids = [bundle["pipeline_uid"] for bundle in bundles]
     wait_for(lambda: {member.uid for member in members(house)}.issuperset(uids), "they are members")
@@ -56,14 +56,12 @@ def members(house: House) -> list[Member]:
 
 
 def await_quiet(house: House, *uids: str) -> None:
-    """Wait until none of them has work left; check twice, since one may send to the other."""
+    """Wait twice for empty inputs, because one pipeline may publish to another."""
     for uid in uids * 2:
         house.client.await_quiet(uid)
 
 
-def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(
-    house: House, swarm: str
-) -> None:
+def test_a_public_message_reaches_all_listeners(house: House, swarm: str) -> None:
     speaker, first, second = make_uid(), make_uid(), make_uid()
     deploy(
         house, make_speaker(speaker, swarm), make_keeper(first, swarm), make_keeper(second, swarm)
@@ -86,9 +84,7 @@ def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(
     assert [one.sender for one in house.client.log(first)] == ["memory_write"] * 3
 
 
-def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(
-    house: House, swarm: str
-) -> None:
+def test_the_public_live_copy_has_the_id_of_the_log(house: House, swarm: str) -> None:
     speaker, keeper = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm))
 
     with Ear(house.client, PUBLIC, swarm) as ear:
@@ -103,9 +99,7 @@ def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(
     assert entered(house, keeper) == 2
 
 
-def test_what_is_said_to_a_pipeline_on_its_public_swarm_comes_to_all_itself_too(
-    house: House, swarm: str
-) -> None:
+def test_an_input_on_a_public_swarm_reaches_all_members(house: House, swarm: str) -> None:
     here, there = deploy(
         house, make_keeper(make_uid(), swarm, "User"), make_keeper(make_uid(), swarm, "User")
     )
@@ -120,7 +114,7 @@ def test_what_is_said_to_a_pipeline_on_its_public_swarm_comes_to_all_itself_too(
     ]
 
 
-def test_a_message_with_its_producers_id_is_said_in_public_once(house: House, swarm: str) -> None:
+def test_a_repeated_producer_id_is_published_once(house: House, swarm: str) -> None:
     here, there = deploy(
         house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm, "User")
     )
@@ -133,7 +127,7 @@ def test_a_message_with_its_producers_id_is_said_in_public_once(house: House, sw
     assert len({said.mid for said in house.client.log(PUBLIC, swarm)}) == 1
 
 
-def test_what_comes_again_under_its_mid_has_no_second_effect(house: House, swarm: str) -> None:
+def test_a_repeated_mid_has_one_effect(house: House, swarm: str) -> None:
     speaker, keeper = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm))
     house.client.await_done(speaker, house.client.enter(speaker, "/tell tea"))
     await_quiet(house, keeper)
@@ -148,9 +142,7 @@ def test_what_comes_again_under_its_mid_has_no_second_effect(house: House, swarm
     assert len(house.client.log(PUBLIC, swarm)) == 1
 
 
-def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(
-    house: House, swarm: str
-) -> None:
+def test_the_hop_limit_ends_a_loop_over_two_pipelines(house: House, swarm: str) -> None:
     here, there = make_uid(), make_uid()
     ping = make_agent(
         "ping", "memory_write", {"memory_id": STORE}, hears=["User", "pong"], on=swarm, to=swarm
@@ -171,7 +163,7 @@ def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(
 
 
 def make_echo(uid: str, swarm: str, name: str) -> Json:
-    """Return a bundle that publishes every public message again, its own too."""
+    """Return a bundle that repeats every public message, including its own."""
     return make_public(
         uid,
         swarm,
@@ -180,7 +172,7 @@ def make_echo(uid: str, swarm: str, name: str) -> Json:
 
 
 def make_slow_echo(uid: str, swarm: str, name: str) -> Json:
-    """Do the same after a step in a second store."""
+    """Return such a bundle with a step in a second store."""
     first = make_agent(f"{name}_first", "memory_write", {"memory_id": STORE}, hears="*", on=swarm)
     second = make_agent(
         name,
@@ -193,7 +185,7 @@ def make_slow_echo(uid: str, swarm: str, name: str) -> Json:
 
 
 @pytest.mark.parametrize("make", [make_echo, make_slow_echo])
-def test_those_that_answer_all_that_is_said_in_public_end_after_as_many_messages_as_are_allowed(
+def test_the_cascade_limit_ends_multiplying_public_answers(
     swarm: str, make: Callable[[str, str, str], Json]
 ) -> None:
     here, there = make_uid(), make_uid()
@@ -212,7 +204,7 @@ def test_those_that_answer_all_that_is_said_in_public_end_after_as_many_messages
         assert 40 <= len(house.client.log(PUBLIC, swarm)) < 400
 
 
-def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str) -> None:
+def test_an_agent_in_another_store_publishes_in_public(house: House, swarm: str) -> None:
     first = make_memory("write", hears="User")
     second = make_agent(
         "second",
@@ -235,9 +227,7 @@ def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str
     assert house.contents(keeper) == [said.text for said in house.client.log(PUBLIC, swarm)]
 
 
-def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(
-    house: House, swarm: str
-) -> None:
+def test_public_messages_beyond_one_multi_arrive_in_order(house: House, swarm: str) -> None:
     speaker, *keepers = deploy(
         house, make_speaker(make_uid(), swarm), *[make_keeper(make_uid(), swarm) for _ in range(3)]
     )
@@ -249,9 +239,7 @@ def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(
     assert [house.contents(keeper) for keeper in keepers] == [texts] * 3
 
 
-def test_the_report_names_the_public_swarm_and_has_what_an_agent_said_there(
-    house: House, swarm: str
-) -> None:
+def test_the_report_has_the_public_swarm_and_its_message(house: House, swarm: str) -> None:
     (speaker,) = deploy(house, make_speaker(make_uid(), swarm))
 
     answered = report_of(house, speaker, "/tell tea", "chat")
@@ -274,5 +262,5 @@ def report_of(house: House, uid: str, text: str, swarm: str) -> Json:
 
 
 def entered(house: House, uid: str) -> int:
-    """Return how many entries the input ever had."""
+    """Return the number of entries ever added to the input."""
     return int(house.client.redis.xinfo_stream(input_of(uid))["entries-added"])

@@ -1,4 +1,4 @@
-"""Read-only calls: requested on a channel, answered between batches, and bounded."""
+"""Queries: read-only calls on a channel, answered between batches within limits."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ def deploy(house: House) -> str:
     return uid
 
 
-def test_many_who_ask_at_once_get_their_own_answers(house: House) -> None:
+def test_many_concurrent_callers_get_their_own_answers(house: House) -> None:
     uid = deploy(house)
     made = [
         answer["output"]
@@ -41,14 +41,14 @@ def test_many_who_ask_at_once_get_their_own_answers(house: House) -> None:
     assert [answer["output"] for answer in answers] == made
 
 
-def test_a_question_leaves_nothing_in_the_input(house: House) -> None:
+def test_a_query_leaves_nothing_in_the_input(house: House) -> None:
     uid = deploy(house)
 
     assert call(house, uid, "records.list") == {"items": [], "next_cursor": None, "total": 0}
     assert not house.client.redis.xinfo_stream(input_of(uid))["entries-added"]
 
 
-def test_what_cannot_be_asked_is_refused_and_the_others_are_answered(house: House) -> None:
+def test_an_invalid_query_is_refused_and_others_are_answered(house: House) -> None:
     uid = deploy(house)
 
     asked = [
@@ -65,7 +65,7 @@ def test_what_cannot_be_asked_is_refused_and_the_others_are_answered(house: Hous
     assert refused(house, uid, "records.get", {})[1] == "records.get: guid: is missing"
 
 
-def test_what_is_asked_in_another_database_of_the_server_is_not_answered_from_this_one(
+def test_a_query_for_another_database_is_ignored(
     house: House,
 ) -> None:
     uid, socket = deploy(house), str(house.client.socket)
@@ -79,7 +79,7 @@ def test_what_is_asked_in_another_database_of_the_server_is_not_answered_from_th
         asyncio.run(ask(1))
 
 
-def test_whoever_does_not_say_in_which_database_is_answered(house: House) -> None:
+def test_a_query_without_a_database_is_answered(house: House) -> None:
     uid = deploy(house)
     reply = f"reply:{{{uid}}}:somebody"
     with house.client.redis.pubsub() as hearing:
@@ -108,7 +108,7 @@ def test_whoever_does_not_say_in_which_database_is_answered(house: House) -> Non
         b"\xff" * 40,
     ],
 )
-def test_what_is_no_question_harms_nothing(house: House, payload: bytes) -> None:
+def test_a_malformed_query_is_harmless(house: House, payload: bytes) -> None:
     uid = deploy(house)
 
     house.client.redis.publish(f"pipeline:{{{uid}}}:ask", payload)
@@ -116,7 +116,7 @@ def test_what_is_no_question_harms_nothing(house: House, payload: bytes) -> None
     assert call(house, uid, "records.list")["total"] == 0
 
 
-def test_an_operation_that_breaks_fails_alone(house: House) -> None:
+def test_a_broken_operation_fails_alone(house: House) -> None:
     uid = deploy(house)
     broken, whole = NewCall(uid, "trials.stumble", b"{}", False), make_call(uid, "records.list")
 
@@ -126,7 +126,7 @@ def test_an_operation_that_breaks_fails_alone(house: House) -> None:
     assert "stumbled" in answers[0]["error"]["detail"]
 
 
-def test_a_question_of_a_changing_operation_is_refused(house: House) -> None:
+def test_a_query_for_a_changing_operation_is_refused(house: House) -> None:
     uid = deploy(house)
     with ExitStack() as stack:
         listening = house.client.redis.pubsub()
@@ -148,7 +148,7 @@ def test_a_question_of_a_changing_operation_is_refused(house: House) -> None:
     assert not house.contents(uid)
 
 
-def test_answers_and_reports_go_to_channels_of_the_pipeline_itself_alone(house: House) -> None:
+def test_answers_go_only_to_channels_of_the_pipeline(house: House) -> None:
     uid, other, own = deploy(house), make_uid(), make_uid()
     question, entry = (
         {"op": "records.list", "input": {}},
@@ -186,7 +186,7 @@ def test_answers_and_reports_go_to_channels_of_the_pipeline_itself_alone(house: 
         assert listening.get_message(ignore_subscribe_messages=True, timeout=0.3) is None
 
 
-def test_more_than_may_wait_are_told_at_once() -> None:
+def test_queries_beyond_the_limit_are_refused_at_once() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)])
@@ -207,7 +207,7 @@ async def ask_a_lot(house: House, calls: list[object]) -> list[object]:
         )
 
 
-def test_an_owner_that_ends_or_is_killed_is_absent_at_once() -> None:
+def test_an_ended_owner_is_absent_at_once() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)])
@@ -231,7 +231,7 @@ def is_absent(house: House, uid: str) -> bool:
     return False
 
 
-def test_questions_are_answered_while_messages_stream_in(house: House) -> None:
+def test_queries_are_answered_under_a_stream_of_messages(house: House) -> None:
     uid = deploy(house)
     house.client.enter_together(uid, [f"/write {number}" for number in range(3000)])
 
@@ -242,7 +242,7 @@ def test_questions_are_answered_while_messages_stream_in(house: House) -> None:
     assert call(house, uid, "records.list", {"limit": 1})["total"] == 3000
 
 
-def test_a_search_goes_by_the_language_that_the_bundle_says_of_the_store(house: House) -> None:
+def test_a_search_uses_the_language_of_the_store(house: House) -> None:
     uid, plain = make_uid(), deploy(house)
     store = f"instances/{uid}/memories"
     house.deploy(make_bundle(uid, stores=[{"memory_id": store, "language": "german"}]))

@@ -1,6 +1,4 @@
-"""Commands refused within a MULTI: they are logged, and the inbox keeps the results until the
-entries have come back.
-"""
+"""Commands that the server refuses within a MULTI are logged, and their inbox rows stay."""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope, swarm_of
@@ -8,7 +6,7 @@ from tests.support.house import House
 from tests.support.waiting import wait_for
 
 
-def test_what_was_refused_is_known_when_it_comes_back_and_is_sent_then() -> None:
+def test_a_refused_message_is_sent_when_it_comes_back() -> None:
     uid = make_uid()
     with House() as house:
         worker, redis = house.start_worker(bundles=[make_bundle(uid)]), house.client.redis

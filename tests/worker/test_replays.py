@@ -1,6 +1,4 @@
-"""Replays: a dead letter runs again unchanged, under its own ID and once, however often it is
-requested and wherever the worker dies.
-"""
+"""Replays: a dead letter runs once under its own id, however often it is replayed."""
 
 import os
 import signal
@@ -44,9 +42,7 @@ FAILING, MENDED = keeper("test_fails"), keeper("memory_write")
 
 @contextmanager
 def failed(uid: str, *agents: Json, **fields: str) -> Iterator[tuple[House, str]]:
-    """Return a house whose worker gave up a message and ended, and the ID of the dead letter;
-    `fields` belong to its entry.
-    """
+    """Yield a house with a stopped worker and a dead letter, and the id; `fields` are its entry."""
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, *(agents or [FAILING]))])
         ident = house.client.redis.xadd(
@@ -63,7 +59,7 @@ def mend(house: House, uid: str, *agents: Json) -> None:
 
 
 def await_end(house: House, uid: str, worker: ChildProcess | None = None) -> bool:
-    """Wait until nothing is left of the input; return whether the worker lives."""
+    """Wait until the input is empty; return whether the worker lives."""
     if worker is not None and not worker.lives_until(
         lambda: not house.client.redis.xlen(input_of(uid))
     ):
@@ -72,7 +68,7 @@ def await_end(house: House, uid: str, worker: ChildProcess | None = None) -> boo
     return True
 
 
-def test_what_a_deploy_has_mended_is_done_once_under_the_ids_it_would_have_had() -> None:
+def test_a_replay_after_a_fix_keeps_the_original_ids() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         mend(house, uid)
@@ -113,7 +109,7 @@ def test_ten_replays_at_once_have_one_effect(batch: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: int) -> None:
+def test_repeated_replays_with_other_writes_between_have_one_effect(batch: int) -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         mend(house, uid)
@@ -132,8 +128,10 @@ def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: in
 
 
 def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int = 1) -> list[str]:
-    """Replay dead letters until one survives: the worker is killed at the first step of the
-    first, the second step of the second, and so on. Return the replayed IDs.
+    """Replay dead letters one by one, and return them.
+
+    The worker is killed at the first step of the first one, at the second step of the second
+    one, and so on, until it survives.
     """
     done: list[str] = []
     worker = house.start_stepping_worker(armed=False, die_at=1)
@@ -152,7 +150,7 @@ def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int 
     return done
 
 
-def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
+def test_a_replay_has_one_effect_when_the_worker_is_killed() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid, FAILING)])
@@ -167,7 +165,7 @@ def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
         assert [letter.id for letter in house.dead_letters(uid)] == idents[len(done) :]
 
 
-def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -> None:
+def test_a_failed_replay_counts_once_when_the_worker_is_killed() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         (before,) = house.dead_letters(uid)
@@ -182,7 +180,7 @@ def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -
 
 
 @pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
-def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_any_more(
+def test_a_dead_letter_is_deleted_when_its_redelivery_succeeds(
     step: str,
 ) -> None:
     uid = make_uid()
@@ -209,7 +207,7 @@ def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_a
     [[FAILING], [keeper("test_fails"), make_memory("write", hears=HEARS, memory_id=NOTES)]],
     ids=["one store", "two stores"],
 )
-def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) -> None:
+def test_a_fenced_owner_adds_no_dead_letters(agents: list[Json]) -> None:
     uid, limits = make_uid(), {"lease_s": 1}
     with House() as house:
         stale = house.start_stepping_worker(
@@ -236,7 +234,7 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
         assert house.contents(uid) == ["tea", "mine"]
 
 
-def test_a_webhooks_letter_is_replayed_to_its_agent_alone() -> None:
+def test_a_webhook_replay_goes_only_to_its_agent() -> None:
     uid = make_uid()
     other = make_memory("write", hears=HEARS, memory_id=NOTES)
     with failed(uid, FAILING, other, agent="keeper_") as (house, ident):
@@ -249,7 +247,7 @@ def test_a_webhooks_letter_is_replayed_to_its_agent_alone() -> None:
         assert [(said.sender, said.input) for said in house.client.log(uid)] == [("keeper", ident)]
 
 
-def test_what_a_chat_would_have_said_is_said_by_its_user_when_it_is_replayed() -> None:
+def test_a_chat_replay_is_published_as_its_user() -> None:
     uid, chat = (
         make_uid(),
         {
@@ -272,7 +270,7 @@ def test_what_a_chat_would_have_said_is_said_by_its_user_when_it_is_replayed() -
         assert house.contents(uid) == ["mine"]
 
 
-def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
+def test_a_continuation_replay_runs_only_its_step() -> None:
     uid = make_uid()
     relay, first = make_relay("all", "(.*)"), make_memory("write", hears="dispatch_all")
     with House() as house:
@@ -304,7 +302,7 @@ def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
         assert not house.dead_letters(uid)
 
 
-def test_a_producers_id_that_has_had_its_effect_meanwhile_has_no_second_one() -> None:
+def test_a_replay_of_a_repeated_producer_id_has_no_second_effect() -> None:
     uid = make_uid()
     with failed(uid, swarm="chat", id="order-1") as (house, ident):
         mend(house, uid)
@@ -319,7 +317,7 @@ def test_a_producers_id_that_has_had_its_effect_meanwhile_has_no_second_one() ->
 
 
 @pytest.mark.parametrize("again", ["1-1", "1-1.1+0"], ids=["an input", "a continuation"])
-def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone(
+def test_a_replay_for_a_missing_swarm_ends_if_its_producer_id_is_known(
     house: House, again: str
 ) -> None:
     uid = make_uid()
@@ -343,7 +341,7 @@ def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone
     assert house.contents(uid) == ["tea", "milk"]
 
 
-def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
+def test_dropping_a_dead_letter_cancels_its_replay() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         mend(house, uid)
@@ -360,9 +358,7 @@ def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
 @pytest.mark.parametrize(
     "fields", [{"published": "1"}, {"id": "order-1"}], ids=["published", "order-1"]
 )
-def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once(
-    tmp_path: Path, fields: Json
-) -> None:
+def test_a_replay_that_waits_for_a_retry_has_one_effect(tmp_path: Path, fields: Json) -> None:
     uid, gate, limits = (
         make_uid(),
         tmp_path / "gate",
@@ -403,7 +399,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
-def test_what_can_never_run_comes_back_as_it_was(house: House, fields: Json) -> None:
+def test_a_replay_that_cannot_run_stays_a_dead_letter(house: House, fields: Json) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
     ident = house.client.redis.xadd(input_of(uid), fields).decode()
@@ -416,7 +412,7 @@ def test_what_can_never_run_comes_back_as_it_was(house: House, fields: Json) -> 
     assert "guid" in orjson.loads(house.client.ask(uid, "tea")[-1].text)
 
 
-def test_what_names_neither_swarm_nor_agent_is_not_replayed(house: House) -> None:
+def test_a_dead_letter_without_swarm_and_agent_is_not_replayable(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
     ident = house.client.redis.xadd(input_of(uid), {"tea": "green"}).decode()
@@ -430,7 +426,7 @@ def test_what_names_neither_swarm_nor_agent_is_not_replayed(house: House) -> Non
     "again",
     ["tea", "1-", "1-1.x", "-1-1", "9" * 30 + "-0", "1-0." + "1" * 2000, "1-0\n", "\uff11-0"],
 )
-def test_what_claims_to_be_a_replay_of_nothing_is_a_dead_letter(house: House, again: str) -> None:
+def test_an_invalid_replay_id_becomes_a_dead_letter(house: House, again: str) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
 
@@ -442,7 +438,7 @@ def test_what_claims_to_be_a_replay_of_nothing_is_a_dead_letter(house: House, ag
     assert not house.contents(uid)
 
 
-def test_agents_without_a_store_say_it_again_under_the_same_ids(house: House) -> None:
+def test_a_replay_without_a_store_keeps_its_ids(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, make_agent("plus", "add_1", on="other", to="chat")))
     ident = house.client.enter(uid, "1", swarm="chta")

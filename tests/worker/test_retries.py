@@ -1,6 +1,4 @@
-"""Retries: a message that fails temporarily runs later, once; it waits without blocking others,
-and over a restart.
-"""
+"""Retries: a message that fails for a while runs later and once, even after a restart."""
 
 import os
 import time
@@ -42,9 +40,7 @@ UIDS = {kind: [f"{kind}{number}" for number in range(9)] for kind in BUNDLES}
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    """A worker with short retry pauses. It deploys the bundles of `take`, because only its
-    process has the test blocks.
-    """
+    """A worker with short pauses and the bundles of `take`, because only it has the test blocks."""
     with House() as house:
         bundles = [make_bundle(uid, *BUNDLES[kind]) for kind, uids in UIDS.items() for uid in uids]
         worker = house.start_worker(limits=SOON, bundles=bundles)
@@ -53,24 +49,24 @@ def house() -> Iterator[House]:
 
 
 def take(kind: str) -> str:
-    """Return the UID of a pipeline that no other test uses."""
+    """Return the uid of a pipeline that no other test uses."""
     return UIDS[kind].pop()
 
 
 def open_gate(gate: Path) -> None:
-    """Let the waiting messages succeed at their next attempt."""
+    """Let the next attempt of waiting messages succeed."""
     os.truncate(f"{gate}keeper_", 2_000_000)
 
 
 def tries(gate: Path) -> int:
-    """Return the number of attempts of all agents, including the last one."""
+    """Return the number of attempts, with the successful one."""
     return sum(
         file.stat().st_size for file in gate.parent.iterdir() if file.name.startswith(gate.name)
     )
 
 
 def pending(house: House, uid: str, alias: str = "memories") -> list[Any]:
-    """Return the pending steps of a store."""
+    """Return the pending rows of a store."""
     if not house.store_file(uid, alias).exists():
         return []
     return house.rows(uid, "SELECT id, due, attempts FROM pending", alias)
@@ -80,7 +76,7 @@ def first_words(texts: list[str]) -> list[str]:
     return [text.split(" ")[0] for text in texts]
 
 
-def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(
+def test_a_transient_failure_is_retried_once_without_blocking_others(
     house: House, tmp_path: Path
 ) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
@@ -103,7 +99,7 @@ def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(
     assert not house.dead_letters(uid)
 
 
-def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> None:
+def test_waiting_retries_are_reported(house: House, tmp_path: Path) -> None:
     uid, gate, redis = take("waiting"), tmp_path / "gate", house.client.redis
 
     def told(key: str) -> Any:
@@ -123,7 +119,7 @@ def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> Non
     assert told("done") == [1]
 
 
-def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tries(
+def test_exhausted_retries_become_a_dead_letter_with_the_last_reason(
     house: House, tmp_path: Path
 ) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
@@ -140,7 +136,7 @@ def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tr
     assert not house.contents(uid) and not house.client.log(uid)
 
 
-def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> None:
+def test_a_waiting_caller_is_answered_after_the_retry(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     listening = house.client.redis.pubsub()
     listening.subscribe(f"reply:{{{uid}}}:me")
@@ -160,7 +156,7 @@ def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "fields", [{}, {"agent": "echo_", "swarm": ""}], ids=["said", "handed to one agent"]
 )
-def test_a_pipeline_without_memory_waits_too(
+def test_a_pipeline_without_memory_retries(
     house: House, tmp_path: Path, fields: dict[str, str]
 ) -> None:
     uid, gate = take("alone"), tmp_path / "gate"
@@ -176,7 +172,7 @@ def test_a_pipeline_without_memory_waits_too(
     assert house.client.unacknowledged(uid) == 0
 
 
-def test_a_step_in_another_store_is_tried_again_alone(house: House, tmp_path: Path) -> None:
+def test_only_the_failed_step_in_another_store_is_retried(house: House, tmp_path: Path) -> None:
     uid, gate = take("two"), tmp_path / "gate"
     house.client.enter(uid, make_waiting("tea", gate, 2))
 
@@ -187,9 +183,7 @@ def test_a_step_in_another_store_is_tried_again_alone(house: House, tmp_path: Pa
     assert [said.sender for said in house.client.log(uid)] == ["User", "first", "second"]
 
 
-def test_what_was_published_is_heard_once_though_it_is_tried_again(
-    house: House, tmp_path: Path
-) -> None:
+def test_a_published_message_is_live_once_despite_a_retry(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     with Ear(house.client, uid) as ear:
         house.client.publish(uid, make_envelope(make_waiting("tea", gate, 2)))
@@ -200,7 +194,7 @@ def test_what_was_published_is_heard_once_though_it_is_tried_again(
     assert len(house.contents(uid)) == 1
 
 
-def test_a_producers_id_holds_while_its_message_waits(house: House, tmp_path: Path) -> None:
+def test_a_producer_id_is_known_while_its_message_waits(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     text = make_waiting("tea", gate)
     for _ in range(5):
@@ -215,7 +209,7 @@ def test_a_producers_id_holds_while_its_message_waits(house: House, tmp_path: Pa
     assert len(answers) == 5 and len(set(answers)) == 1
 
 
-def test_the_wait_goes_on_over_a_restart(tmp_path: Path) -> None:
+def test_a_retry_survives_a_restart(tmp_path: Path) -> None:
     uid, gate, slow = make_uid(), tmp_path / "gate", {"first_pause_s": 4, "longest_pause_s": 60}
     with House() as house:
         worker = house.start_worker(limits=slow, bundles=[make_bundle(uid, WAITING)])
@@ -234,7 +228,7 @@ def test_the_wait_goes_on_over_a_restart(tmp_path: Path) -> None:
         assert tries(gate) == 2
 
 
-def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path: Path) -> None:
+def test_a_retry_keeps_the_bundle_version(tmp_path: Path) -> None:
     uid, gate = make_uid(), tmp_path / "gate"
     other = make_agent("other", "test_waits", {"memory_id": NOTES}, hears="User")
     with House() as house:
@@ -255,7 +249,7 @@ def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path:
 
 
 @pytest.mark.timeout(180)
-def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(
+def test_a_retry_has_one_effect_when_the_worker_is_killed(
     tmp_path: Path,
 ) -> None:
     uid, done = make_uid(), 0
@@ -292,7 +286,7 @@ def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(
 
 
 @pytest.mark.timeout(180)
-def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts(
+def test_a_retry_that_crashes_the_worker_becomes_a_dead_letter(
     tmp_path: Path,
 ) -> None:
     uid, gate, ends = make_uid(), tmp_path / "gate", 0
@@ -312,9 +306,7 @@ def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts
 
 
 @given(st.text(), st.integers(1, 100), st.none() | st.floats())
-def test_a_pause_is_never_longer_than_it_may_be(
-    key: str, attempts: int, after_s: float | None
-) -> None:
+def test_a_pause_has_a_maximum(key: str, attempts: int, after_s: float | None) -> None:
     limits, fault = WorkerLimits(), Transient("", after_s)
 
     pause = pause_s(fault, key, attempts, limits)
@@ -335,7 +327,7 @@ def test_pauses_double_and_differ_from_message_to_message() -> None:
     assert len({of_one[0] for of_one in pauses}) == 50
 
 
-def test_a_block_says_when_it_is_worth_while() -> None:
+def test_a_block_can_set_the_pause() -> None:
     assert [
         pause_s(Transient("", after_s), "p/1-0", 3, WorkerLimits()) for after_s in (0, 7.5, 1e9)
     ] == [0, 7.5, 300]

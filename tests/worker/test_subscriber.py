@@ -1,6 +1,4 @@
-"""The subscriber's connection: a missing permission is reported at once, however many channels
-there are.
-"""
+"""A user who may not subscribe gets the error at once, however many channels there are."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +19,7 @@ from tests.support.client import Client
 from tests.support.server import running_server
 
 
-def test_a_user_who_may_not_listen_is_told_at_once(tmp_path: Path) -> None:
+def test_a_user_without_permission_is_refused_at_once(tmp_path: Path) -> None:
     plans = [Plan(check(make_bundle(make_uid())).accepted()) for _ in range(3)]
 
     async def listening(path: str) -> None:
