@@ -49,7 +49,7 @@ OTHERS_PAUSE_S = 0.25
 
 @dataclass(slots=True)
 class SessionMemory:
-    """What a worker keeps from one session to the next.
+    """State of a worker that outlives a session.
 
     `served` are the pipelines that it owned without a crash since.
     """
@@ -184,7 +184,7 @@ class Session:
     async def stop(self, grace_s: float) -> None:
         """Take nothing more, and return when all results are on the bus or the time is over.
 
-        What is not finished then stays pending.
+        Unfinished messages stay pending.
         """
         try:
             async with asyncio.timeout(grace_s):

@@ -1,4 +1,4 @@
-"""Waits for events with a timeout, and runs work beside other work."""
+"""Waits for events with a timeout, and runs background work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

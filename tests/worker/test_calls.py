@@ -131,7 +131,7 @@ def test_a_call_may_name_only_stores_of_its_bundle(house: House) -> None:
     ("fields", "reason"),
     [
         ({"op": "records.nothing", "data": "{}"}, "no operation 'records.nothing'"),
-        ({"op": "records.get", "data": "{}"}, "can be an entry"),
+        ({"op": "records.get", "data": "{}"}, "can be called by an input entry"),
         ({"op": CREATE, "data": b"x" * (2 << 20)}, "bus.max_message_bytes"),
         ({"op": "x" * 2000, "data": "{}"}, "at most 1024"),
     ],

@@ -12,13 +12,13 @@ THREADS, TURNS = 4, 300
 
 
 def test_nothing_runs_next_to_an_isolated_input() -> None:
-    quarantine, running, seen = CrashIsolation(), list[str](), set[tuple[str, ...]]()
+    isolation, running, seen = CrashIsolation(), list[str](), set[tuple[str, ...]]()
 
     def take_turns(seed: int) -> None:
         random = Random(seed)
         for _ in range(TURNS):
             name, enter = random.choice(
-                [("alone", quarantine.alone), *2 * [("beside", quarantine.beside)]]
+                [("alone", isolation.alone), *2 * [("beside", isolation.beside)]]
             )
             with enter():
                 running.append(name)
@@ -35,25 +35,25 @@ def test_nothing_runs_next_to_an_isolated_input() -> None:
 
 
 def test_a_hanging_input_delays_others_for_a_bounded_time() -> None:
-    quarantine = CrashIsolation()
+    isolation = CrashIsolation()
 
     def run(enter: Callable[[], AbstractContextManager[None]]) -> None:
         with enter():
             pass
 
-    with quarantine.alone(), ThreadPoolExecutor(THREADS) as pool:
-        others = [pool.submit(run, enter) for enter in 2 * (quarantine.beside, quarantine.alone)]
+    with isolation.alone(), ThreadPoolExecutor(THREADS) as pool:
+        others = [pool.submit(run, enter) for enter in 2 * (isolation.beside, isolation.alone)]
         assert not wait(others, 30).not_done
-    run(quarantine.alone)
+    run(isolation.alone)
 
 
 def test_an_exception_ends_isolation() -> None:
-    quarantine = CrashIsolation()
-    for enter in (quarantine.alone, quarantine.beside):
+    isolation = CrashIsolation()
+    for enter in (isolation.alone, isolation.beside):
         try:
             with enter():
                 raise ValueError
         except ValueError:
             pass
-    with quarantine.alone():
+    with isolation.alone():
         pass

@@ -132,7 +132,7 @@ def test_a_removed_pipeline_returns_with_its_records(
     house.remove(uid)
     wait_for(
         lambda: not house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1],
-        "it is not listened to",
+        "no worker subscribes",
     )
     ident = house.client.enter(uid, "/write later")
     house.client.answer(other, "/write still here")
@@ -191,7 +191,7 @@ def test_an_invalid_bundle_is_logged_once_with_the_reason(
     asyncio.run(put_unchecked(house, uid, source))
     house.announce()
     worker = house.workers[-1]
-    wait_for(lambda: uid in worker.said, "it is told")
+    wait_for(lambda: uid in worker.said, "the worker logs it")
     house.announce()
     house.deploy(make_bundle(make_uid()))
 

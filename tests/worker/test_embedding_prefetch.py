@@ -35,11 +35,11 @@ def test_calls_run_without_vectors_after_an_unexpected_error(
 
     async def main() -> list[Entry]:
         questions, wanted = Broken(LazyEmbedder(EmbeddingOptions("wordllama"))), asyncio.Event()
-        foresight = EmbeddingPrefetch(questions, wanted)
-        assert foresight.sift([call]) == []
+        prefetch = EmbeddingPrefetch(questions, wanted)
+        assert prefetch.sift([call]) == []
         await asyncio.wait_for(wanted.wait(), 10)
         questions.close()
-        return foresight.take()
+        return prefetch.take()
 
     assert asyncio.run(main()) == [call]
     (record,) = caplog.records

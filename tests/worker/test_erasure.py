@@ -60,7 +60,7 @@ def fill(house: House, uid: str) -> str:
     house.client.answer(uid, f"/append and then {CANARIES[2]}")
     house.client.ask(uid, f"/write the first is {CANARIES[0]} again", id="producers-own")
     house.client.answer(uid, "/search second")
-    call(house, uid, "records.create", {"content": "what is kept"}, producer_id="kept")
+    call(house, uid, "records.create", {"content": "the kept rows"}, producer_id="kept")
     asyncio.run(bury(house, uid))
     return made["guid"]
 
@@ -113,13 +113,13 @@ def test_erased_content_is_in_no_file(empty: House) -> None:
     )
     assert told["messages"] >= 5 and told["replies"] >= 1
     assert holding(empty) == []
-    assert empty.contents(uid) == ["what is kept"] and [
+    assert empty.contents(uid) == ["the kept rows"] and [
         one.id for one in empty.dead_letters(uid)
     ] == ["2-0"]
     assert [found["content"] for found in empty.client.answer(uid, "/search kept")] == [
-        "what is kept"
+        "the kept rows"
     ]
-    assert any("what is kept" in said.text for said in empty.client.log(uid))
+    assert any("the kept rows" in said.text for said in empty.client.log(uid))
 
 
 def test_erasure_by_guid_and_filter_removes_all_quotes(empty: House) -> None:
@@ -166,7 +166,7 @@ def test_an_interrupted_erasure_continues(empty: House, step: str) -> None:
     empty.start_worker()
 
     await_end(empty, uid)
-    assert holding(empty) == [] and empty.contents(uid) == ["what is kept"]
+    assert holding(empty) == [] and empty.contents(uid) == ["the kept rows"]
 
 
 def test_an_erasure_under_load_loses_no_other_message(empty: House) -> None:
@@ -191,7 +191,7 @@ def test_an_erasure_under_load_loses_no_other_message(empty: House) -> None:
 
     empty.client.await_quiet(uid)
     assert holding(empty) == []
-    assert empty.contents(uid) == ["what is kept", *written]
+    assert empty.contents(uid) == ["the kept rows", *written]
 
 
 def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_record_with_expiry_is_deleted_after_it(house: House) -> None:
     guid = house.client.answer(uid, "/brief secret")["guid"]
     wait_for(
         lambda: [one["content"] for one in house.client.answer(uid, "/read")] == ["tea"],
-        "it is told no more",
+        "no read returns it",
     )
 
     assert refused(house, uid, "records.get", {"guid": guid})[0] == "not_found"

@@ -24,9 +24,7 @@ def test_a_new_message_never_gets_the_id_of_a_lost_one() -> None:
         house.client.await_quiet(uid)
 
         lose_tail(house, uid)
-        wait_for(
-            lambda: "input_had_lost_entries" in house.workers[-1].said, "the worker tells of it"
-        )
+        wait_for(lambda: "input_had_lost_entries" in house.workers[-1].said, "the worker logs it")
         house.client.enter_raw(
             uid, make_envelope("/write new"), ident=f"{at}-*"
         )  # as if the clock showed that time again

@@ -27,36 +27,36 @@ def test_metrics_begin_at_zero() -> None:
 
 
 def test_outcomes_are_counted_by_pipeline() -> None:
-    tally = Metrics()
+    metrics = Metrics()
 
-    tally.count(done("a", "b", "a"))
-    tally.count_dead(["a"])
-    tally.count([Outcome("a/1-0", "1-0", "a", "1-0", "", delayed=True)])
-    tally.count_retried(["a", "a"])
+    metrics.count(done("a", "b", "a"))
+    metrics.count_dead(["a"])
+    metrics.count([Outcome("a/1-0", "1-0", "a", "1-0", "", delayed=True)])
+    metrics.count_retried(["a", "a"])
 
-    told = tally.read(["a", "b", "c"])
-    assert [(one["done"], one["dead"]) for one in told.values()] == [(2, 1), (1, 0), (0, 0)]
-    assert [one["retried"] for one in told.values()] == [2, 0, 0]
+    counts = metrics.read(["a", "b", "c"])
+    assert [(one["done"], one["dead"]) for one in counts.values()] == [(2, 1), (1, 0), (0, 0)]
+    assert [one["retried"] for one in counts.values()] == [2, 0, 0]
 
 
 def test_the_rate_covers_the_time_since_the_last_reading() -> None:
     clock = Clock()
-    tally = Metrics(clock)
-    tally.read(["a"])
+    metrics = Metrics(clock)
+    metrics.read(["a"])
 
     clock.now_s += 2
-    tally.count(done(*["a"] * 500))
+    metrics.count(done(*["a"] * 500))
 
-    assert tally.read(["a"])["a"]["rate"] == 250.0
+    assert metrics.read(["a"])["a"]["rate"] == 250.0
 
 
 def test_the_rate_forgets_old_inputs() -> None:
     clock, rates = Clock(), []
-    tally = Metrics(clock)
+    metrics = Metrics(clock)
     for second in range(30):
         if second < 5:
-            tally.count(done(*["a"] * 100))
-        rates.append(tally.read(["a"])["a"]["rate"])
+            metrics.count(done(*["a"] * 100))
+        rates.append(metrics.read(["a"])["a"]["rate"])
         clock.now_s += 1
 
     assert rates[5] > 60
@@ -66,44 +66,48 @@ def test_the_rate_forgets_old_inputs() -> None:
 
 def test_a_later_pipeline_has_its_own_rate() -> None:
     clock = Clock()
-    tally = Metrics(clock)
-    tally.count(done("a"))
-    tally.read(["a"])
+    metrics = Metrics(clock)
+    metrics.count(done("a"))
+    metrics.read(["a"])
 
     clock.now_s += WINDOW_S / 10
-    tally.count(done("b", "b"))
+    metrics.count(done("b", "b"))
 
-    told = tally.read(["a", "b"])["b"]
-    assert (told["done"], told["rate"]) == (2, 2.0)
-    assert tally.read(["a"])["a"]["done"] == 1
+    counts = metrics.read(["a", "b"])["b"]
+    assert (counts["done"], counts["rate"]) == (2, 2.0)
+    assert metrics.read(["a"])["a"]["done"] == 1
 
 
 def test_two_readings_at_the_same_time_are_allowed() -> None:
     clock = Clock()
-    tally = Metrics(clock)
+    metrics = Metrics(clock)
 
-    tally.read(["a"])
-    tally.count(done("a"))
+    metrics.read(["a"])
+    metrics.count(done("a"))
 
-    assert tally.read(["a"])["a"]["done"] == 1
+    assert metrics.read(["a"])["a"]["done"] == 1
 
 
 def test_the_time_of_a_batch_is_shared_by_its_pipelines() -> None:
-    tally = Metrics()
+    metrics = Metrics()
 
-    tally.count_in("a", 4)
-    tally.count(done("a", "a", "a", "b"), took_s=0.4, duplicates={"a": 2})
+    metrics.count_in("a", 4)
+    metrics.count(done("a", "a", "a", "b"), took_s=0.4, duplicates={"a": 2})
 
-    told = tally.read(["a", "b"])
-    assert (told["a"]["in"], told["a"]["duplicates"], told["b"]["duplicates"]) == (4, 2, 0)
-    assert (told["a"]["handler_s"], told["b"]["handler_s"]) == (0.3, 0.1)
+    counts = metrics.read(["a", "b"])
+    assert (counts["a"]["in"], counts["a"]["duplicates"], counts["b"]["duplicates"]) == (4, 2, 0)
+    assert (counts["a"]["handler_s"], counts["b"]["handler_s"]) == (0.3, 0.1)
 
 
 def test_a_pause_is_new_once_for_each_reason() -> None:
-    tally = Metrics()
+    metrics = Metrics()
 
-    news = [tally.pause(["a", "b"], reason) for reason in ("locked", "locked", "full")]
+    is_new = [metrics.pause(["a", "b"], reason) for reason in ("locked", "locked", "full")]
 
-    assert (news, tally.paused) == ([True, False, True], {"a": "full", "b": "full"})
-    assert tally.read(["a"])["a"]["pauses"] == 3
-    assert [tally.resume(["a", "b"]), tally.resume(["a", "b"]), tally.paused] == [True, False, {}]
+    assert (is_new, metrics.paused) == ([True, False, True], {"a": "full", "b": "full"})
+    assert metrics.read(["a"])["a"]["pauses"] == 3
+    assert [metrics.resume(["a", "b"]), metrics.resume(["a", "b"]), metrics.paused] == [
+        True,
+        False,
+        {},
+    ]

@@ -102,7 +102,7 @@ def test_owners_register_again_after_the_server_lost_everything(house: House) ->
     await_listening(house, keeper)
     house.client.enter(speaker, "/tell tea")
 
-    wait_for(lambda: house.contents(keeper) == ["tea"], "it is heard")
+    wait_for(lambda: house.contents(keeper) == ["tea"], "it is received")
 
 
 def test_an_external_message_reaches_each_listener_and_the_log_once(
@@ -122,7 +122,7 @@ def test_an_external_message_reaches_each_listener_and_the_log_once(
         house.client.publish(PUBLIC, make_envelope(text), SWARM)
     wait_for(
         lambda: all(len(house.contents(uid)) >= len(texts) for uid in uids),
-        "everybody has heard it",
+        "all members received it",
     )
 
     assert [house.contents(uid) for uid in uids] == [texts] * 4
@@ -139,9 +139,9 @@ def test_live_copies_of_another_worker_are_no_messages(house: House) -> None:
     await_listening(house, keeper)
 
     house.client.enter_together(speaker, [f"/tell {number}" for number in range(200)])
-    wait_for(lambda: len(house.contents(keeper)) >= 200, "all are heard")
+    wait_for(lambda: len(house.contents(keeper)) >= 200, "all are received")
     house.client.publish(PUBLIC, make_envelope("last", sender="dispatch_tell"), SWARM)
-    wait_for(lambda: "last" in house.contents(keeper), "the last one is heard")
+    wait_for(lambda: "last" in house.contents(keeper), "the last one is received")
 
     assert house.contents(keeper) == [*map(str, range(200)), "last"]
     assert len(house.client.log(PUBLIC, SWARM)) == 201

@@ -221,7 +221,7 @@ def test_an_agent_in_another_store_publishes_in_public(house: House, swarm: str)
 
     for word in ("tea", "milk"):
         house.client.enter(speaker, word)
-    wait_for(lambda: len(house.contents(keeper)) == 2, "both are heard")
+    wait_for(lambda: len(house.contents(keeper)) == 2, "both are received")
 
     assert house.contents(speaker) == ["tea", "milk"]
     assert house.contents(keeper) == [said.text for said in house.client.log(PUBLIC, swarm)]

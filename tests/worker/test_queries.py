@@ -144,7 +144,10 @@ def test_a_query_for_a_changing_operation_is_refused(house: House) -> None:
         answer = json.loads(
             wait_for(lambda: listening.get_message(timeout=1), "an answer")["data"]
         )["answer"]
-    assert answer["error"]["code"] == "refused" and "can be asked" in answer["error"]["detail"]
+    assert (
+        answer["error"]["code"] == "refused"
+        and "can be called on this channel" in answer["error"]["detail"]
+    )
     assert not house.contents(uid)
 
 
@@ -177,7 +180,7 @@ def test_answers_go_only_to_channels_of_the_pipeline(house: House) -> None:
         heard = [
             wait_for(
                 lambda: listening.get_message(ignore_subscribe_messages=True, timeout=1),
-                "it is told",
+                "the worker logs it",
             )
             for _ in range(3)
         ]

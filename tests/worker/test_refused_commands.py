@@ -15,7 +15,7 @@ def test_a_refused_message_is_sent_when_it_comes_back() -> None:
         redis.set(swarm_of(uid, "chat"), "no log")
         refused = house.client.enter(uid, "/write milk")
         house.client.await_done(uid, refused)
-        wait_for(lambda: "server_refused_commands" in worker.said, "it is told")
+        wait_for(lambda: "server_refused_commands" in worker.said, "the worker logs it")
         redis.delete(swarm_of(uid, "chat"))
         for text in ("one", "two", "three"):  # the next batch deletes settled inbox rows
             house.client.ask(uid, f"/write {text}")

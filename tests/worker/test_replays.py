@@ -226,7 +226,7 @@ def test_a_fenced_owner_adds_no_dead_letters(agents: list[Json]) -> None:
         os.kill(stale.pid, signal.SIGCONT)
         wait_for(
             lambda: "bus_lost" in stale.said or "worker_fenced" in stale.said,
-            "it knows that it was followed",
+            "it knows that it was replaced",
         )
         assert stale.stop() == 0
 
@@ -279,7 +279,7 @@ def test_a_continuation_replay_runs_only_its_step() -> None:
         )
         worker = house.start_worker(bundles=[make_bundle(uid, relay, first, failing)])
         ident = house.client.enter(uid, "mine")
-        (letter,) = wait_for(lambda: house.dead_letters(uid), "the step is given up")
+        (letter,) = wait_for(lambda: house.dead_letters(uid), "the step is a dead letter")
         wait_for(lambda: not house.rows(uid, "SELECT id FROM pending"), "and forgotten")
         worker.stop()
         mend(house, uid, relay, first, mended)
@@ -367,7 +367,7 @@ def test_a_replay_that_waits_for_a_retry_has_one_effect(tmp_path: Path, fields: 
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
         ident = house.client.enter(uid, make_waiting("tea", gate, tries=6), **fields)
-        (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
+        (letter,) = wait_for(lambda: house.dead_letters(uid), "it is a dead letter")
         assert (letter.id, letter.attempts) == (ident, 4)
         assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "published" in fields)
 
@@ -377,7 +377,7 @@ def test_a_replay_that_waits_for_a_retry_has_one_effect(tmp_path: Path, fields: 
         wait_for(lambda: house.contents(uid), "it is done")
         wait_for(
             lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)],
-            "nothing waits any more",
+            "no step is pending",
         )
         house.client.await_quiet(uid)
         if "id" in fields:

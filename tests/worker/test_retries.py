@@ -87,7 +87,7 @@ def test_a_transient_failure_is_retried_once_without_blocking_others(
     assert house.contents(uid) == ["one", "two"]
     assert [ident for ident, _, _ in waited] == [f"{uid}/{idents[1]}.again"]
     open_gate(gate)
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
 
     assert first_words(house.contents(uid)) == ["one", "two", "tea"]
     assert first_words([said.text for said in house.client.log(uid) if said.sender == "User"]) == [
@@ -111,9 +111,9 @@ def test_waiting_retries_are_reported(house: House, tmp_path: Path) -> None:
         return [report["pipelines"].get(uid, {}).get(key) for report in reports]
 
     house.client.enter(uid, make_waiting("tea", gate))
-    wait_for(lambda: told("waiting") == [1], "it is told that one waits")
+    wait_for(lambda: told("waiting") == [1], "the report has one delayed message")
     open_gate(gate)
-    wait_for(lambda: told("waiting") == [0], "it is told that none waits")
+    wait_for(lambda: told("waiting") == [0], "the report has no delayed message")
 
     assert told("retried")[0] >= 1
     assert told("done") == [1]
@@ -125,14 +125,14 @@ def test_exhausted_retries_become_a_dead_letter_with_the_last_reason(
     uid, gate = take("waiting"), tmp_path / "gate"
     ident = house.client.enter(uid, make_waiting("tea at once", gate))
 
-    (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
+    (letter,) = wait_for(lambda: house.dead_letters(uid), "it is a dead letter")
 
     assert (letter.id, letter.error) == (
         ident,
         "it is not the time (tried 101 times; worker.retries is 100)",
     )
     assert tries(gate) == 101
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
     assert not house.contents(uid) and not house.client.log(uid)
 
 
@@ -163,7 +163,7 @@ def test_a_pipeline_without_memory_retries(
     ident = house.client.enter(uid, make_waiting("tea", gate, 2), **fields)
 
     wait_for(lambda: any(said.sender == "echo" for said in house.client.log(uid)), "it is done")
-    wait_for(lambda: not pending(house, uid, "relay"), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid, "relay"), "no step is pending")
 
     assert {said.input for said in house.client.log(uid)} == {ident}
     assert [said.sender for said in house.client.log(uid)] == (
@@ -177,7 +177,7 @@ def test_only_the_failed_step_in_another_store_is_retried(house: House, tmp_path
     house.client.enter(uid, make_waiting("tea", gate, 2))
 
     wait_for(lambda: house.contents(uid, "notes"), "the second step is done")
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
 
     assert len(house.contents(uid)) == len(house.contents(uid, "notes")) == 1
     assert [said.sender for said in house.client.log(uid)] == ["User", "first", "second"]
@@ -202,7 +202,7 @@ def test_a_producer_id_is_known_while_its_message_waits(house: House, tmp_path: 
     house.client.await_quiet(uid)
     assert len(pending(house, uid)) == 5
     open_gate(gate)
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
 
     answers = [said.text for said in house.client.log(uid) if said.sender == "keeper"]
     assert len(house.contents(uid)) == 1
@@ -222,7 +222,7 @@ def test_a_retry_survives_a_restart(tmp_path: Path) -> None:
         early = time.time() * 1000 < due
 
         assert not early or house.contents(uid) == ["coffee"]
-        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+        wait_for(lambda: not pending(house, uid), "no step is pending")
         assert time.time() * 1000 >= due and attempts == 1
         assert sorted(first_words(house.contents(uid))) == ["coffee", "tea"]
         assert tries(gate) == 2
@@ -240,7 +240,7 @@ def test_a_retry_keeps_the_bundle_version(tmp_path: Path) -> None:
         house.start_worker(limits=SOON, bundles=[both])
         house.client.await_done(uid, house.client.enter(uid, "coffee"))
         open_gate(gate)
-        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+        wait_for(lambda: not pending(house, uid), "no step is pending")
 
         assert (first_words(house.contents(uid)), house.contents(uid, "notes")) == (
             ["tea"],
@@ -301,7 +301,7 @@ def test_a_retry_that_crashes_the_worker_becomes_a_dead_letter(
 
         (letter,) = house.dead_letters(uid)
         assert letter.id == ident and "3 times" in letter.error
-        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+        wait_for(lambda: not pending(house, uid), "no step is pending")
         assert house.contents(uid) == []
 
 

@@ -97,7 +97,7 @@ def test_a_message_received_by_two_owners_is_appended_once(house: House) -> None
     wait_for(lambda: "pipelines_served" in heir.said, "another worker took over and listens")
 
     house.client.publish(uid, make_envelope("/write heard"))
-    wait_for(lambda: "heard" in house.contents(uid), "it is heard")
+    wait_for(lambda: "heard" in house.contents(uid), "it is received")
     os.kill(stale.pid, signal.SIGCONT)
     wait_for(
         lambda: "bus_lost" in stale.said or "worker_fenced" in stale.said, "the stale owner knows"
@@ -207,6 +207,6 @@ def test_a_replaced_owner_writes_nothing_after_the_bus_lost_all_epochs(
     house.start_worker(limits=limits)
     house.client.answer(uid, "/write after")
     os.kill(stale.pid, signal.SIGCONT)
-    wait_for(lambda: "worker_fenced" in stale.said, "the one that was paused knows")
+    wait_for(lambda: "worker_fenced" in stale.said, "the paused worker knows")
 
     assert house.contents(uid) == ["before", "0", "1", "after"]

@@ -25,11 +25,11 @@ def test_a_user_without_permission_is_refused_at_once(tmp_path: Path) -> None:
     async def listening(path: str) -> None:
         connection = await connect(Address(path=path, username="keeper", password="secret"))
         try:
-            listener = Subscriber(
+            subscriber = Subscriber(
                 FencedWriter(connection, "fence"), EchoFilter(), asyncio.Event(), WorkerLimits()
             )
             async with asyncio.timeout(2):  # the connection itself would give up after 5
-                await listener.serve(
+                await subscriber.serve(
                     connection, plans, {plan.uid: lambda _: None for plan in plans}
                 )
         finally:

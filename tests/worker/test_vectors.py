@@ -287,7 +287,7 @@ def test_an_embedder_fault_is_reported_until_it_ends() -> None:
         server.instead = [(503, b"")] * 2
         house.client.answer(uid, "/write tea")
 
-        await_told(house, uid, lambda told: "503" in told["vectors_fault"], "the fault is told")
+        await_told(house, uid, lambda told: "503" in told["vectors_fault"], "the fault is reported")
 
         await_vectors(house, uid, 1)
         await_told(house, uid, lambda told: not told["vectors_fault"], "it has passed")
@@ -350,7 +350,7 @@ def test_a_failing_text_does_not_block_others() -> None:
             house,
             uid,
             lambda told: not told["vectors_fault"] and not told["vectors_todo"],
-            "nothing is left",
+            "the input is empty",
         )
         empty = house.rows(
             uid, "SELECT content FROM records JOIN vectors_0 USING (row) WHERE length(vector) = 0"
@@ -364,7 +364,7 @@ def test_a_kill_while_embedding_leaves_nothing_behind(step: str) -> None:
     uid = make_uid()
     with embedding_house(uid, die_on=step) as (house, server):
         house.client.enter_together(uid, [f"/write {number}" for number in range(50)])
-        wait_for(lambda: not house.workers[-1].lives, "it has killed itself")
+        wait_for(lambda: not house.workers[-1].lives, "the worker has ended")
 
         house.start_worker(embedding=options(server))
         house.client.await_quiet(uid)
@@ -403,7 +403,7 @@ def test_a_reindex_replaces_all_vectors_of_another_model() -> None:
             house,
             uid,
             lambda told: "memrelay reindex" in told["vectors_fault"],
-            "the other embedder is told of",
+            "the other embedder is reported",
         )
         assert (vectors(house, uid), set_of(house, uid)) == (30, [("letters", 1)])
 
@@ -418,7 +418,7 @@ def test_a_reindex_replaces_all_vectors_of_another_model() -> None:
             house,
             uid,
             lambda told: not told["vectors_fault"] and not told["vectors_todo"],
-            "nothing is left",
+            "the input is empty",
         )
 
 
@@ -454,7 +454,7 @@ def test_an_interrupted_reindex_continues(step: str) -> None:
         house.start_stepping_worker(embedding={"model": "wordllama"}, die_on=step)
 
         type_command(house, "reindex", uid)
-        wait_for(lambda: not house.workers[-1].lives, "it has killed itself")
+        wait_for(lambda: not house.workers[-1].lives, "the worker has ended")
         house.start_worker(embedding={"model": "wordllama"})
 
         wait_for(

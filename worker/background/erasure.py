@@ -120,10 +120,10 @@ class ErasedContent:
 
 
 class _OpenErasure(NamedTuple):
-    """What a store still has to erase elsewhere.
+    """The erasures of a store that are open elsewhere.
 
-    `wanted` has number, sort and text; if it is empty, only the files are left. `noted` is the
-    last number in it, `last` the number of the last erasure, and `asked_at` its time in Unix ms.
+    `wanted` has number, sort and text. If it is empty, only the files are left. `noted` is the
+    last number in it. `last` is the number of the last erasure, and `asked_at` its time (Unix ms).
     """
 
     wanted: list[tuple[int, str, str]]

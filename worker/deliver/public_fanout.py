@@ -59,8 +59,8 @@ class PublicFanout:
     async def pack_appends(self, outcomes: Iterable[Outcome]) -> list[bytes]:
         """Return the commands for the MULTI in which the outcomes leave.
 
-        What exceeds one MULTI is sent and confirmed before. Raises BusUnavailable, BusRefused and
-        Fenced; then the outcomes must not be acknowledged.
+        Commands beyond the size of one MULTI are sent and confirmed first. Raises BusUnavailable,
+        BusRefused and Fenced; then the outcomes must not be acknowledged.
         """
         waiting: list[bytes] = []
         size, known = 0, dict[str, list[str]]()

@@ -47,7 +47,7 @@ _dead_letter = attrgetter("dead_letter")
 
 @dataclass(frozen=True, slots=True)
 class GroupParts:
-    """What a group works with. `wanted` wakes its task."""
+    """The parts of a group. `wanted` wakes its task."""
 
     thread: DatabaseThread
     outbox: Outbox

@@ -229,8 +229,8 @@ def _check_fields(entry: Entry) -> None:
     for name, value in zip(entry.fields[::2], entry.fields[1::2], strict=True):
         if name != b"data" and len(value) > MAX_FIELD_BYTES:
             raise MessageTooLong(
-                f"the field {name[:20]!r} has {len(value)} bytes; shorten it to "
-                f"{MAX_FIELD_BYTES} at most"
+                f"the field {name[:20]!r} has {len(value)} bytes; at most {MAX_FIELD_BYTES} are "
+                "allowed"
             )
     if entry.field(b"replay_of") and not entry.replay_entry:
         raise MalformedMessage(

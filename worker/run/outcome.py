@@ -132,7 +132,7 @@ def new_outcome(work: Input, store: str = "") -> Outcome:
 
 
 class _Outputs(Struct, frozen=True, array_like=True):
-    """What an inbox row keeps. Only calls have an answer, and a digest if they have a key."""
+    """The contents of an inbox row. Only calls have an answer, and a digest if they have a key."""
 
     id: str
     published: int
