@@ -27,10 +27,10 @@ from benchmarks.recall_latency import VOCABULARY, Texts, word
 from benchmarks.support.synthetic_vectors import SyntheticVectors
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Question, Questions
+from memrelay.memory.embedding.questions import EmbeddedQuestion, QuestionEmbedder
 from memrelay.memory.operations.entries_write import NewEntry, write_entry
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
 
 SIZES = (1_000, 10_000, 100_000)
@@ -111,11 +111,13 @@ def fill(store: Store, entries: int, facts: Facts, vectors: SyntheticVectors | N
                 write_entry(tx, facts.make_entry(text, mode="create"), question)
 
 
-def make_questions(texts: list[str], vectors: SyntheticVectors | None) -> Iterator[Question | None]:
+def make_questions(
+    texts: list[str], vectors: SyntheticVectors | None
+) -> Iterator[EmbeddedQuestion | None]:
     """Return the question vector of each text, or None without vectors."""
     if vectors is None:
         return iter([None] * len(texts))
-    return (Question(vector, vectors) for vector in vectors.embed(texts))
+    return (EmbeddedQuestion(vector, vectors) for vector in vectors.embed(texts))
 
 
 def measure(
@@ -143,7 +145,9 @@ def run(entries: int, writes: int, folder: Path, *, with_vectors: bool) -> Figur
     facts, vectors = Facts(), SyntheticVectors() if with_vectors else None
     is_new = not path.exists()
     store = Store(
-        "bench/memories", path, Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool())
+        "bench/memories",
+        path,
+        SemanticResources(QuestionEmbedder(LazyEmbedder(EmbeddingOptions("none"))), Pool()),
     )
     if is_new:
         fill(store, entries, facts, vectors)

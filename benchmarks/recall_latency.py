@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.recall.product import embed_all
 from benchmarks.support.synthetic_vectors import LoadedEmbedder, SyntheticVectors
-from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.operations.records_search import SearchInput, search
 from memrelay.memory.operations.records_write import WriteInput, write
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
-from memrelay.worker.background.index_merge import merge_some
+from memrelay.worker.background.index_merge import merge_step
 
 SIZES, SIZES_OF_VECTORS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
 VOCABULARY, QUERIES, BATCH, TURNS_PER_THREAD = 50_000, 200, 500, 200
@@ -112,14 +112,16 @@ def open_filled(records: int, folder: Path, *, turns: bool, vectors: bool) -> St
     """Open the store of this size. Fill it first if it is new."""
     path = folder / f"{records}{'-turns' if turns else ''}{'-vectors' if vectors else ''}.db"
     new, embedder = not path.exists(), SyntheticVectors()
-    meaning = Meaning(Questions(LoadedEmbedder(embedder)), Pool()) if vectors else None  # type: ignore[arg-type]
+    meaning = (
+        SemanticResources(QuestionEmbedder(LoadedEmbedder(embedder)), Pool()) if vectors else None
+    )  # type: ignore[arg-type]
     store = Store("bench/recall", path, meaning=meaning)
     if new:
         rate = fill(store, records, turns=turns)
         print(f"{records:>9,} records  written at {rate:,.0f}/s, {memory_mb()} MB")
         if vectors:
             embed_all(store, embedder)
-        while merge_some(store):  # as an idle worker does
+        while merge_step(store):  # as an idle worker does
             pass
     return store
 

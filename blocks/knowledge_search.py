@@ -20,7 +20,7 @@ from memrelay.blocks.memory_args import (
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import OutputTemplate
 from memrelay.bus.message import Message
-from memrelay.memory.errors import BadTags, VectorAwaited
+from memrelay.memory.errors import BadTags, VectorPending
 from memrelay.memory.operation import Context
 from memrelay.memory.operations.knowledge_search import (
     MOST,
@@ -96,7 +96,7 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
             if call.text.strip()
             else Knowledge((), False, "")
         )
-    except VectorAwaited as awaited:
+    except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
     if args.template is None:
         return within_message(call, call.reply_json(found))

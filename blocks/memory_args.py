@@ -12,11 +12,11 @@ from memrelay.blocks.contract import BlockArgs, Call, Transient
 from memrelay.blocks.templates import MAX_SOURCE, OutputTemplate
 from memrelay.bus.message import Message
 from memrelay.memory import memory_id as memory_ids
-from memrelay.memory.errors import VectorAwaited
+from memrelay.memory.errors import VectorPending
 from memrelay.memory.filter.input import Filter
 from memrelay.memory.operations.records_read import MOST_ESCAPED, too_large
 from memrelay.memory.records import tags as tag_lists
-from memrelay.memory.records.data import LARGEST, kept_json
+from memrelay.memory.records.data import LARGEST, load_json
 from memrelay.memory.records.record import DEFAULT_KIND, Record
 from memrelay.memory.sqlite.filters import Given, compiled
 from memrelay.memory.text import languages
@@ -169,7 +169,7 @@ def within_message(call: Call, reply: Message) -> Message:
     return reply
 
 
-def retry_when_ready(awaited: VectorAwaited) -> Transient:
+def retry_when_ready(awaited: VectorPending) -> Transient:
     """Return the exception to raise while an endpoint computes a vector.
 
     A transaction must not wait for an endpoint, so the message is retried until the vector is
@@ -188,7 +188,7 @@ def as_object(record: Record) -> dict[str, Any]:
         "kind": kind,
         "content": content,
         "source": source,
-        "tags": _NO_TAGS if tags == "[]" else kept_json(tags, guid),
+        "tags": _NO_TAGS if tags == "[]" else load_json(tags, guid),
         "created_at": created_at,
         "updated_at": updated_at,
     }

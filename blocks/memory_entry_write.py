@@ -6,13 +6,13 @@ from memrelay.blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, ret
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
-from memrelay.memory.embedding.questions import Question
-from memrelay.memory.errors import VectorAwaited
-from memrelay.memory.operations.entries_create import Threshold, told_of
+from memrelay.memory.embedding.questions import EmbeddedQuestion
+from memrelay.memory.errors import VectorPending
+from memrelay.memory.operations.entries_create import Threshold, view_written_entry
 from memrelay.memory.operations.entries_write import Mode, NewEntry, write_entry
 from memrelay.memory.operations.memories_create import CreateMemory, add_memory
-from memrelay.memory.records.entry_text import MOST_CHARACTERS
-from memrelay.memory.records.entry_vector import asked_vector
+from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.records.entry_vector import request_vector
 from memrelay.memory.records.memory_view import Source
 from memrelay.memory.records.view import Name
 from memrelay.memory.sqlite.memories import Memory
@@ -72,7 +72,7 @@ def memory_entry_write(call: Call, args: EntryArgs) -> Message:
         args.update_threshold,
         args.mode,
     )
-    return call.reply_json(told_of(call.tx, write_entry(call.tx, new, question)))
+    return call.reply_json(view_written_entry(call.tx, write_entry(call.tx, new, question)))
 
 
 def _input_fault(call: Call, args: EntryArgs) -> str:
@@ -82,8 +82,8 @@ def _input_fault(call: Call, args: EntryArgs) -> str:
         return NO_MEMORY
     if not call.text.strip():
         return "no content"
-    if len(call.text) > MOST_CHARACTERS:
-        return f"an entry has at most {MOST_CHARACTERS} characters"
+    if len(call.text) > MAX_ENTRY_CHARACTERS:
+        return f"an entry has at most {MAX_ENTRY_CHARACTERS} characters"
     return ""
 
 
@@ -95,11 +95,11 @@ def _find_or_create_memory(call: Call, name: str) -> Memory | None:
     return found or add_memory(call.tx, CreateMemory(name), call.new_guid(), call.now_ms)
 
 
-def _vector(call: Call) -> Question | None:
+def _vector(call: Call) -> EmbeddedQuestion | None:
     """Return the vector of the text; None if it takes longer than MAX_WAIT_S."""
     try:
-        return asked_vector(call.tx, call.text)
-    except VectorAwaited as awaited:
+        return request_vector(call.tx, call.text)
+    except VectorPending as awaited:
         if awaited.after_s > MAX_WAIT_S:
             return None
         raise retry_when_ready(awaited) from awaited

@@ -17,7 +17,7 @@ from memrelay.blocks.memory_args import (
 )
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.errors import VectorAwaited
+from memrelay.memory.errors import VectorPending
 from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
 from memrelay.memory.search.query import HALF_LIFE_DAYS, WRONG_MODE, Boosts, Days, Weight
 
@@ -89,5 +89,5 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
         if args.explain and not args.output_template:
             return args.answer(call, *search_explained(call.tx, wanted))
         return args.answer(call, search(call.tx, wanted))
-    except VectorAwaited as awaited:
+    except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from memrelay.blocks.contract import Block, BlockArgs
-from memrelay.blocks.registry import all_blocks
+from memrelay.blocks.registry import built_in_blocks
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
 BEGIN = "<!-- from here on: python -m memrelay.blocks.reference -->\n"
@@ -24,7 +24,7 @@ SOURCE = re.compile(r" \(seed 000[^)]*\)")  # the origin of a rule, for readers 
 
 def rendered() -> str:
     """Return a section for each built-in block, by name."""
-    return "\n".join(section(block) for block in all_blocks().values())
+    return "\n".join(section(block) for block in built_in_blocks().values())
 
 
 def fill(page: str) -> str:

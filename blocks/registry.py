@@ -61,13 +61,13 @@ def find_block(name: str) -> Block | None:
 
 
 @cache
-def all_blocks() -> dict[str, Block]:
+def built_in_blocks() -> dict[str, Block]:
     """Return the built-in blocks by name. Raises BrokenBlock."""
     names = [name for name in built_in_names() if _load_built_in(name) is not None]
     return {name: _blocks[name] for name in sorted(names)}
 
 
-def sound_blocks() -> dict[str, Block]:
+def loadable_blocks() -> dict[str, Block]:
     """Return all blocks that can be loaded, by name."""
     for name in _all_names():
         with suppress(BrokenBlock):

@@ -21,7 +21,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from memrelay.memory.errors import Refused, ResultTooLarge
-from memrelay.memory.records.data import kept_json
+from memrelay.memory.records.data import load_json
 from memrelay.memory.records.record import Record
 
 TOKENS = frozenset(
@@ -143,7 +143,7 @@ class OutputTemplate:
         until = time.thread_time() + MAX_RENDER_S
         for record in records:
             _check_time(until)
-            tags = ", ".join(kept_json(record.tags, record.guid))
+            tags = ", ".join(load_json(record.tags, record.guid))
             yield from self._template.generate(record._asdict() | {"tags": tags, _UNTIL: until})
 
 

@@ -6,7 +6,7 @@ from zlib import crc32
 import msgspec
 
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
-from memrelay.bus.message import PLAIN, Message, to_part
+from memrelay.bus.message import PLAIN, Message, parse_part
 
 # A message's `mid` is `<id>.<number>~<digest>`: the ID of the input that led to it, its number
 # among all messages of that input, and a digest of the envelope. The digest distinguishes an own
@@ -22,13 +22,13 @@ _TILDE = ord("~")
 _OPENING = crc32(b"{")
 
 
-def entry_id_of(number: int) -> bytes:
+def format_place(number: int) -> bytes:
     """Return the part of a mid between the input's ID and the digest."""
     return b".%d~" % number
 
 
 # Formatting one costs as much as the rest of a mid.
-PLACES = [entry_id_of(number) for number in range(64)]
+PLACES = [format_place(number) for number in range(64)]
 
 
 class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
@@ -60,9 +60,9 @@ def decode(data: bytes, max_bytes: int) -> Message:
         args = envelope.args
         if not args:
             raise MalformedMessage(f"the envelope has no `args`; {SHAPE}")
-        part = to_part(args[0])
+        part = parse_part(args[0])
         for other in args[1:]:
-            to_part(other)
+            parse_part(other)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"the message is not an envelope: {error}; {SHAPE}") from error
     return Message(
@@ -80,7 +80,7 @@ def encode(message: Message) -> bytes:
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
 
 
-def mid_of(ident: str, number: int, data: bytes) -> str:
+def make_mid(ident: str, number: int, data: bytes) -> str:
     """Return the mid of message `number` among those that the input `ident` led to."""
     return (b"%s.%d~%s" % (ident.encode(), number, digest(data))).decode()
 

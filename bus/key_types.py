@@ -4,12 +4,20 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import LISTENERS, REMAKE, ROLL, input_key, owner_key, stores_key, timers_key
+from memrelay.bus.keys import (
+    LISTENERS,
+    REINDEX_REQUESTS,
+    WORKERS,
+    input_key,
+    owner_key,
+    stores_key,
+    timers_key,
+)
 
 # The server's type of a key that does not exist.
 MISSING = "none"
 # Keys of all pipelines together.
-SHARED: Mapping[str, str] = {ROLL: "zset", LISTENERS: "zset", REMAKE: "hash"}
+SHARED: Mapping[str, str] = {WORKERS: "zset", LISTENERS: "zset", REINDEX_REQUESTS: "hash"}
 
 
 class WrongType(NamedTuple):

@@ -7,13 +7,13 @@ GROUP = "owner"
 # Channel: the control plane changed.
 CHANGES = "memrelay:changes"
 # Sorted set: workers by their last heartbeat in Unix ms.
-ROLL = "memrelay:{workers}"
+WORKERS = "memrelay:{workers}"
 # Replaces the uid of a pipeline in the keys of public swarms.
 PUBLIC = "public"
 # Sorted set: which pipeline listens to which public swarm (bus/public_listeners.py).
 LISTENERS = f"listeners:{{{PUBLIC}}}"
 # Hash: pipelines whose vectors are to be recomputed.
-REMAKE = "memrelay:remake"
+REINDEX_REQUESTS = "memrelay:remake"
 
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # A swarm's name is the last part of a key and a line of the inbox.
@@ -55,12 +55,12 @@ def reply_channel(uid: str, token: str) -> str:
 
 def worker_key(worker: str) -> str:
     """Return the lease of a worker: its last report as JSON, which expires without heartbeats."""
-    return f"{ROLL}:{worker}"
+    return f"{WORKERS}:{worker}"
 
 
 def fence_key(worker: str) -> str:
     """Return the fence of a worker, which a successor deletes to fence it."""
-    return f"{ROLL}:{worker}:fence"
+    return f"{WORKERS}:{worker}:fence"
 
 
 def owner_key(uid: str) -> str:

@@ -26,7 +26,7 @@ class Part(Struct, frozen=True, gc=False):
     type: str | None = PLAIN
 
 
-to_part = Decoder(Part).decode
+parse_part = Decoder(Part).decode
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -56,7 +56,7 @@ class Message(Struct, frozen=True, gc=False):
     def speaker(self) -> str:
         """Return the username of the first part, or the sender if it has none."""
         first = self.args[0]
-        username = (first if isinstance(first, Part) else to_part(first)).username
+        username = (first if isinstance(first, Part) else parse_part(first)).username
         return username if isinstance(username, str) and username else self.sender
 
     def under(self, sender: str) -> "Message":

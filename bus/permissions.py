@@ -17,8 +17,8 @@ from memrelay.bus.keys import (
     GROUP,
     LISTENERS,
     PUBLIC,
-    REMAKE,
-    ROLL,
+    REINDEX_REQUESTS,
+    WORKERS,
     ask_channel,
     fence_key,
     input_key,
@@ -95,14 +95,14 @@ return refused
 """
 
 
-class Refused(NamedTuple):
+class RefusedCommand(NamedTuple):
     """A command that the user may not run, with its key or channel."""
 
     command: str
     unknown: bool  # the server has no such command
 
 
-def own_rights() -> list[str]:
+def server_user_rules() -> list[str]:
     """Return the rules for Memrelay's own user, to follow `ACL SETUSER <name>`.
 
     They include OPTIONAL_COMMANDS.
@@ -112,7 +112,9 @@ def own_rights() -> list[str]:
     return [*KEY_RULES, *[f"+{command}" for command in sorted(commands)]]
 
 
-async def refused_of(client: ReconnectingConnection, uid: str = NOBODY) -> list[Refused]:
+async def list_refused_commands(
+    client: ReconnectingConnection, uid: str = NOBODY
+) -> list[RefusedCommand]:
     """Return the needed commands that this user may not run for the pipeline `uid`.
 
     No command runs. Raises BusUnavailable, and BusRefused if the user may not run EVAL.
@@ -145,7 +147,7 @@ def client_rules(uid: str, public: Iterable[str] = ()) -> list[str]:
     ]
 
 
-async def try_a_write(client: ReconnectingConnection) -> None:
+async def check_writable(client: ReconnectingConnection) -> None:
     """Write a short-lived key: a full server, or a replica, still answers reads.
 
     Raises BusRefused and BusUnavailable.
@@ -154,12 +156,12 @@ async def try_a_write(client: ReconnectingConnection) -> None:
     await client.call("SET", key, time.time_ns(), "PX", PROBE_TTL_MS)
 
 
-def _describe(words: Sequence[str], *, unknown: bool) -> Refused:
+def _describe(words: Sequence[str], *, unknown: bool) -> RefusedCommand:
     name = _permission(words).upper().replace("|", " ")
     if unknown:
-        return Refused(name, unknown)
+        return RefusedCommand(name, unknown)
     keys = [word for word in words if "{" in word or ":" in word]
-    return Refused(" ".join([name, *keys[:1]]), unknown)
+    return RefusedCommand(" ".join([name, *keys[:1]]), unknown)
 
 
 def _permission(words: Sequence[str]) -> str:
@@ -212,7 +214,7 @@ def _hash_commands(uid: str) -> list[str]:
         *_on(owner_key(uid), "hget a", "hmget a b", "hset a b", "hdel a", "hincrby a 1"),
         *_on(timers_key(uid), "hget a", "hset a b"),
         *_on(stores_key(uid), "hgetall", "hset a b"),
-        *_on(REMAKE, "hgetall", "hexists a", "hset a b", "hdel a"),
+        *_on(REINDEX_REQUESTS, "hgetall", "hexists a", "hset a b", "hdel a"),
     ]
 
 
@@ -221,7 +223,9 @@ def _worker_commands() -> list[str]:
         *("ping", "time", "multi", "exec", "client setname x", "client id", "client unblock 1"),
         *_on(fence_key(NOBODY), "set x", "exists", "watch", "del"),
         *_on(worker_key(NOBODY), "set x px 1", "exists", "mget", "del"),
-        *_on(ROLL, "zadd 1 a", "zrem a", "zscore a", "zrangebyscore 0 1", "zremrangebyscore 0 1"),
+        *_on(
+            WORKERS, "zadd 1 a", "zrem a", "zscore a", "zrangebyscore 0 1", "zremrangebyscore 0 1"
+        ),
         *_on(LISTENERS, "zadd 1 a", "zrem a", "zrange 0 -1", "zrangebylex - +"),
     ]
 

@@ -57,12 +57,12 @@ class Member(NamedTuple):
         return cls(swarm, uid, kind == LISTENS)
 
 
-async def all_members(client: ReconnectingConnection) -> list[Member]:
+async def list_members(client: ReconnectingConnection) -> list[Member]:
     """Return all pipelines on all public swarms. Raises BusUnavailable and BusRefused."""
     return [Member.of(word) for word in await client.call("ZRANGE", LISTENERS, 0, -1)]
 
 
-async def listeners_of(client: ReconnectingConnection, swarm: str) -> list[str]:
+async def list_listeners(client: ReconnectingConnection, swarm: str) -> list[str]:
     """Return the sorted uids of the pipelines that listen to a swarm.
 
     Raises BusUnavailable and BusRefused.
@@ -73,17 +73,17 @@ async def listeners_of(client: ReconnectingConnection, swarm: str) -> list[str]:
     return [Member.of(word).uid for word in words]
 
 
-def add_listener(members: Collection[Member]) -> bytes:
+def pack_add_members(members: Collection[Member]) -> bytes:
     """Return the packed command that adds members."""
     return pack("ZADD", LISTENERS, *[word for member in members for word in ("0", member.word)])
 
 
-def remove_listener(members: Collection[Member]) -> bytes:
+def pack_remove_members(members: Collection[Member]) -> bytes:
     """Return the packed command that removes members."""
     return pack("ZREM", LISTENERS, *[member.word for member in members])
 
 
-def log_if_first(swarm: str, data: bytes, members: Sequence[Member], log_length: int) -> bytes:
+def pack_log_if_first(swarm: str, data: bytes, members: Sequence[Member], log_length: int) -> bytes:
     """Return the packed command that logs an envelope which another client published.
 
     Every worker on the swarm sends it. It has an effect only for the worker that has the swarm's

@@ -229,7 +229,7 @@ class Requester:
         """Return why a pipeline is paused, "" if that cannot be found out quickly."""
         with suppress(BusError, TimeoutError):
             async with asyncio.timeout(PAUSE_TIMEOUT_S):
-                return await self.ingress.pause_of(uid)
+                return await self.ingress.read_pause(uid)
         return ""
 
     @asynccontextmanager

@@ -10,15 +10,15 @@ import uvloop
 
 from memrelay.blocks.sources import use_folders
 from memrelay.bus.client.url import Address, parse
-from memrelay.bus.embedded.socket_path import socket_of
+from memrelay.bus.embedded.socket_path import find_socket
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
 from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import Settings, SettingsError, load_settings, may_color
 from memrelay.cli.terminal import escaped
-from memrelay.memory.control.catalog import Catalog, Deployed, is_begun
-from memrelay.memory.disk import ROOM, is_disk_full
+from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
+from memrelay.memory.disk import FREE_SPACE, is_disk_full
 from memrelay.memory.errors import MemoryFault
-from memrelay.worker.errors import first_of
+from memrelay.worker.errors import first_cause
 from memrelay.worker.ownership.host_locks import NotTheOwner
 
 Result = TypeVar("Result")
@@ -80,7 +80,7 @@ def run_with_settings(
         known = group.subgroup(USER_ERRORS)
         if known is None:
             raise
-        fail(_sentence(first_of(known)))
+        fail(_sentence(first_cause(known)))
 
 
 def _sentence(error: BaseException) -> str:
@@ -97,7 +97,7 @@ def _sentence(error: BaseException) -> str:
 def _remedy(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "; run Memrelay as the user who owns it (was it created with sudo?)"
-    return f"; {ROOM}" if is_disk_full(error) else ""
+    return f"; {FREE_SPACE}" if is_disk_full(error) else ""
 
 
 def run(
@@ -120,7 +120,7 @@ def bus_address(settings: Settings) -> Address:
             certificate=str(bus.certificate or ""),
             key=str(bus.key or ""),
         )
-    socket = socket_of(settings.bus.data)
+    socket = find_socket(settings.bus.data)
     if socket is None:
         raise NoBus(settings.bus.data)
     return Address(path=str(socket))
@@ -129,7 +129,7 @@ def bus_address(settings: Settings) -> Address:
 def bus_name(settings: Settings) -> str:
     """Return the address of the bus for display, without a password."""
     return settings.bus.url.rpartition("@")[2] or str(
-        socket_of(settings.bus.data) or settings.bus.data
+        find_socket(settings.bus.data) or settings.bus.data
     )
 
 
@@ -138,7 +138,7 @@ def open_catalog(settings: Settings) -> Catalog:
 
     Opening a missing catalog would create one, also in a mistyped memory root.
     """
-    if not is_begun(settings.memory.root):
+    if not catalog_exists(settings.memory.root):
         fail(
             f"nothing is stored in {settings.memory.root}; correct memory.root, or start here with "
             "`memrelay deploy FILE`"

@@ -19,7 +19,7 @@ from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_object
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.shape import tell
+from memrelay.pipelines.shape import report_validation_error
 
 ACTOR = "cli"
 # JSON Schema types and their Python types. All others are text.
@@ -144,7 +144,7 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
         if not report.errors:
             return data
     except ValidationError as error:
-        tell(error, given, (), report)
+        report_validation_error(error, given, (), report)
     except orjson.JSONEncodeError as error:
         fail(f"arguments must be text in UTF-8: {error}")
     fail("\n".join(fault.as_line() for fault in report.errors))

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from memrelay.bus.streams.entry import LONGEST_ID, may_be_id
+from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
 from memrelay.cli.settings import Settings, SettingsError, load_settings
-from memrelay.memory.control.catalog import Catalog, is_begun
+from memrelay.memory.control.catalog import Catalog, catalog_exists
 from memrelay.memory.control.precondition import ANYTHING, Precondition, over
 from memrelay.memory.errors import MemoryFault
 
@@ -32,7 +32,7 @@ def complete_pipelines(incomplete: str) -> list[str]:
 
 
 async def _pipeline_words(settings: Settings) -> list[str]:
-    if not is_begun(settings.memory.root):
+    if not catalog_exists(settings.memory.root):
         # Opening the catalog would create it.
         return []
     async with Catalog(settings.memory.root) as catalog:
@@ -46,7 +46,7 @@ async def _pipeline_words(settings: Settings) -> list[str]:
 
 def validate_idempotency_key(key: str | None) -> str | None:
     """Return the key. Raises BadParameter: if it is empty or not printable."""
-    if key == "" or not may_be_id(key or ""):
+    if key == "" or not is_valid_id(key or ""):
         raise typer.BadParameter(f"use 1 to {LONGEST_ID} printable characters, or omit the option")
     return key
 

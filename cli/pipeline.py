@@ -7,7 +7,7 @@ from memrelay.cli.composition import fail, find_pipeline, open_catalog
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.files.backup import BackedUpPipeline
-from memrelay.memory.memory_id import path_of, stores_below
+from memrelay.memory.memory_id import list_stores, store_path
 from memrelay.memory.sqlite.damage import note_of
 from memrelay.pipelines.check import CheckedBundle, check
 from memrelay.pipelines.commands import commands_of
@@ -107,14 +107,14 @@ async def _with_stores(
     stores = (
         []
         if plan is None
-        else [name for name in plan.every_store if name in plan.stores or _exists(settings, name)]
+        else [name for name in plan.all_stores if name in plan.stores or _exists(settings, name)]
     )
     return BackedUpPipeline(deployed.uid, deployed.name, deployed.hash, deployed.version, stores)
 
 
 def _exists(settings: Settings, memory_id: str) -> bool:
     """Return whether a store of named memories exists. A bundle does not have to name it."""
-    path = path_of(settings.memory.root, memory_id)
+    path = store_path(settings.memory.root, memory_id)
     return path.exists() or note_of(path).exists()
 
 
@@ -127,6 +127,6 @@ def select_stores(
     """
     root, stores = settings.memory.root, [store for one in pipelines for store in one.stores]
     if not names:
-        noted = [store for store in stores if note_of(path_of(root, store)).exists()]
-        stores = [*stores_below(root), *noted]
+        noted = [store for store in stores if note_of(store_path(root, store)).exists()]
+        stores = [*list_stores(root), *noted]
     return list(dict.fromkeys(stores))

@@ -41,7 +41,7 @@ def raise_handle_limit() -> None:
 STOP_SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
-def told_to_end() -> asyncio.Event:
+def make_stop_event() -> asyncio.Event:
     """Return an event of the running loop that the first stop signal sets. Call in the main thread.
 
     Later signals are ignored. Handlers of the loop would end with the loop, and a second signal
@@ -65,7 +65,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 LARGE_BYTES = 1024 * 1024
 
 
-def settle_down() -> None:
+def tune_runtime() -> None:
     """Tune the garbage collector and the allocator. Call once, after all imports.
 
     Messages contain no reference cycles. At its defaults, the collector finds nothing and takes a
@@ -154,10 +154,10 @@ async def _serve(
     factories: Sequence[ServiceFactory],
     prepare: Prepare | None,
 ) -> None:
-    stop_requested = told_to_end()
+    stop_requested = make_stop_event()
     address = await _wait_for_bus(settings, stop_requested)
     services = [make_service(settings, address) for make_service in factories]
-    settle_down()
+    tune_runtime()
     async with asyncio.TaskGroup() as tasks:
         running = [(service, tasks.create_task(service.run())) for service in services]
         helpers = [tasks.create_task(server.supervise())] if server else []

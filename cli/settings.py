@@ -35,7 +35,7 @@ from pydantic_settings import (
 from memrelay.bus.client import url as address
 from memrelay.cli.logs import LogFormat, LogLevel
 from memrelay.memory.retention import HISTORY_DAYS
-from memrelay.memory.validation import closest
+from memrelay.memory.validation import find_closest
 from memrelay.pipelines.rules import rule_of
 
 PREFIX = "MEMRELAY_"
@@ -472,5 +472,5 @@ def _rule(fault: ErrorDetails) -> str:
 
 
 def _suggestion(name: object, known: Iterable[str]) -> str:
-    nearest = closest(str(name), known, 0.5)
+    nearest = find_closest(str(name), known, 0.5)
     return f' (did you mean "{nearest}"?)' if nearest else f" (there are {', '.join(known)})"

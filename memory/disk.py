@@ -26,7 +26,7 @@ def write_whole_file(path: Path) -> Iterator[Path]:
             os.link(draft, path)
     finally:
         os.unlink(draft)
-    sync_folder(path.parent)
+    fsync_path(path.parent)
 
 
 def make_folder(folder: Path) -> None:
@@ -35,10 +35,10 @@ def make_folder(folder: Path) -> None:
         return
     make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(folder.parent)
+    fsync_path(folder.parent)
 
 
-def sync_folder(folder: Path) -> None:
+def fsync_path(folder: Path) -> None:
     """Flush a file or folder to disk, so that entries created, renamed or removed in a folder
     persist.
     """
@@ -53,11 +53,11 @@ def sync_folder(folder: Path) -> None:
 
 DraftReason = Literal["restored", "salvaged"]
 # Suffixes of the files that SQLite keeps next to a database.
-LOGS = ("-wal", "-shm")
+WAL_SUFFIXES = ("-wal", "-shm")
 
 
 @contextmanager
-def drafted(path: Path, way: DraftReason) -> Iterator[Path]:
+def draft_file(path: Path, way: DraftReason) -> Iterator[Path]:
     """Yield a temporary path next to `path` for the file that will replace it.
 
     The draft and its SQLite logs are removed before and after the block. SQLite would otherwise
@@ -85,7 +85,7 @@ def _draft_path(path: Path, way: DraftReason) -> Path:
 
 
 def _remove_with_logs(draft: Path) -> None:
-    for suffix in ("", *LOGS, "-journal"):
+    for suffix in ("", *WAL_SUFFIXES, "-journal"):
         Path(f"{draft}{suffix}").unlink(missing_ok=True)
 
 
@@ -102,9 +102,9 @@ def inode_of(path: str | Path) -> int:
 
 # Full disks: detection and the remedy in error messages.
 
-ROOM = "make room"
+FREE_SPACE = "make room"
 # SQLite does not report which of the two it is.
-ROOM_OR_DISK = f"{ROOM} if its disk is full, else check the disk (see the system log)"
+ROOM_OR_DISK = f"{FREE_SPACE} if its disk is full, else check the disk (see the system log)"
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -5,8 +5,8 @@ MemoryFault
 │   ├── BadMemoryId
 │   ├── BadTags
 │   ├── ResultTooLarge
-│   ├── NotThere        no record has that guid
-│   └── VersionDiffers  the record has changed since the caller looked
+│   ├── RecordNotFound        no record has that guid
+│   └── VersionConflict  the record has changed since the caller looked
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed
 ├── NotReplaced         an intact store exists; nothing changed
@@ -16,10 +16,10 @@ MemoryFault
 │   └── StoreDamaged    a store that is corrupted or lost data
 ├── RecordDamaged       one record is unreadable; the message names it and the remedy
 ├── EmbeddingFault      no vectors can be created; the message names the reason and the remedy
-│   ├── EmbeddingLater  the embedder is unavailable; a retry may succeed
-│   └── TextRefused     the embedder rejects these texts
-├── VectorAwaited       a vector is being created; retry shortly
-└── NotAsExpected       the active bundle is not the expected one; nothing changed
+│   ├── EmbeddingUnavailable  the embedder is unavailable; a retry may succeed
+│   └── TextRejected     the embedder rejects these texts
+├── VectorPending       a vector is being created; retry shortly
+└── PreconditionNotMet       the active bundle is not the expected one; nothing changed
 """
 
 from typing import ClassVar
@@ -53,13 +53,13 @@ class ResultTooLarge(Refused):
     code = "too_large"
 
 
-class NotThere(Refused):
+class RecordNotFound(Refused):
     """The requested object is not in the store."""
 
     code = "not_found"
 
 
-class VersionDiffers(Refused):
+class VersionConflict(Refused):
     """The record changed since the caller read it. Read it again before you change it."""
 
     code = "version_differs"
@@ -101,7 +101,7 @@ class EmbeddingFault(MemoryFault):
     """The embedder is missing, misconfigured, or rejects the request."""
 
 
-class EmbeddingLater(EmbeddingFault):
+class EmbeddingUnavailable(EmbeddingFault):
     """The embedder does not respond or is overloaded. Retry later.
 
     `after_s` is the delay that the embedder requested, 0 if it named none.
@@ -112,7 +112,7 @@ class EmbeddingLater(EmbeddingFault):
         self.after_s = after_s
 
 
-class VectorAwaited(MemoryFault):
+class VectorPending(MemoryFault):
     """The vector of a query is being created. A retry after `after_s` seconds finds it."""
 
     def __init__(self, after_s: float) -> None:
@@ -120,11 +120,11 @@ class VectorAwaited(MemoryFault):
         self.after_s = after_s
 
 
-class TextRefused(EmbeddingFault):
+class TextRejected(EmbeddingFault):
     """The embedder rejects one or more of these texts."""
 
 
-class NotAsExpected(MemoryFault):
+class PreconditionNotMet(MemoryFault):
     """The active bundle of a pipeline is not the one that the change expects.
 
     `active` is the hash of the active bundle, "" if the pipeline is not deployed.

@@ -47,7 +47,7 @@ def _is_valid_segment(part: str) -> bool:
     return SEGMENT.fullmatch(part) is not None and not part.endswith(".db")
 
 
-def stores_below(root: Path, folder: str = "") -> list[str]:
+def list_stores(root: Path, folder: str = "") -> list[str]:
     """Return the sorted `memory_id` of every store in a folder of the memory root.
 
     Symbolic links are followed. Files with other names are skipped. Raises OSError if a folder
@@ -84,7 +84,7 @@ def _raise_unless_missing(error: OSError) -> None:
         raise error
 
 
-def path_of(root: Path, memory_id: str) -> Path:
+def store_path(root: Path, memory_id: str) -> Path:
     """Return the path of a store's file. Raises BadMemoryId.
 
     Valid parts cannot leave the root, except through symbolic links that the machine's owner

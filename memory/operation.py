@@ -140,7 +140,7 @@ def json_type(schema: dict[str, Any]) -> str:
     )
 
 
-def bound_input(
+def bind_input(
     operation: Operation, given: tuple[Any, ...], named: dict[str, Any]
 ) -> dict[str, Any]:
     """Return a Python caller's arguments by the names of the input's fields.

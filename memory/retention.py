@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HISTORY_DAYS = 90
 DAY_MS = 86_400_000
 # Maximum number of deletions per step and kind.
-TOGETHER = 200
+MAX_PER_STEP = 200
 
 
 class RetentionStep(NamedTuple):
@@ -32,9 +32,9 @@ def delete_expired(store: "Store", now_ms: int, history_days: float) -> Retentio
     next_ms, gone = _next_ms(store, history_days), 0
     if next_ms is not None and next_ms <= now_ms:
         with store.transaction() as tx:
-            gone = tx.records.delete_expired(now_ms, TOGETHER)
-            gone += tx.records.versions.delete_expired(now_ms, TOGETHER)
-            gone += tx.records.versions.delete_before(before_ms, TOGETHER)
+            gone = tx.records.delete_expired(now_ms, MAX_PER_STEP)
+            gone += tx.records.versions.delete_expired(now_ms, MAX_PER_STEP)
+            gone += tx.records.versions.delete_before(before_ms, MAX_PER_STEP)
         next_ms = _next_ms(store, history_days)
     return RetentionStep(gone, next_ms)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from memrelay.memory.disk import clear_drafts, make_folder
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
-from memrelay.memory.memory_id import path_of, stores_below
-from memrelay.memory.search.pool import Meaning
-from memrelay.memory.sqlite.connection import translated
+from memrelay.memory.memory_id import list_stores, store_path
+from memrelay.memory.search.pool import SemanticResources
+from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.copy import clear_copies
-from memrelay.memory.sqlite.damage import condemn, note_of
+from memrelay.memory.sqlite.damage import mark_damaged, note_of
 from memrelay.memory.sqlite.store import Store
 
 
@@ -22,7 +22,9 @@ class OpenStores:
     Without `meaning`, searches match words only.
     """
 
-    def __init__(self, root: Path, most_open: int, meaning: Meaning | None = None) -> None:
+    def __init__(
+        self, root: Path, most_open: int, meaning: SemanticResources | None = None
+    ) -> None:
         self._root, self._most_open, self._meaning = root, most_open, meaning
         self._open: OrderedDict[str, Store] = OrderedDict()
         # Fencing epoch of the owner, by memory_id.
@@ -45,7 +47,7 @@ class OpenStores:
 
     def _open_store(self, memory_id: str) -> Store:
         with ExitStack() as undo:
-            store = Store(memory_id, path_of(self._root, memory_id), self._meaning)
+            store = Store(memory_id, store_path(self._root, memory_id), self._meaning)
             undo.callback(store.close)
             self._write_epoch(memory_id, store)
             undo.pop_all()
@@ -68,15 +70,15 @@ class OpenStores:
 
     def exists(self, memory_id: str) -> bool:
         """Return whether the store was ever created. A lost store with a damage note counts."""
-        path = path_of(self._root, memory_id)
+        path = store_path(self._root, memory_id)
         return memory_id in self._open or path.exists() or note_of(path).exists()
 
     def below(self, folder: str) -> list[str]:
         """Return the memory_ids of existing stores below a folder of the root.
         Raises StoreBroken.
         """
-        with translated(str(self._root / folder)):
-            return stores_below(self._root, folder)
+        with translate_errors(str(self._root / folder)):
+            return list_stores(self._root, folder)
 
     def rewrite(self, memory_id: str) -> None:
         """Rewrite a store and remove leftovers of killed programs, so that no
@@ -84,7 +86,7 @@ class OpenStores:
         """
         self.get(memory_id).rewrite()
         clear_copies(self._root)
-        clear_drafts(path_of(self._root, memory_id))
+        clear_drafts(store_path(self._root, memory_id))
 
     def close(self, memory_id: str) -> None:
         """Close the store if it is open."""
@@ -97,12 +99,12 @@ class OpenStores:
         Raises StoreDamaged: acknowledged commits are lost.
         """
         for memory_id, mark in told:
-            path = path_of(self._root, memory_id)
+            path = store_path(self._root, memory_id)
             # The epoch is outdated: the current owner takes the store over later.
             self._epochs.pop(memory_id, None)
             if not self.exists(memory_id):
                 make_folder(path.parent)
-                raise condemn(path, "the file and its acknowledged data are gone")
+                raise mark_damaged(path, "the file and its acknowledged data are gone")
             if lost := self.get(memory_id).count_lost_commits(mark):
                 raise self._open.pop(memory_id).give_up(
                     f"the last {lost} commits are lost, although they were acknowledged"

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
-from memrelay.memory.search.pool import Meaning
+from memrelay.memory.search.pool import SemanticResources
 from memrelay.memory.stores import OpenStores
 
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ class DatabaseThread:
     """
 
     def __init__(
-        self, name: str, root: Path, most_open: int, meaning: Meaning | None = None
+        self, name: str, root: Path, most_open: int, meaning: SemanticResources | None = None
     ) -> None:
         self._stores = OpenStores(root, most_open, meaning)
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()

@@ -18,7 +18,7 @@ _UNIX_MS = re.compile(r"\d{1,18}", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def as_time(unix_ms: int) -> str:
+def format_time(unix_ms: int) -> str:
     """Return Unix ms as a `Moment`: 2026-11-22T05:00:00.000Z.
 
     Times out of range become the first or last valid time. A client can cause one with a message id
@@ -30,26 +30,26 @@ def as_time(unix_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def change_ms(now_ms: int, before_ms: int) -> int:
+def next_change_ms(now_ms: int, before_ms: int) -> int:
     """Return the time of a change, at least 1 ms after the previous one, so that
     versions differ.
     """
     return max(now_ms, before_ms + 1)
 
 
-def as_ms(text: str) -> int | None:
+def parse_ms(text: str) -> int | None:
     """Parse a date, a date and time, or Unix ms, and return Unix ms. None if invalid.
 
     A date means its first moment. The time zone is UTC unless the text names one.
     """
     if _UNIX_MS.fullmatch(text):
         return int(text)
-    unix_us = as_us(text)
+    unix_us = parse_us(text)
     # Round up: comparisons with whole milliseconds keep their result.
     return None if unix_us is None else -(-unix_us // 1000)
 
 
-def as_us(text: str) -> int | None:
+def parse_us(text: str) -> int | None:
     """Parse a date or a date and time, and return Unix microseconds. None if invalid.
 
     A date means its first moment. The time zone is UTC unless the text names one.

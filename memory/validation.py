@@ -44,7 +44,7 @@ LIKELY = 0.6
 MAX_WORD_CHARACTERS = 128
 
 
-def closest(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
+def find_closest(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
     """Return the known word most similar to `word`, ignoring case.
 
     Returns "" if no word reaches the similarity `ratio`, 0 to 1.

@@ -19,19 +19,19 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from memrelay.memory.embedding.backfill import keep, make, next_task
+from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
-from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorAwaited
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
 from memrelay.memory.operation import Context, Operation, find_operation
 from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.records.view import LONGEST_NAME
+from memrelay.memory.records.view import MAX_NAME_CHARACTERS
 from memrelay.memory.retention import HISTORY_DAYS, delete_expired
-from memrelay.memory.search.pool import Meaning, Pool
-from memrelay.memory.sqlite.connection import refuse_others, translated
+from memrelay.memory.search.pool import Pool, SemanticResources
+from memrelay.memory.sqlite.connection import refuse_others, translate_errors
 from memrelay.memory.sqlite.store import Store
 from memrelay.methods import (
     EmbeddedEntries,
@@ -75,7 +75,7 @@ class EmbeddedStore:
     def complete_erasure(self) -> None:
         """Complete an erasure that was interrupted, if nothing prevents it now."""
         if self._is_alone and self._store.erasures.is_open():
-            with suppress(StoreBusy), translated(str(self._store.path)):
+            with suppress(StoreBusy), translate_errors(str(self._store.path)):
                 self._rewrite()
 
     def _call(self, name: str, values: dict[str, Any]) -> Any:
@@ -117,7 +117,7 @@ class EmbeddedStore:
         while True:
             try:
                 return operation.run(self._store, checked, self._context(operation))
-            except VectorAwaited as awaited:
+            except VectorPending as awaited:
                 time.sleep(awaited.after_s)
 
     def _prepare_vectors(self, operation: Operation, checked: Any) -> None:
@@ -159,8 +159,10 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
     Raises Refused for an invalid actor, NotTheOwner if a worker serves the memory root, StoreBusy
     if another program has the file open, and StoreBroken if the file is not a usable store.
     """
-    if not isinstance(actor, str) or not actor.isprintable() or len(actor) > LONGEST_NAME:
-        raise Refused(f"`actor` must be a printable text of at most {LONGEST_NAME} characters")
+    if not isinstance(actor, str) or not actor.isprintable() or len(actor) > MAX_NAME_CHARACTERS:
+        raise Refused(
+            f"`actor` must be a printable text of at most {MAX_NAME_CHARACTERS} characters"
+        )
     if not structlog.is_configured():
         _log_through_standard_library()
     path = Path(path).absolute()
@@ -200,7 +202,7 @@ def _root_of(path: Path) -> Path | None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Keep other programs from opening the file with `open_store`."""
-    with translated(str(path)):
+    with translate_errors(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{path}.lock").open("a") as file:
         try:
@@ -210,13 +212,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _local_meaning(stack: ExitStack) -> Meaning | None:
+def _local_meaning(stack: ExitStack) -> SemanticResources | None:
     """Return the built-in embedder, which loads at its first use; None if it is not installed."""
     if not all(map(find_spec, EMBEDDER_PACKAGES)):
         return None
-    questions = Questions(LazyEmbedder(EmbeddingOptions("local")))
+    questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("local")))
     stack.callback(questions.close)
-    return Meaning(questions, Pool())
+    return SemanticResources(questions, Pool())
 
 
 def _needs_vectors(operation: Operation, checked: Any) -> bool:
@@ -229,7 +231,7 @@ def _embed_records(store: Store, lazy: LazyEmbedder) -> None:
     embedder = lazy.get()
     while (task := next_task(store, embedder, wanted=True, most=TEXTS_AT_ONCE)) is not None:
         if task.one is not None:
-            keep(store, task.one, make(embedder, task.texts))
+            store_vectors(store, task.one, compute_vectors(embedder, task.texts))
 
 
 def _delete_expired(store: Store) -> None:

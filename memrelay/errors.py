@@ -6,9 +6,9 @@ Exception
 ├── NotTheOwner         a running worker serves the store that should be opened
 └── MemoryFault         the base class of all errors of a store
     ├── Refused             the input is invalid; nothing was changed (also a ValueError)
-    │   ├── NotThere            no such record, memory or entry
+    │   ├── RecordNotFound            no such record, memory or entry
     │   ├── ResultTooLarge      the result is larger than allowed
-    │   └── VersionDiffers      the record has changed since the caller read it
+    │   └── VersionConflict      the record has changed since the caller read it
     ├── StoreBusy           another program has the store open, or the disk is full; try again later
     ├── StoreBroken         the file cannot be used; the text contains the remedy
     ├── RecordDamaged       one record cannot be read; the text contains the remedy
@@ -21,13 +21,13 @@ from memrelay.blocks.contract import Transient
 from memrelay.memory.errors import (
     EmbeddingFault,
     MemoryFault,
-    NotThere,
     RecordDamaged,
+    RecordNotFound,
     Refused,
     ResultTooLarge,
     StoreBroken,
     StoreBusy,
-    VersionDiffers,
+    VersionConflict,
 )
 from memrelay.worker.ownership.host_locks import NotTheOwner
 
@@ -35,7 +35,7 @@ __all__ = [
     "EmbeddingFault",
     "MemoryFault",
     "NotTheOwner",
-    "NotThere",
+    "RecordNotFound",
     "RecordDamaged",
     "Refused",
     "RelayError",
@@ -43,7 +43,7 @@ __all__ = [
     "StoreBroken",
     "StoreBusy",
     "Transient",
-    "VersionDiffers",
+    "VersionConflict",
 ]
 
 

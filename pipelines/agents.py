@@ -6,13 +6,13 @@ from pydantic import ConfigDict, ValidationError
 
 from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.blocks.errors import BrokenBlock
-from memrelay.blocks.registry import find_block, sound_blocks
+from memrelay.blocks.registry import find_block, loadable_blocks
 from memrelay.blocks.templates import MAX_TOGETHER
 from memrelay.pipelines.bundle import CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import Place, Report, quoted
-from memrelay.pipelines.shape import location_of, tell
+from memrelay.pipelines.shape import location_of, report_validation_error
 
 
 class _AnyArgs(BlockArgs):
@@ -118,7 +118,7 @@ def _validated(
     try:
         return block.args.model_validate(values), frozenset()
     except ValidationError as error:
-        tell(error, values, place, report)
+        report_validation_error(error, values, place, report)
         locations = [location_of(detail) for detail in error.errors(include_url=False)]
         return None, frozenset(str(location[0]) for location in locations if location)
     except (RecursionError, SyntaxError):  # a template parser, after thousands of brackets
@@ -200,7 +200,7 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
         return block
     if name:
         callable_blocks = [
-            known for known, block in sound_blocks().items() if block.handle is not None
+            known for known, block in loadable_blocks().items() if block.handle is not None
         ]
         report.unknown(at, f"there is no block {quoted(name)}", name, callable_blocks)
     elif spec.wf_call_webhook is False:

@@ -11,7 +11,7 @@ import orjson
 
 from memrelay.pipelines.report import Place, Report
 
-MOST_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is replaced
+MAX_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is replaced
 MAX_DEPTH = 32
 MAX_KEYS = 20_000
 BOM = b"\xef\xbb\xbf"
@@ -52,9 +52,9 @@ def parse_bundle(raw: bytes | dict[str, Any], report: Report) -> dict[str, Any] 
 
 def fits(text: bytes, report: Report) -> bool:
     """Return whether the bundle is small enough, after reporting a fault."""
-    if len(text) <= MOST_BYTES:
+    if len(text) <= MAX_BYTES:
         return True
-    rule = f"the bundle has {len(text)} bytes; at most {MOST_BYTES}"
+    rule = f"the bundle has {len(text)} bytes; at most {MAX_BYTES}"
     report.error((), rule, "split it into several pipelines")
     return False
 

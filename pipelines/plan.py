@@ -58,7 +58,7 @@ class Timer:
 class Audience:
     """The agents on one swarm that accept one sender, in the order of the bundle.
 
-    If `choosy` is false, all `stations` receive every text. Otherwise `of` selects the agents; the
+    If `has_selectors` is false, all `stations` receive every text. Otherwise `of` selects the agents; the
     patterns of all of them are matched together.
     """
 
@@ -70,7 +70,7 @@ class Audience:
             if (selector := agent.args.selector) is not None
         ]
         self._selecting = [at for at, _ in selectors]  # indexes of the agents with a selector
-        self.choosy = bool(selectors)
+        self.has_selectors = bool(selectors)
         self._patterns = PatternSet([selector.pattern for _, selector in selectors])
         self._inverted = frozenset(
             place for place, (_, selector) in enumerate(selectors) if selector.invert
@@ -133,11 +133,11 @@ class Audiences(dict[tuple[str, str], Audience]):
 class Plan:
     """One version of one pipeline.
 
-    - `public`: names of its public swarms; `hears_public`: those that an agent listens on
+    - `public`: names of its public swarms; `listens_in_public`: those that an agent listens on
     - `private_names`: names of its other swarms, by their bytes
     - `stores`: memory_ids of its blocks; the first is the default of an operation
     - `home`: memory_id of its named memories, created by the first call that needs it
-    - `every_store`: `stores` and `home`
+    - `all_stores`: `stores` and `home`
     - `embedded_stores`: stores with vectors
     - `languages`: of stores that declare one, by memory_id
     """
@@ -153,7 +153,7 @@ class Plan:
         self._planned = _planned_agents(bundle, self.public)
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._planned]
         self.audiences = Audiences(bundle, self._listening, self._planned)
-        self.hears_public = self.public & {agent.rec_swarm for agent in self._listening}
+        self.listens_in_public = self.public & {agent.rec_swarm for agent in self._listening}
         self._set_stores(bundle)
 
     def _set_stores(self, bundle: CheckedBundle) -> None:
@@ -161,7 +161,7 @@ class Plan:
         stores = dict.fromkeys(agent.store for agent in planned if agent.store)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
         self.home = home_of(self.uid)
-        self.every_store = tuple(dict.fromkeys((*self.stores, self.home)))
+        self.all_stores = tuple(dict.fromkeys((*self.stores, self.home)))
         self.embedded_stores = frozenset(agent.store for agent in planned if agent.args.embeds)
         self.languages = bundle.languages
 

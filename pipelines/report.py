@@ -7,7 +7,7 @@ from typing import Literal
 
 import orjson
 
-from memrelay.memory.validation import LIKELY, closest
+from memrelay.memory.validation import LIKELY, find_closest
 
 Place = tuple[str | int, ...]  # the keys and indexes that lead to a value
 Severity = Literal["error", "warning"]
@@ -75,7 +75,7 @@ class Report:
         self._add(Fault(pointer(place), rule, suggestion, "warning"))
 
     def unknown(self, place: Place, rule: str, word: str, known: Iterable[str]) -> None:
-        """Add an error about an unknown word, with the closest known word or all known words."""
+        """Add an error about an unknown word, with the find_closest known word or all known words."""
         if not self.full("error"):
             self.error(
                 place, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}"
@@ -106,8 +106,8 @@ def quoted(text: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
-    """Return a suggestion of the closest known word; "" if none is as close as `ratio`."""
-    found = closest(word, known, ratio)
+    """Return a suggestion of the find_closest known word; "" if none is as close as `ratio`."""
+    found = find_closest(word, known, ratio)
     return f"did you mean {quoted(found)}?" if found else ""
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from memrelay.blocks.contract import Block
-from memrelay.blocks.registry import all_blocks
+from memrelay.blocks.registry import built_in_blocks
 from memrelay.pipelines import bundle as forms
 from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 
@@ -17,7 +17,7 @@ Schema = dict[str, Any]
 
 def json_schema() -> Schema:
     """Return the schema (draft 2020-12). `$defs` has the arguments of every built-in block."""
-    blocks = all_blocks()
+    blocks = built_in_blocks()
     models: list[type[BaseModel]] = [Bundle, *(block.args for block in blocks.values())]
     refs, schema = models_json_schema([(model, "validation") for model in models])
     args = {name: refs[block.args, "validation"] for name, block in blocks.items()}

@@ -84,13 +84,15 @@ def read_part(
     try:
         return part.model_validate(value)
     except ValidationError as error:
-        tell(error, value, place, report)
+        report_validation_error(error, value, place, report)
         invalid = {detail["loc"][0] for detail in error.errors()}
         valid = {key: inner for key, inner in value.items() if key not in invalid}
         return part.model_validate(valid)
 
 
-def tell(error: ValidationError, value: dict[str, Any], place: Place, report: Report) -> None:
+def report_validation_error(
+    error: ValidationError, value: dict[str, Any], place: Place, report: Report
+) -> None:
     """Report pydantic's errors. The errors of one place, one for each type, become one fault."""
     rules: dict[Place, list[str]] = {}
     for detail in error.errors(include_url=False, include_input=False):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.blocks.reference import PAGE, fill
-from memrelay.blocks.registry import all_blocks
+from memrelay.blocks.registry import built_in_blocks
 from memrelay.cli.main import COMMANDS
 from memrelay.cli.settings import load_settings
 from memrelay.pipelines.bundle import AgentSpec
@@ -64,7 +64,7 @@ def test_the_commands_page_names_each_command_and_the_blocks_page_each_block() -
     blocks = (ROOT / "docs" / "blocks.md").read_text()
 
     assert [name for name in COMMANDS if f"`memrelay {name}" not in commands] == []
-    assert [name for name in all_blocks() if f"`{name}`" not in blocks] == []
+    assert [name for name in built_in_blocks() if f"`{name}`" not in blocks] == []
 
 
 def test_the_bundles_shown_can_be_deployed_and_each_key_of_ours_is_told() -> None:

@@ -48,7 +48,7 @@ def describe_error(fault: BaseException) -> str:
     return str(TracebackException(type(fault), fault, None))
 
 
-def first_of(error: BaseException) -> BaseException:
+def first_cause(error: BaseException) -> BaseException:
     """Return the first exception inside nested groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -14,14 +14,14 @@ from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.watchdog import Watchdog
-from memrelay.worker.errors import first_of
+from memrelay.worker.errors import first_cause
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.ownership.host_locks import HostLocks
@@ -86,7 +86,7 @@ class Worker:
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
-            questions = Questions(embedding.embedder)
+            questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions)
             for thread in threads:
@@ -105,10 +105,10 @@ class Worker:
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
 
-    def _start_threads(self, questions: Questions) -> list[DatabaseThread]:
+    def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
         options = self._options
         open_files = max(1, options.open_files // options.threads)
-        meaning = Meaning(questions, Pool(options.matrix_bytes))
+        meaning = SemanticResources(questions, Pool(options.matrix_bytes))
         return [
             DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
             for number in range(options.threads)
@@ -129,9 +129,9 @@ class Worker:
                     await self._run_session(session, shared)
             except* (Fenced, StoreFenced) as errors:
                 memory.served.clear()
-                ends.append(("worker_fenced", first_of(errors)))
+                ends.append(("worker_fenced", first_cause(errors)))
             except* BusError as errors:
-                ends.append(("bus_lost", first_of(errors)))
+                ends.append(("bus_lost", first_cause(errors)))
             self.ready.clear()
             pause_s = backoff.delay_s(time.monotonic() - began)
             for event, reason in ends:

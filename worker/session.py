@@ -21,8 +21,8 @@ from memrelay.bus.errors import BusRefused, BusUnavailable
 from memrelay.bus.keys import CHANGES, fence_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
-from memrelay.bus.lease.workers import BEAT_S, read_workers
-from memrelay.bus.reindex import clear_reindex_request, requested_reindexes
+from memrelay.bus.lease.workers import HEARTBEAT_S, read_workers
+from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.outbox import Outbox
@@ -113,7 +113,7 @@ class Session:
         self._timers = Timers(self._control)
         if before:
             await self._lease.declare_dead(before)
-        await self._lease.sign_on(self._connections, self._describe_worker())
+        await self._lease.register(self._connections, self._describe_worker())
         await writer.open()
         await self._subscribed.send(pack("SUBSCRIBE", CHANGES))
 
@@ -145,7 +145,7 @@ class Session:
             await self.apply(plans)
             ready.set()
             await self._stopped.wait()
-            await self._lease.sign_off()
+            await self._lease.unregister()
             self._memory.host_locks.mark_signed_off()
             await self._control.call("PUBLISH", CHANGES, "worker")
             for task in background:
@@ -247,14 +247,14 @@ class Session:
     async def _send_heartbeats(self) -> None:
         """Report every few seconds which pipelines are served. Raises Fenced."""
         while True:
-            await wait(self._applied, min(BEAT_S, self._shared.limits.lease_s / 3))
+            await wait(self._applied, min(HEARTBEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
-            await self._lease.call_in(self._describe_worker())
+            await self._lease.send_heartbeat(self._describe_worker())
             await self._shared.clock.look(self._control)
 
     async def _start_reindexes(self) -> None:
         while True:
-            for uid, token in (await requested_reindexes(self._control)).items():
+            for uid, token in (await read_reindex_requests(self._control)).items():
                 groups = [group for group in self._groups if uid in group.slots]
                 if any(group.vectors.reindex(token) for group in groups):
                     await clear_reindex_request(self._control, uid)
@@ -279,7 +279,7 @@ class Session:
 
     async def _announce(self) -> None:
         """Make the other workers recompute their share."""
-        await self._lease.call_in(self._describe_worker())
+        await self._lease.send_heartbeat(self._describe_worker())
         await self._control.call("PUBLISH", CHANGES, "worker")
 
     def _new_lease(self, plans: Sequence[Plan]) -> GroupLease:
@@ -357,7 +357,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
                 "wal_bytes": wal_bytes,
                 "outbox_bytes": group.outbox_bytes(uid),
                 "waiting": group.count_delayed(uid),
-                "vectors_todo": group.vectors.backlog(plan.every_store),
+                "vectors_todo": group.vectors.backlog(plan.all_stores),
                 "vectors_fault": group.vectors.fault,
             }
     return {
@@ -405,9 +405,9 @@ def group_by_store(plans: Iterable[Plan]) -> list[list[Plan]]:
     groups: dict[int, list[Plan]] = {}
     group_of: dict[str, int] = {}  # by store
     for number, plan in enumerate(plans):
-        touching = sorted({group_of[store] for store in plan.every_store if store in group_of})
+        touching = sorted({group_of[store] for store in plan.all_stores if store in group_of})
         one, *others = touching or [number]
         joining = [*[member for other in others for member in groups.pop(other)], plan]
         groups.setdefault(one, []).extend(joining)
-        group_of |= {store: one for member in joining for store in member.every_store}
+        group_of |= {store: one for member in joining for store in member.all_stores}
     return list(groups.values())

@@ -15,7 +15,7 @@ from memrelay.bus.lease.workers import BusClock
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, MemoryFault
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
@@ -126,7 +126,7 @@ class WorkerContext:
     metrics: Metrics
     watchdog: Watchdog
     embedding: EmbeddingThread
-    questions: Questions
+    questions: QuestionEmbedder
     database: int
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)

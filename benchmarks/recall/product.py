@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.recall.collection import Document
-from memrelay.memory.embedding.backfill import keep, make, next_task
+from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
 from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions, Model
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_search import SearchInput, search
 from memrelay.memory.operations.records_write import WriteInput, write
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.record import DEFAULT_KIND
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
 
 MEMORY_ID = "instances/bench/memories"
@@ -28,8 +28,10 @@ class Product:
     def __init__(self, folder: Path, model: Model = "none") -> None:
         lazy = LazyEmbedder(EmbeddingOptions(model=model))
         self._embedder = lazy.get() if lazy.configured else None
-        meaning = Meaning(Questions(lazy), Pool(MOST_BYTES)) if self._embedder else None
-        self._store = Store(MEMORY_ID, path_of(folder, MEMORY_ID), meaning=meaning)
+        meaning = (
+            SemanticResources(QuestionEmbedder(lazy), Pool(MOST_BYTES)) if self._embedder else None
+        )
+        self._store = Store(MEMORY_ID, store_path(folder, MEMORY_ID), meaning=meaning)
         self._ids: dict[str, str] = {}  # guid -> the document's id
 
     def ingest(self, documents: Sequence[Document]) -> None:
@@ -71,4 +73,4 @@ def embed_all(store: Store, embedder: Embedder) -> None:
     """Make all vectors, as the worker does in the background."""
     while task := next_task(store, embedder, wanted=True, most=BATCH):
         if task.one is not None:
-            keep(store, task.one, make(embedder, task.texts))
+            store_vectors(store, task.one, compute_vectors(embedder, task.texts))

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.support.bundle import make_bundle
 from memrelay.bus.client.url import Address
 from memrelay.cli.logs import configure_logging
-from memrelay.cli.process import settle_down
+from memrelay.cli.process import tune_runtime
 from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.check import check
 from memrelay.worker.limits import WorkerLimits
@@ -42,7 +42,7 @@ async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
     worker = Worker(WorkerOptions(Address(path=socket), root, limits=LIMITS))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
-    settle_down()
+    tune_runtime()
     await worker.run()
 
 

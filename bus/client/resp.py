@@ -6,11 +6,11 @@ from zlib import crc32
 
 import hiredis
 
-from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, entry_id_of
+from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, format_place
 from memrelay.bus.public_swarms import SwarmName, key_of
 
 Word = bytes | str | int
-Said = tuple[SwarmName, bytes]  # a swarm and the envelope published on it
+SwarmMessage = tuple[SwarmName, bytes]  # a swarm and the envelope published on it
 
 
 def pack(*words: Word) -> bytes:
@@ -66,7 +66,7 @@ class SwarmEncoder:
         # By swarm: the beginnings of its XADD and of the words after PUBLISH.
         self._heads: dict[SwarmName, tuple[bytes, bytes]] = {}
 
-    def write(self, ident: bytes, said: Iterable[Said]) -> tuple[list[bytes], list[bytes]]:
+    def write(self, ident: bytes, said: Iterable[SwarmMessage]) -> tuple[list[bytes], list[bytes]]:
         """Pack all messages that the input `ident` led to.
 
         Return the XADD commands and, for each message, the packed words after PUBLISH.
@@ -74,7 +74,7 @@ class SwarmEncoder:
         logged, live, heads, join, fixed = [], [], self._heads, b"".join, len(ident) + DIGEST_SIZE
         for number, (swarm, data) in enumerate(said):
             log, copy = heads.get(swarm) or self._make_heads(swarm)
-            place = PLACES[number] if number < len(PLACES) else entry_id_of(number)
+            place = PLACES[number] if number < len(PLACES) else format_place(number)
             size, length = fixed + len(place), len(data)
             digest = hexlify(crc32(data).to_bytes(4))  # as codec.digest, without the call
             try:

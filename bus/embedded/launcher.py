@@ -36,10 +36,10 @@ from memrelay.bus.embedded.process import (
     size_of,
     spawn,
 )
-from memrelay.bus.embedded.socket_path import settle_socket, socket_of
+from memrelay.bus.embedded.socket_path import choose_socket, find_socket
 from memrelay.bus.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 
-__all__ = ["EmbeddedServer", "socket_of"]
+__all__ = ["EmbeddedServer", "find_socket"]
 
 LOCK_NAME = "server.lock"
 # Between two probes of a server that is starting.
@@ -254,7 +254,7 @@ class EmbeddedServer:
         """Return the folder's lock once it is free, None once its holder's server answers."""
         began = silent_since = time.monotonic()
         while (lock := take_lock(self._folder)) is None:
-            path = socket_of(self._folder)
+            path = find_socket(self._folder)
             answer = probe(path)
             now = time.monotonic()
             if answer.state is State.READY:
@@ -272,7 +272,7 @@ class EmbeddedServer:
         with lock:
             refuse_left_out(self._folder)
             self._binary = self._binary or find_binary(self._configured)
-            self._socket = settle_socket(self._folder)
+            self._socket = choose_socket(self._folder)
             self._log_start = size_of(self._log_path)
             command = [str(self._binary), *options(self._folder, self._socket)]
             process = spawn(

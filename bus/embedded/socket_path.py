@@ -21,7 +21,7 @@ _BACK_LINK = "data"
 _LONGEST_TEMPORARY_BYTES = 60
 
 
-def socket_of(data_folder: Path) -> Path | None:
+def find_socket(data_folder: Path) -> Path | None:
     """Return the socket of the last server that was launched on this folder, None without one.
 
     A killed server leaves its socket, so only connecting shows whether it lives. A short folder of
@@ -31,7 +31,7 @@ def socket_of(data_folder: Path) -> Path | None:
     return path if path is not None and path.is_socket() else None
 
 
-def settle_socket(data_folder: Path) -> Path:
+def choose_socket(data_folder: Path) -> Path:
     """Choose the socket's path and record it; the caller must hold the folder's lock.
 
     A short folder is reused, and stays when the server ends, so that the address survives

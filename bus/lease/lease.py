@@ -19,7 +19,7 @@ import structlog
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.errors import BusRefused, Fenced
-from memrelay.bus.keys import ROLL, fence_key, owner_key, worker_key
+from memrelay.bus.keys import WORKERS, fence_key, owner_key, worker_key
 
 log = structlog.stdlib.get_logger(__name__)
 # How long the last heartbeat of a worker is kept after the worker ended without unregistering.
@@ -117,7 +117,7 @@ class Lease:
         self._control, self.name, self._lease_ms = control, name, lease_ms
         self._epochs: dict[str, int] = {}  # by pipeline that it owns
 
-    async def sign_on(self, connections: Iterable[Connection], report: dict[str, Any]) -> None:
+    async def register(self, connections: Iterable[Connection], report: dict[str, Any]) -> None:
         """Register the lease, and name its data connections so that a successor can close them.
 
         NO-EVICT makes a server with `maxmemory-clients` close other clients first.
@@ -127,11 +127,11 @@ class Lease:
             with suppress(BusRefused):  # the user may lack the permission
                 await connection.call("CLIENT", "NO-EVICT", "ON")
         await self._control.call("SET", fence_key(self.name), 1)
-        await self.call_in(report)
+        await self.send_heartbeat(report)
 
-    async def call_in(self, report: dict[str, Any]) -> None:
+    async def send_heartbeat(self, report: dict[str, Any]) -> None:
         """Send a heartbeat with a report. Raises Fenced if another worker took over."""
-        keys = [fence_key(self.name), worker_key(self.name), ROLL, *map(owner_key, self._epochs)]
+        keys = [fence_key(self.name), worker_key(self.name), WORKERS, *map(owner_key, self._epochs)]
         is_alive = await self._control.run_script(
             _HEARTBEAT,
             keys,
@@ -150,7 +150,7 @@ class Lease:
         The epoch is above `at_least` and above every earlier epoch of these pipelines.
         """
         uids = list(uids)
-        keys = [fence_key(self.name), ROLL, *map(owner_key, uids)]
+        keys = [fence_key(self.name), WORKERS, *map(owner_key, uids)]
         answer = await self._control.run_script(_ACQUIRE, keys, self.name, at_least, worker_key(""))
         if not answer:
             raise Fenced("another worker fenced this one, so it may own nothing; restarting")
@@ -173,10 +173,10 @@ class Lease:
         """Fence a worker that is known to have ended, without waiting for its lease to expire."""
         await self._control.call("DEL", worker_key(name), fence_key(name))
 
-    async def sign_off(self) -> None:
+    async def unregister(self) -> None:
         """Unregister the lease. Its pipelines must have been released."""
         await self.declare_dead(self.name)
-        await self._control.call("ZREM", ROLL, self.name)
+        await self._control.call("ZREM", WORKERS, self.name)
 
     async def _close_connections(self, names: set[bytes]) -> None:
         """Close the connections of fenced workers, so that nothing more is read from them."""

@@ -8,16 +8,16 @@ from typing import Any
 import orjson
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import ROLL, worker_key
+from memrelay.bus.keys import WORKERS, worker_key
 
 # Between two heartbeats of a worker.
-BEAT_S = 2.0
+HEARTBEAT_S = 2.0
 # A worker without a heartbeat for this long is not listed.
 SILENT_MS = 10_000
 POLL_S = 0.05
 
 
-async def server_time(client: ReconnectingConnection) -> int:
+async def read_server_time(client: ReconnectingConnection) -> int:
     """Return the server's Unix ms, which entry IDs use. Raises BusUnavailable and BusRefused."""
     seconds, micros = map(int, await client.call("TIME"))
     return seconds * 1000 + micros // 1000
@@ -28,9 +28,9 @@ async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
 
     Each has its `lease` and its age in seconds (`silent_s`). Raises BusUnavailable and BusRefused.
     """
-    now_ms = await server_time(client)
+    now_ms = await read_server_time(client)
     listed: list[bytes] = await client.call(
-        "ZRANGEBYSCORE", ROLL, now_ms - SILENT_MS, "+inf", "WITHSCORES"
+        "ZRANGEBYSCORE", WORKERS, now_ms - SILENT_MS, "+inf", "WITHSCORES"
     )
     if not listed:
         return []
@@ -44,7 +44,7 @@ async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
     return sorted(reports, key=lambda report: str(report["name"]))
 
 
-def pauses_of(workers: Iterable[dict[str, Any]]) -> dict[str, str]:
+def pause_reasons(workers: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return, by uid, why a worker owns a pipeline without running it."""
     return {
         uid: str(report["paused"])
@@ -92,7 +92,7 @@ class BusClock:
     async def look(self, client: ReconnectingConnection) -> None:
         """Read the server's clock. Raises BusUnavailable and BusRefused."""
         began_ms = self._now()
-        self.adjust(await server_time(client), began_ms)
+        self.adjust(await read_server_time(client), began_ms)
 
     def adjust(self, server_ms: int, began_ms: float) -> None:
         """Adjust to a reading that was requested at `began_ms`.

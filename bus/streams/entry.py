@@ -9,7 +9,7 @@ from memrelay.bus.keys import input_key
 LONGEST_ID = 256
 
 
-def may_be_id(ident: str) -> bool:
+def is_valid_id(ident: str) -> bool:
     """Return whether a producer may use this ID; "" stands for none."""
     return len(ident) <= LONGEST_ID and ident.isprintable()
 

@@ -12,7 +12,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused
 from memrelay.bus.key_types import WrongType, wrong_type_keys
 from memrelay.bus.keys import swarm_key
-from memrelay.bus.streams.log import LogEntry, parse_log_entry
+from memrelay.bus.streams.log import LogEntry, parse_log_entries
 
 log = structlog.stdlib.get_logger(__name__)
 Deliver = Callable[[list[LogEntry]], None]
@@ -149,6 +149,6 @@ class Follower:
 
     def _deliver(self, key: str, entries: list[tuple[bytes, list[bytes]]]) -> None:
         self._positions[key] = entries[-1][0]
-        messages = parse_log_entry(entries)
+        messages = parse_log_entries(entries)
         for deliver in tuple(self._listeners[key]):
             deliver(messages)

@@ -11,7 +11,7 @@ from memrelay.bus.client.resp import Word
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, BusError, BusRefused, BusUnavailable
 from memrelay.bus.keys import input_key
-from memrelay.bus.lease.workers import pauses_of, read_workers
+from memrelay.bus.lease.workers import pause_reasons, read_workers
 from memrelay.bus.streams.entry import NewEntry
 
 # How long an answer about the size of an input counts as current.
@@ -177,12 +177,12 @@ class Ingress:
         reply = await self._send("PUBSUB", "NUMSUB", channel)
         return int(reply[1])
 
-    async def pause_of(self, uid: str) -> str:
+    async def read_pause(self, uid: str) -> str:
         """Return why the worker of a pipeline has paused it, "" if it has not.
 
         Raises BusUnavailable and BusRefused.
         """
-        return pauses_of(await read_workers(self._client)).get(uid, "")
+        return pause_reasons(await read_workers(self._client)).get(uid, "")
 
     def _make_backlog(self, uid: str) -> Backlog:
         backlog = self._backlogs[uid] = Backlog(uid, self._limits)

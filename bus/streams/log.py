@@ -33,10 +33,10 @@ class LogEntry(NamedTuple):
     @property
     def place(self) -> tuple[int, int]:
         """Return the cursor in a form that can be compared."""
-        return cursor_of(self.cursor)
+        return parse_cursor(self.cursor)
 
 
-def cursor_of(cursor: str) -> tuple[int, int]:
+def parse_cursor(cursor: str) -> tuple[int, int]:
     """Parse a cursor such as `1780000000000-0` into (Unix ms, number). Raises ValueError."""
     match = CURSOR.fullmatch(cursor)
     place = (int(match[1]), int(match[2])) if match else (LARGEST + 1, 0)
@@ -45,7 +45,7 @@ def cursor_of(cursor: str) -> tuple[int, int]:
     return place
 
 
-def parse_log_entry(entries: list[tuple[bytes, list[bytes]]]) -> list[LogEntry]:
+def parse_log_entries(entries: list[tuple[bytes, list[bytes]]]) -> list[LogEntry]:
     """Parse entries as the server sends them.
 
     Entries in another form, which another program added, are left out.
@@ -93,17 +93,17 @@ async def read_log(
     return await _read(client, "XRANGE", span, limit, most_bytes)
 
 
-async def read_log_back(
+async def read_log_backward(
     client: ReconnectingConnection, uid: str, swarm: str, *, before: str = "", limit: int
 ) -> list[LogEntry]:
     """Return up to `limit` messages before a cursor, newest first; without one, from the newest."""
-    if before and cursor_of(before) == (0, 0):
+    if before and parse_cursor(before) == (0, 0):
         return []  # the server refuses a range that cannot contain anything
     span = (swarm_key(uid, swarm), f"({before}" if before else "+", "-")
     return await _read(client, "XREVRANGE", span, limit, MOST_BYTES)
 
 
-def goes_on(page: Sequence[LogEntry], limit: int, most_bytes: int = MOST_BYTES) -> bool:
+def may_continue(page: Sequence[LogEntry], limit: int, most_bytes: int = MOST_BYTES) -> bool:
     """Return whether more messages may follow a page that was read with this limit."""
     return len(page) == limit or sum(len(one.data) for one in page) >= most_bytes
 
@@ -117,10 +117,10 @@ async def _read(
 ) -> list[LogEntry]:
     """Read on while entries were left out, so that a short page always means the end."""
     (key, start, end), found = span, list[LogEntry]()
-    while not goes_on(found, limit, most_bytes):
+    while not may_continue(found, limit, most_bytes):
         count = min(limit - len(found), CHUNK)
         entries: Any = await client.call(command, key, start, end, "COUNT", count)
-        _add(found, parse_log_entry(entries), most_bytes)
+        _add(found, parse_log_entries(entries), most_bytes)
         if len(entries) < count:
             break
         start = "(" + entries[-1][0].decode()

@@ -16,7 +16,7 @@ return 0
 """
 
 
-async def surpass(connection: ReconnectingConnection, uid: str, ident: str) -> bool:
+async def raise_last_id(connection: ReconnectingConnection, uid: str, ident: str) -> bool:
     """Make the server assign only IDs above `ident` to new entries.
 
     Return whether the input had lost entries, so that its last ID was lower. Raises BusRefused and

@@ -18,14 +18,14 @@ from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted, moment, table
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import Listed
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.timestamps import format_time
 from memrelay.web.api.dead_letter_json import (
-    NoLetter,
+    NoDeadLetter,
     NotReplayable,
-    as_item,
-    as_whole,
-    letter_of,
-    replay_of,
+    find_dead_letter,
+    make_replay_entry,
+    to_detail,
+    to_item,
 )
 
 # Numbers, guids and message ids: the parts in which similar reasons differ.
@@ -51,7 +51,7 @@ class ReasonGroup(NamedTuple):
     first_at: int
     last_at: int
 
-    def as_item(self) -> dict[str, Any]:
+    def to_item(self) -> dict[str, Any]:
         """Return the group as JSON."""
         return {
             "pipeline_uid": self.pipeline,
@@ -59,8 +59,8 @@ class ReasonGroup(NamedTuple):
             "error": self.error,
             "first_id": self.first_id,
             "last_id": self.last_id,
-            "first_buried_at": as_time(self.first_at),
-            "last_buried_at": as_time(self.last_at),
+            "first_buried_at": format_time(self.first_at),
+            "last_buried_at": format_time(self.last_at),
         }
 
 
@@ -127,7 +127,7 @@ def ls(
             found = [one async for one in _list_letters(catalog, uid, reason)]
         groups = group_by_reason(found) if by_reason else []
         if as_json or not sys.stdout.isatty():
-            items = [one.as_item() for one in groups] if by_reason else map(as_item, found)
+            items = [one.to_item() for one in groups] if by_reason else map(to_item, found)
             for item in items:
                 print_json(item)
         elif not found:
@@ -146,10 +146,10 @@ def show(pipeline: Pipeline, ident: Id, *, as_json: JsonAnyway = False) -> None:
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
             try:
-                letter = await letter_of(catalog, await _find_uid(catalog, pipeline), ident)
-            except NoLetter as error:
+                letter = await find_dead_letter(catalog, await _find_uid(catalog, pipeline), ident)
+            except NoDeadLetter as error:
                 fail(str(error))
-        print_json(as_whole(letter), indent=sys.stdout.isatty() and not as_json)
+        print_json(to_detail(letter), indent=sys.stdout.isatty() and not as_json)
 
     run(command)
 
@@ -201,7 +201,7 @@ def drop(
             if ident in dropped:
                 report_progress(partial(print_json, {"dropped": ident, "pipeline_uid": uid}))
         if missing := [ident for ident in chosen if ident not in dropped]:
-            fail("\n".join(str(NoLetter(uid, ident)) for ident in missing))
+            fail("\n".join(str(NoDeadLetter(uid, ident)) for ident in missing))
 
     run(command)
 
@@ -224,8 +224,8 @@ async def _replay_batches(
     batch, size = list[NewEntry](), 0
     for ident in idents:
         try:
-            batch.append(await replay_of(catalog, uid, ident))
-        except (NoLetter, NotReplayable) as error:
+            batch.append(await make_replay_entry(catalog, uid, ident))
+        except (NoDeadLetter, NotReplayable) as error:
             note(str(error))
             continue
         size += len(batch[-1].data)

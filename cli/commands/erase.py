@@ -18,7 +18,7 @@ from memrelay.cli.pipeline import pipelines_with_stores
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operation import all_operations
 from memrelay.memory.operations.records_erase import NAME
 
@@ -109,7 +109,7 @@ async def _erase(
 ) -> Counter[str]:
     (found,) = await pipelines_with_stores(settings, [pipeline])
     root = settings.memory.root
-    stores = [store] if store else [one for one in found.stores if path_of(root, one).exists()]
+    stores = [store] if store else [one for one in found.stores if store_path(root, one).exists()]
     total, deadline = Counter[str](dict.fromkeys(COUNTS, 0)), time.monotonic() + wait_s
     async with Requester(bus_address(settings)) as requester:
         for name in stores:

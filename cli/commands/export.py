@@ -20,13 +20,13 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import end_unread, print_json, print_line
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.disk import sync_folder
+from memrelay.memory.disk import fsync_path
 from memrelay.memory.files.backup import BackedUpPipeline
-from memrelay.memory.files.export import FORMAT, UID, End, Header, Line, of_other, write_export
-from memrelay.memory.memory_id import path_of
-from memrelay.memory.sqlite.copy import FOR_EXPORT, copied
+from memrelay.memory.files.export import FORMAT, UID, End, Header, Line, replace_uid, write_export
+from memrelay.memory.memory_id import store_path
+from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy
 from memrelay.memory.sqlite.transfer import exported
-from memrelay.pipelines.json_text import MOST_BYTES
+from memrelay.pipelines.json_text import MAX_BYTES
 
 Result = TypeVar("Result")
 Output = Annotated[
@@ -93,7 +93,7 @@ def _format_bundle(source: bytes, on_one_line: bool) -> bytes:
     """Indent a bundle, unless it then exceeds the size limit of bundles."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     indented = orjson.dumps(orjson.loads(source), option=options)
-    return source + b"\n" if on_one_line or len(indented) > MOST_BYTES else indented
+    return source + b"\n" if on_one_line or len(indented) > MAX_BYTES else indented
 
 
 async def export_records(
@@ -105,7 +105,7 @@ async def export_records(
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
     root = settings.memory.root
     names = [store] if store else found.stores
-    existing = [name for name in names if path_of(root, name).exists()]
+    existing = [name for name in names if store_path(root, name).exists()]
     header = _header(found)
     with closing(_exported_stores(root, found.uid, existing)) as stores:
         if output is None:
@@ -143,8 +143,8 @@ def _exported_stores(
     """Yield the lines of each store. Closing the generator removes the current copy."""
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
-        with copied(path_of(root, memory_id), root, FOR_EXPORT) as copy:
-            yield of_other(memory_id, uid, UID), exported(copy, memory_id, now_ms)
+        with temporary_copy(store_path(root, memory_id), root, FOR_EXPORT) as copy:
+            yield replace_uid(memory_id, uid, UID), exported(copy, memory_id, now_ms)
 
 
 def write_atomically(
@@ -176,7 +176,7 @@ def _replace_file(output: Path, write: Callable[[IO[bytes]], Result], private: b
         file.flush()
         os.fsync(file.fileno())
         draft.replace(output)
-    sync_folder(output.parent)
+    fsync_path(output.parent)
     return result
 
 

@@ -13,12 +13,12 @@ from memrelay.cli.options import Json, JsonAnyway
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import moment, table
-from memrelay.memory.control.catalog import Catalog, is_begun
+from memrelay.memory.control.catalog import Catalog, catalog_exists
 from memrelay.memory.control.keys import ALL, SCOPES, Key
 
 DURATION = re.compile(r"([1-9][0-9]{0,5})([mhd])")
 SECONDS = {"m": 60, "h": 3600, "d": 86_400}
-LONGEST_NAME = 100
+MAX_NAME_CHARACTERS = 100
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The owner or purpose.", show_default=False)
@@ -58,11 +58,11 @@ def create(
 ) -> None:
     """Create a key and print it. It cannot be shown again, because only its hash is stored."""
     scopes, wanted, lifetime_ms = _parse_scopes(scope), _split(pipeline), _parse_lifetime(expires)
-    if not name.strip() or len(name) > LONGEST_NAME:
-        fail(f"the name of a key must have 1 to {LONGEST_NAME} characters")
+    if not name.strip() or len(name) > MAX_NAME_CHARACTERS:
+        fail(f"the name of a key must have 1 to {MAX_NAME_CHARACTERS} characters")
 
     async def command(settings: Settings) -> None:
-        now_ms, is_new_root = _now_ms(), not is_begun(settings.memory.root)
+        now_ms, is_new_root = _now_ms(), not catalog_exists(settings.memory.root)
         expires_at = None if lifetime_ms is None else now_ms + lifetime_ms
         async with Catalog(settings.memory.root) as catalog:
             uids = await _find_uids(catalog, wanted)

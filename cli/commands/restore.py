@@ -16,8 +16,8 @@ from memrelay.memory.files.backup import (
     BackedUpFile,
     Manifest,
     may_replace,
-    put_back,
     read_manifest,
+    restore_file,
     verify,
 )
 from memrelay.worker.ownership.host_locks import alone
@@ -52,7 +52,7 @@ def restore(
                 verify(folder, file)
                 may_replace(root / file.path, force)
             for file in files:
-                kept = put_back(root, folder, file, force=force)
+                kept = restore_file(root, folder, file, force=force)
                 report_progress(partial(_print_file, file, kept, as_json))
         if pipelines and not (root / "system.db").exists():
             note(

@@ -13,7 +13,7 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.files.salvage import Salvaged, salvage_store
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.sqlite.damage import is_emptied, note_of
 from memrelay.worker.ownership.host_locks import alone
 
@@ -32,7 +32,7 @@ def salvage(
     async def command(settings: Settings) -> None:
         root = settings.memory.root
         (found,) = await pipelines_with_stores(settings, [pipeline])
-        paths = [path_of(root, name) for name in found.stores]
+        paths = [store_path(root, name) for name in found.stores]
         damaged = [
             path
             for path in paths

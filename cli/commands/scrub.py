@@ -13,8 +13,8 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.errors import MemoryFault, StoreBusy
-from memrelay.memory.memory_id import path_of
-from memrelay.memory.sqlite.copy import FOR_SCRUB, Inspection, copied, inspect
+from memrelay.memory.memory_id import store_path
+from memrelay.memory.sqlite.copy import FOR_SCRUB, Inspection, inspect, temporary_copy
 from memrelay.memory.sqlite.damage import note_of, noted
 
 
@@ -31,7 +31,7 @@ def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:
         root = settings.memory.root
         found = await pipelines_with_stores(settings, names)
         for memory_id in select_stores(settings, names, found):
-            path = path_of(root, memory_id)
+            path = store_path(root, memory_id)
             if path.exists() or note_of(path).exists():
                 faults.extend(_check_store(root, memory_id, as_json))
 
@@ -53,12 +53,12 @@ def _check_store(root: Path, memory_id: str, as_json: bool) -> list[str]:
 
 
 def _inspect(root: Path, memory_id: str) -> Inspection:
-    path = path_of(root, memory_id)
+    path = store_path(root, memory_id)
     if not path.exists():
         # Only a damage note exists.
         return Inspection(0, 0, "", noted(path), [])
     try:
-        with interruptible(), copied(path, root, FOR_SCRUB) as copy:
+        with interruptible(), temporary_copy(path, root, FOR_SCRUB) as copy:
             found = inspect(copy)
         # No worker opens a sound store with a damage note.
         return found if found.faults else found._replace(faults=noted(path))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.lease.workers import BEAT_S
+from memrelay.bus.lease.workers import HEARTBEAT_S
 from memrelay.cli.composition import bus_address, bus_name, open_catalog, run
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
@@ -51,7 +51,9 @@ def _print(found: dict[str, Any]) -> None:
 
 def _silence(worker: dict[str, Any]) -> str:
     """Return a mark for a worker without a recent heartbeat. It may have ended, or hang."""
-    return f" (SILENT for {worker['silent_s']:.0f} s)" if worker["silent_s"] >= 2 * BEAT_S else ""
+    return (
+        f" (SILENT for {worker['silent_s']:.0f} s)" if worker["silent_s"] >= 2 * HEARTBEAT_S else ""
+    )
 
 
 def _condition(one: dict[str, Any], silence: str) -> str:

@@ -13,7 +13,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import BusUnavailable, MalformedMessage
 from memrelay.bus.streams.follow import Follower
-from memrelay.bus.streams.log import LogEntry, cursor_of, read_log, read_log_back
+from memrelay.bus.streams.log import LogEntry, parse_cursor, read_log, read_log_backward
 from memrelay.cli.composition import bus_address, run
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.options import Json, Pipeline
@@ -99,7 +99,7 @@ async def _newest(
     before = ""
     while len(places) < count:
         limit = min(PAGE, count - len(places))
-        page = await read_log_back(connection, home, swarm, before=before, limit=limit)
+        page = await read_log_backward(connection, home, swarm, before=before, limit=limit)
         if not page:
             break
         places += [entry.place for entry in page]
@@ -118,7 +118,7 @@ def _cursor(ms: int, sequence: int) -> str:
 def _validate_since(since: str) -> str:
     try:
         if not (since.isascii() and since.isdecimal() and len(since) < 10):
-            cursor_of(since)
+            parse_cursor(since)
     except ValueError as error:
         raise typer.BadParameter(
             f"use a number of messages, or a cursor such as 1780000000000-0, not {since!r}"

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.embedded.binary import MINIMUM_VERSION
 from memrelay.bus.errors import BusRefused
-from memrelay.bus.permissions import Refused, own_rights, refused_of, try_a_write
+from memrelay.bus.permissions import (
+    RefusedCommand,
+    check_writable,
+    list_refused_commands,
+    server_user_rules,
+)
 from memrelay.cli.doctor import DoctorContext, Finding, fault, list_of, ok, unknown, warning
 from memrelay.cli.doctor.service import find_deployed
 from memrelay.memory.errors import MemoryFault
@@ -68,7 +73,7 @@ async def check_version(context: DoctorContext) -> list[Finding]:
 async def check_writes(context: DoctorContext) -> list[Finding]:
     """Check that the server accepts writes."""
     try:
-        await try_a_write(context.connection)
+        await check_writable(context.connection)
     except BusRefused as error:
         if error.code == "NOPERM":
             return [unknown("writes", "whether it accepts writes", "SET of memrelay:*")]
@@ -234,7 +239,7 @@ async def check_permissions(context: DoctorContext) -> list[Finding]:
         # check_catalog reports it.
         uids = []
     try:
-        refused = await refused_of(context.connection, *uids[:1])
+        refused = await list_refused_commands(context.connection, *uids[:1])
     except BusRefused as error:
         remedy = _grant() if error.code == "NOPERM" else RENAMED
         return [fault("permissions", f"the server refuses scripts: {error}", remedy)]
@@ -246,9 +251,9 @@ async def check_permissions(context: DoctorContext) -> list[Finding]:
     return [ok("permissions", "this user has all permissions that Memrelay needs")]
 
 
-def _commands(refused: Iterable[Refused]) -> str:
+def _commands(refused: Iterable[RefusedCommand]) -> str:
     return list_of(list(dict.fromkeys(one.command for one in refused)))
 
 
 def _grant() -> str:
-    return f"as an administrator of the server: ACL SETUSER NAME {' '.join(own_rights())}"
+    return f"as an administrator of the server: ACL SETUSER NAME {' '.join(server_user_rules())}"

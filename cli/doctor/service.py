@@ -12,8 +12,8 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.bus.keys import PUBLIC, swarm_key
-from memrelay.bus.lease.workers import pauses_of, read_workers
-from memrelay.bus.public_listeners import all_members
+from memrelay.bus.lease.workers import pause_reasons, read_workers
+from memrelay.bus.public_listeners import list_members
 from memrelay.cli.doctor import (
     MAX_LISTED,
     DoctorContext,
@@ -29,7 +29,7 @@ from memrelay.cli.terminal.readable import counted
 from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.control.system_file import LOST, NAME
 from memrelay.memory.errors import MemoryFault, StoreBusy
-from memrelay.memory.memory_id import stores_below
+from memrelay.memory.memory_id import list_stores
 
 # Paused pipelines that are listed, each with its reason.
 MAX_PAUSED = 20
@@ -59,7 +59,7 @@ async def check_stores(settings: Settings) -> list[Finding]:
     """Find stores of pipelines that the catalog does not know, as after the loss of system.db."""
     root = settings.memory.root
     try:
-        uids = {name.split("/")[1] for name in stores_below(root, "instances")}
+        uids = {name.split("/")[1] for name in list_stores(root, "instances")}
         async with open_existing_catalog(settings) as catalog:
             strays = [
                 uid for uid in sorted(uids) if catalog is None or not await catalog.versions(uid)
@@ -120,7 +120,7 @@ async def check_workers(context: DoctorContext) -> list[Finding]:
 async def check_paused(context: DoctorContext) -> list[Finding]:
     """List paused pipelines with the reasons that their workers report. Their input waits."""
     try:
-        paused = pauses_of(await read_workers(context.connection))
+        paused = pause_reasons(await read_workers(context.connection))
     except BusRefused:
         # check_workers reports it.
         return []
@@ -134,7 +134,7 @@ async def check_paused(context: DoctorContext) -> list[Finding]:
 async def check_listeners(context: DoctorContext) -> list[Finding]:
     """Find pipelines that listen to public swarms without a worker: their inputs grow."""
     try:
-        members = await all_members(context.connection)
+        members = await list_members(context.connection)
         listening = {member.uid for member in members if member.listens}
         workers = await read_workers(context.connection) if listening else []
     except BusRefused:

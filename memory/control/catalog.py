@@ -15,7 +15,7 @@ from memrelay.memory.control.keys import Keys
 from memrelay.memory.control.precondition import ANYTHING, Precondition
 from memrelay.memory.control.sessions import Sessions
 from memrelay.memory.control.system_file import NAME, Row, SystemFile
-from memrelay.memory.errors import NotAsExpected
+from memrelay.memory.errors import PreconditionNotMet
 
 
 class Deployed(NamedTuple):
@@ -29,7 +29,7 @@ class Deployed(NamedTuple):
     deployed_at: int
 
 
-class Swapped(NamedTuple):
+class DeployResult(NamedTuple):
     """The result of a deploy. Both versions are the same if the bundle was active already."""
 
     # None if the pipeline was not deployed before.
@@ -40,7 +40,7 @@ class Swapped(NamedTuple):
 _COLUMNS = ", ".join(Deployed._fields)
 
 
-def is_begun(root: Path) -> bool:
+def catalog_exists(root: Path) -> bool:
     """Return whether a memory root has a catalog. Opening a catalog creates it. Raises OSError."""
     # From Python 3.14 on, Path.exists returns False for a file that this user may not access.
     try:
@@ -78,25 +78,25 @@ class Catalog:
         now_ms: int,
         *,
         expected: Precondition = ANYTHING,
-    ) -> Swapped:
+    ) -> DeployResult:
         """Store a bundle by its hash and make it the next version of its pipeline.
 
         Deploying the active bundle again changes nothing. The check and the change are one
-        transaction. Raises NotAsExpected, without a change.
+        transaction. Raises PreconditionNotMet, without a change.
         """
         async with self._file.changing() as database:
             before = _first(await _select_active(database, uid))
             _check_precondition(uid, before, expected)
             if before is not None and before.hash == bundle_hash:
-                return Swapped(before, before)
+                return DeployResult(before, before)
             await _insert_version(database, (uid, name, bundle_hash, source, now_ms))
             (after,) = await _select_active(database, uid)
-        return Swapped(before, Deployed._make(after))
+        return DeployResult(before, Deployed._make(after))
 
     async def remove(self, uid: str, expected: Precondition = ANYTHING) -> bool:
         """Deactivate a pipeline and return whether it was active.
 
-        Its store, input and versions stay. Raises NotAsExpected: another bundle is active.
+        Its store, input and versions stay. Raises PreconditionNotMet: another bundle is active.
         """
         async with self._file.changing() as database:
             before = _first(await _select_active(database, uid))
@@ -142,7 +142,7 @@ def _first(rows: Iterable[Iterable[Any]]) -> Deployed | None:
 
 def _check_precondition(uid: str, found: Deployed | None, expected: Precondition) -> None:
     if not expected.allows(found.hash if found else None):
-        raise NotAsExpected(uid, found.hash if found else "")
+        raise PreconditionNotMet(uid, found.hash if found else "")
 
 
 async def _insert_version(

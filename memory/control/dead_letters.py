@@ -32,7 +32,7 @@ class DeadLetter(NamedTuple):
     # As received. It may not be a number.
     hop: str = ""
     # Whether the sender had already published it on the channel.
-    heard: bool = False
+    published: bool = False
     # Number of attempts.
     attempts: int = 1
     # The stream entry of the input that brought it last.
@@ -63,7 +63,7 @@ class DeadLetters:
     def __init__(self, file: SystemFile) -> None:
         self._file = file
 
-    async def bury(self, buried: Sequence[DeadLetter]) -> None:
+    async def add(self, buried: Sequence[DeadLetter]) -> None:
         """Store dead letters, all or none.
 
         A letter that the same entry brings again stays as it is. Brought by another entry, it gets

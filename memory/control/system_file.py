@@ -16,7 +16,7 @@ import aiosqlite
 import structlog
 
 from memrelay.memory.disk import (
-    ROOM,
+    FREE_SPACE,
     ROOM_OR_DISK,
     clear_drafts,
     inode_of,
@@ -24,7 +24,7 @@ from memrelay.memory.disk import (
     write_whole_file,
 )
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.memory_id import stores_below
+from memrelay.memory.memory_id import list_stores
 
 log = structlog.stdlib.get_logger(__name__)
 Row = Iterable[Any]
@@ -41,7 +41,7 @@ DAMAGED = (
 )
 ACCESS_HINT = "; this user must be able to write to it, and to its folder"
 HINTS = {
-    sqlite3.SQLITE_FULL: f"; {ROOM}",
+    sqlite3.SQLITE_FULL: f"; {FREE_SPACE}",
     sqlite3.SQLITE_IOERR: f"; {ROOM_OR_DISK}",
     sqlite3.SQLITE_READONLY: ACCESS_HINT,
     sqlite3.SQLITE_CANTOPEN: ACCESS_HINT,
@@ -137,7 +137,7 @@ class SystemFile:
         """Create the file. Log a warning if there are stores already, because the old file may be
         lost.
         """
-        stores = stores_below(self.path.parent)
+        stores = list_stores(self.path.parent)
         _create_file(self.path.resolve())
         if stores:
             log.warning(
@@ -226,7 +226,7 @@ def _code(error: Exception) -> int:
 
 def _hint(error: Exception) -> str:
     """Return the remedy for the error message, "" if none is known."""
-    return f"; {ROOM}" if is_disk_full(error) else HINTS.get(_code(error), "")
+    return f"; {FREE_SPACE}" if is_disk_full(error) else HINTS.get(_code(error), "")
 
 
 def _error_type(error: Exception) -> type[StoreBusy | StoreBroken]:

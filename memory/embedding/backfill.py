@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memrelay.memory.embedding.embedder import Embedder
-from memrelay.memory.errors import TextRefused
+from memrelay.memory.errors import TextRejected
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.vectors import Made, VectorSet
 
 MAX_CLEARED = 2000  # vectors deleted per step
 
 
-class Look(NamedTuple):
+class VectorState(NamedTuple):
     """The state of a store's vectors."""
 
     todo: bool  # whether a task is left
@@ -23,17 +23,17 @@ class Look(NamedTuple):
     fingerprint: str  # of the set that serves; "" without one
 
 
-NOTHING = Look(False, 0, "")
+NOTHING_TO_DO = VectorState(False, 0, "")
 
 
-class Task(NamedTuple):
+class EmbeddingTask(NamedTuple):
     """Texts to embed for a set. Without texts, the step did other work, and more may follow."""
 
     one: VectorSet | None
     texts: list[tuple[int, str]]
 
 
-def look(store: Store, wanted: bool) -> Look:
+def inspect_vectors(store: Store, wanted: bool) -> VectorState:
     """Return the state of a store's vectors.
 
     `wanted` is whether a pipeline needs vectors. A store that has some is always kept up to date.
@@ -41,13 +41,13 @@ def look(store: Store, wanted: bool) -> Look:
     vectors = store.vectors
     sets = vectors.sets()
     if not sets:
-        return Look(wanted or vectors.to_clear(), vectors.records() if wanted else 0, "")
+        return VectorState(wanted or vectors.to_clear(), vectors.records() if wanted else 0, "")
     backlog = sum(map(vectors.backlog, sets))
     todo = backlog > 0 or any(not one.serves for one in sets) or vectors.to_clear()
-    return Look(todo, backlog, sets[0].fingerprint)
+    return VectorState(todo, backlog, sets[0].fingerprint)
 
 
-def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> Task | None:
+def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> EmbeddingTask | None:
     """Return the next step with at most `most` texts; None if this embedder can do nothing."""
     vectors, name = store.vectors, str(embedder.fingerprint)
     if wanted and not vectors.sets():
@@ -56,26 +56,26 @@ def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> Task
     if vectors.to_clear():
         with store.transaction():
             vectors.clear_some(MAX_CLEARED)
-        return Task(None, [])
+        return EmbeddingTask(None, [])
     sets = vectors.sets()
     # a change to another embedder was started, and then the settings went back
     if sets and sets[0].fingerprint == name != sets[-1].fingerprint:
         with store.transaction():
             vectors.serve(sets[0])
-        return Task(None, [])
+        return EmbeddingTask(None, [])
     for one in sets:
         if one.fingerprint != name:
             continue
         if texts := vectors.outstanding(one, most):
-            return Task(one, texts)
+            return EmbeddingTask(one, texts)
         if not one.serves:
             with store.transaction():
                 vectors.serve(one)
-            return Task(None, [])
+            return EmbeddingTask(None, [])
     return None
 
 
-def keep(store: Store, one: VectorSet, made: Sequence[Made]) -> None:
+def store_vectors(store: Store, one: VectorSet, made: Sequence[Made]) -> None:
     """Store computed vectors, if their set still exists."""
     with store.transaction():
         if (one.place, one.fingerprint) in [
@@ -84,25 +84,25 @@ def keep(store: Store, one: VectorSet, made: Sequence[Made]) -> None:
             store.vectors.put(one, made)
 
 
-def remake(store: Store, embedder: Embedder) -> None:
+def start_new_set(store: Store, embedder: Embedder) -> None:
     """Start a new set of vectors, if the store has one. The old set serves meanwhile."""
     if store.vectors.serving() is not None:
         with store.transaction():
             store.vectors.begin(str(embedder.fingerprint), embedder.fingerprint.dimension)
 
 
-def make(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
+def compute_vectors(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
     """Return the vectors of (row, text); b"" for a text that the embedder rejects or finds empty.
 
     Raises EmbeddingFault: when the embedder fails.
     """
     try:
         matrix = embedder.embed([text for _, text in texts]).astype("<f2")
-    except TextRefused:
+    except TextRejected:
         if len(texts) == 1:
             return [Made(*texts[0], b"")]
         half = len(texts) // 2
-        return make(embedder, texts[:half]) + make(embedder, texts[half:])
+        return compute_vectors(embedder, texts[:half]) + compute_vectors(embedder, texts[half:])
     return [
         Made(row, text, vector.tobytes() if vector.any() else b"")
         for (row, text), vector in zip(texts, matrix, strict=True)

@@ -57,8 +57,8 @@ class Embedder(Protocol):
 
         Only the beginning of a text counts if it is longer than the model accepts.
 
-        Raises EmbeddingLater: when a retry may succeed shortly.
-        Raises TextRefused: when the embedder rejects these texts.
+        Raises EmbeddingUnavailable: when a retry may succeed shortly.
+        Raises TextRejected: when the embedder rejects these texts.
         Raises EmbeddingFault: when the embedder fails otherwise.
         """
 

@@ -23,7 +23,7 @@ from memrelay.memory.embedding.embedder import (
 )
 from memrelay.memory.embedding.outgoing import open_connection
 from memrelay.memory.embedding.unit_rows import unit_rows
-from memrelay.memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
+from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, TextRejected
 
 TOGETHER = 64  # texts in a request
 # Characters sent of a text, so that it stays below the usual 8,191 tokens.
@@ -69,7 +69,7 @@ class Endpoint:
         self.fingerprint = Fingerprint(options.name, dimension, digest)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts. Raises EmbeddingFault, EmbeddingLater or TextRefused."""
+        """Return the vectors of texts. Raises EmbeddingFault, EmbeddingUnavailable or TextRejected."""
         parts = [self._request(texts[at : at + TOGETHER]) for at in range(0, len(texts), TOGETHER)]
         if any(part.shape[1] != self.fingerprint.dimension for part in parts):
             raise EmbeddingFault(
@@ -88,7 +88,7 @@ class Endpoint:
         )
         status, reason, answer, after_s = self._post(body)
         if status in RETRYABLE or status >= 500:
-            raise EmbeddingLater(f"{self._url.hostname} answers {status} {reason}", after_s)
+            raise EmbeddingUnavailable(f"{self._url.hostname} answers {status} {reason}", after_s)
         if status in REFUSED_TEXT:
             raise self._rejection(texts, f"answers {status} {reason}", "it rejects these texts")
         if status != 200:
@@ -111,13 +111,13 @@ class Endpoint:
         return rows
 
     def _rejection(self, texts: Sequence[str], what: str, why: str) -> EmbeddingFault:
-        """Return TextRefused if the server accepts another text, else EmbeddingFault."""
+        """Return TextRejected if the server accepts another text, else EmbeddingFault."""
         if texts == [PROBE]:
             return EmbeddingFault(
                 f"{self._url.hostname} {what} to any text: check the server and `embedding.name`"
             )
         self._request([PROBE])
-        return TextRefused(f"{self._url.hostname} {what}: {why}")
+        return TextRejected(f"{self._url.hostname} {what}: {why}")
 
     def _check_model(self, model: object) -> None:
         """Raise EmbeddingFault if the server uses another model than before."""
@@ -140,7 +140,7 @@ class Endpoint:
                 connection.request("POST", self._url.path, body, self._headers())
                 return _read_answer(connection.getresponse())
         except (OSError, HTTPException) as error:
-            raise EmbeddingLater(
+            raise EmbeddingUnavailable(
                 f"{self._url.hostname} does not answer: {type(error).__name__}"
             ) from error
         except ValueError as error:

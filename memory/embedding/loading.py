@@ -7,7 +7,7 @@ from threading import Lock
 from typing import cast
 
 from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions, Model
-from memrelay.memory.errors import EmbeddingFault, EmbeddingLater
+from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
 
 NO_EMBEDDER = "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local"
 # A server that failed is tried again after this time: the server or the key may have changed.
@@ -82,7 +82,7 @@ class LazyEmbedder:
             current = self.get()
             found = self.ready(fingerprint)
             if found is None:
-                raise other_model(fingerprint, current)
+                raise wrong_model_error(fingerprint, current)
         return found
 
     def _may_retry(self) -> bool:
@@ -107,7 +107,7 @@ class LazyEmbedder:
             raise EmbeddingFault(NO_EMBEDDER)
         try:
             return load(self._options)
-        except EmbeddingLater:
+        except EmbeddingUnavailable:
             raise
         except EmbeddingFault as fault:
             self._fault, self._faulted_at = fault, self._clock()
@@ -131,7 +131,7 @@ def load(options: EmbeddingOptions) -> Embedder:
         raise EmbeddingFault(f"the embedder `{model}` cannot be loaded: {error}") from error
 
 
-def other_model(fingerprint: str, embedder: Embedder) -> EmbeddingFault:
+def wrong_model_error(fingerprint: str, embedder: Embedder) -> EmbeddingFault:
     """Return the error for vectors of another model, which are never compared."""
     return EmbeddingFault(
         f"the vectors of this store are of {fingerprint}, but the embedder is "

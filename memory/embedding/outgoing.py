@@ -15,7 +15,7 @@ from urllib.parse import SplitResult
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-from memrelay.memory.errors import EmbeddingFault, EmbeddingLater
+from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
 
 NAT64 = 0x64FF9B << 96  # these addresses contain an IPv4 address in their last 32 bits
 
@@ -77,14 +77,14 @@ def open_connection(url: SplitResult, *, private: bool, timeout_s: float) -> HTT
     raise TimeoutError.
 
     Raises EmbeddingFault: when the address is private and `private` is not set.
-    Raises EmbeddingLater: when the server cannot be reached in time.
+    Raises EmbeddingUnavailable: when the server cannot be reached in time.
     """
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
     until = time.monotonic() + timeout_s
     try:
         addresses = _resolve(host, port, until)
     except (OSError, UnicodeError) as error:
-        raise EmbeddingLater(
+        raise EmbeddingUnavailable(
             f"{host} cannot be resolved: {str(error) or 'its name server does not answer'}"
         ) from error
     if not private and (inner := [address for address in addresses if not is_public(address)]):
@@ -132,7 +132,7 @@ def _connect(addresses: list[str], port: int, until: float) -> socket.socket:
             return socket.create_connection((address, port), _seconds_left(until))
         except OSError as error:
             reason = error
-    raise EmbeddingLater(f"{addresses[0]}:{port} cannot be reached: {reason}") from reason
+    raise EmbeddingUnavailable(f"{addresses[0]}:{port} cannot be reached: {reason}") from reason
 
 
 def _start_tls(plain: socket.socket, host: str, until: float) -> socket.socket:
@@ -141,4 +141,4 @@ def _start_tls(plain: socket.socket, host: str, until: float) -> socket.socket:
         return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
     except OSError as error:
         plain.close()
-        raise EmbeddingLater(f"{host}: no secure connection: {error}") from error
+        raise EmbeddingUnavailable(f"{host}: no secure connection: {error}") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memrelay.memory.embedding.embedder import Embedder
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.errors import EmbeddingLater, TextRefused, VectorAwaited
+from memrelay.memory.errors import EmbeddingUnavailable, TextRejected, VectorPending
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ NO_ANSWER = f"no vector of the question within {MOST_S:g} s"
 Key = tuple[str, str]  # text, fingerprint
 
 
-class Question(NamedTuple):
+class EmbeddedQuestion(NamedTuple):
     """A vector and the embedder that computed it."""
 
     vector: "NDArray[np.float32]"
@@ -43,26 +43,26 @@ class _Awaited:
 
     since: float
     ended: float = math.inf
-    future: Future[Question] = field(init=False)
+    future: Future[EmbeddedQuestion] = field(init=False)
 
 
-class Questions:
+class QuestionEmbedder:
     """The vectors of questions in one process. Thread-safe; `clock` returns seconds."""
 
     def __init__(self, embedder: LazyEmbedder, clock: Callable[[], float] = time.monotonic) -> None:
         self.embedder, self._clock, self._lock = embedder, clock, Lock()
-        self._kept: OrderedDict[Key, Question] = OrderedDict()
+        self._kept: OrderedDict[Key, EmbeddedQuestion] = OrderedDict()
         self._awaited: dict[Key, _Awaited] = {}
         # After a timeout, only one question at a time is tried until this time. 0: no limit.
         self._again_at = 0.0
         self._executor = ThreadPoolExecutor(THREADS, "questions")
 
-    def ask(self, text: str, fingerprint: str) -> Question:
+    def ask(self, text: str, fingerprint: str) -> EmbeddedQuestion:
         """Return the vector of a question by the embedder with that fingerprint.
 
         The built-in embedder takes 5 ms.
 
-        Raises VectorAwaited: when the vector is computed elsewhere, or the embedder is loading.
+        Raises VectorPending: when the vector is computed elsewhere, or the embedder is loading.
         Raises EmbeddingFault: when the embedder fails, or a question timed out recently.
         """
         key = text, fingerprint
@@ -77,7 +77,7 @@ class Questions:
         self._store({key: found})
         return found
 
-    def known(self, text: str, fingerprint: str) -> Question | None:
+    def known(self, text: str, fingerprint: str) -> EmbeddedQuestion | None:
         """Return the vector of a question, if it is kept."""
         with self._lock:
             return self._kept.get((text, fingerprint))
@@ -114,13 +114,13 @@ class Questions:
             }
         )
 
-    def _store(self, found: Mapping[Key, Question]) -> None:
+    def _store(self, found: Mapping[Key, EmbeddedQuestion]) -> None:
         with self._lock:
             self._kept.update(found)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
 
-    def _await(self, key: Key) -> Question:
+    def _await(self, key: Key) -> EmbeddedQuestion:
         with self._lock:
             now = self._clock()
             self._drop_old(now)
@@ -132,9 +132,9 @@ class Questions:
     def _begin(self, key: Key, now: float) -> _Awaited:
         """Start computing a vector."""
         if len(self._awaited) >= MAX_AWAITED:
-            raise EmbeddingLater(f"{MAX_AWAITED} questions already wait for their vectors")
+            raise EmbeddingUnavailable(f"{MAX_AWAITED} questions already wait for their vectors")
         if now < self._again_at:
-            raise EmbeddingLater(NO_ANSWER)
+            raise EmbeddingUnavailable(NO_ANSWER)
         if self._again_at:  # this question tests whether the server is back
             self._again_at = now + ANSWER_S
         awaited = _Awaited(now)
@@ -142,12 +142,12 @@ class Questions:
         self._awaited[key] = awaited
         return awaited
 
-    def _unavailable(self, now: float, waited_s: float) -> VectorAwaited | EmbeddingLater:
+    def _unavailable(self, now: float, waited_s: float) -> VectorPending | EmbeddingUnavailable:
         """Return the error for a vector that is not known yet."""
         if waited_s < MOST_S:
-            return VectorAwaited(min(max(FIRST_S, waited_s), LONGEST_S))
+            return VectorPending(min(max(FIRST_S, waited_s), LONGEST_S))
         self._again_at = self._again_at or now + ANSWER_S
-        return EmbeddingLater(NO_ANSWER)
+        return EmbeddingUnavailable(NO_ANSWER)
 
     def _drop_old(self, now: float) -> None:
         """Drop old answers. A fault may have passed."""
@@ -155,11 +155,11 @@ class Questions:
             key: awaited for key, awaited in self._awaited.items() if awaited.ended > now - ANSWER_S
         }
 
-    def _compute(self, key: Key, awaited: _Awaited) -> Question:
+    def _compute(self, key: Key, awaited: _Awaited) -> EmbeddedQuestion:
         text, fingerprint = key
         try:
             if self._clock() > awaited.since + MOST_S:  # no caller waits any more
-                raise EmbeddingLater(NO_ANSWER)
+                raise EmbeddingUnavailable(NO_ANSWER)
             found = _embed(self.embedder.of(fingerprint), text)
         finally:
             awaited.ended = self._clock()
@@ -169,18 +169,18 @@ class Questions:
         return found
 
 
-def _embed(embedder: Embedder, text: str) -> Question:
-    return Question(embedder.embed([text])[0], embedder)
+def _embed(embedder: Embedder, text: str) -> EmbeddedQuestion:
+    return EmbeddedQuestion(embedder.embed([text])[0], embedder)
 
 
-def _embed_all(embedder: Embedder, texts: Sequence[str]) -> dict[str, Question]:
+def _embed_all(embedder: Embedder, texts: Sequence[str]) -> dict[str, EmbeddedQuestion]:
     """Return the vectors by text, without texts that the embedder rejects (found by bisection)."""
     try:
         return {
-            text: Question(vector, embedder)
+            text: EmbeddedQuestion(vector, embedder)
             for text, vector in zip(texts, embedder.embed(texts), strict=True)
         }
-    except TextRefused:
+    except TextRejected:
         half = len(texts) // 2
         return (
             _embed_all(embedder, texts[:half]) | _embed_all(embedder, texts[half:]) if half else {}

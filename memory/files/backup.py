@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from memrelay.memory.disk import LOGS, drafted, is_disk_full, make_folder, sync_folder
+from memrelay.memory.disk import WAL_SUFFIXES, draft_file, fsync_path, is_disk_full, make_folder
 from memrelay.memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
-from memrelay.memory.memory_id import check, path_of
-from memrelay.memory.sqlite.connection import open_store_file, translated
+from memrelay.memory.memory_id import check, store_path
+from memrelay.memory.sqlite.connection import open_store_file, translate_errors
 from memrelay.memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
-from memrelay.memory.sqlite.damage import ANY, condemn, note_of
+from memrelay.memory.sqlite.damage import ANY, mark_damaged, note_of
 
 # Replacing a store: the old file is kept under another name, and a crash never leaves a mixture.
 
@@ -40,21 +40,21 @@ def replace(path: Path, draft: Path) -> Path | None:
     Returns the name under which the old store is kept, None if there was none. The draft gets a new
     lineage, so that commits which only the old store had do not count as lost.
     """
-    with translated(str(draft)), closing(open_store_file(draft)) as connection:
+    with translate_errors(str(draft)), closing(open_store_file(draft)) as connection:
         connection.execute("UPDATE commits SET lineage = ?", (secrets.token_hex(4),))
         # Closing also checkpoints, but does not report a full disk.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    sync_folder(draft)
-    condemn(path, "a restore or salvage was interrupted; run it again", ANY)
+    fsync_path(draft)
+    mark_damaged(path, "a restore or salvage was interrupted; run it again", ANY)
     kept_path = path_to_keep(path)
-    for suffix in (*LOGS, ""):
+    for suffix in (*WAL_SUFFIXES, ""):
         with suppress(FileNotFoundError):
             os.rename(f"{path}{suffix}", f"{kept_path}{suffix}")
     os.rename(draft, path)
-    sync_folder(path.parent)
+    fsync_path(path.parent)
     # The note may be missing if the disk was full.
     note_of(path).unlink(missing_ok=True)
-    sync_folder(path.parent)
+    fsync_path(path.parent)
     return kept_path if kept_path.exists() else None
 
 
@@ -138,14 +138,14 @@ def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) ->
         (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=2))
         _sync_all(draft)
         os.rename(draft, folder)
-        sync_folder(folder.absolute().parent)
+        fsync_path(folder.absolute().parent)
         return made
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
-    source, target = path_of(root, memory_id), path_of(draft, memory_id)
+    source, target = store_path(root, memory_id), store_path(draft, memory_id)
     if (note := note_of(source)).exists():
         raise BadBackup(f"{source} is damaged; see {note}")
     if not source.exists():
@@ -183,7 +183,7 @@ def measure(file: Path) -> tuple[int, str]:
 def _sync_all(folder: Path) -> None:
     """Flush every file and folder below a folder to disk."""
     for path in [*folder.rglob("*"), folder]:
-        sync_folder(path)
+        fsync_path(path)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -230,14 +230,14 @@ def verify(folder: Path, file: BackedUpFile) -> None:
         )
 
 
-def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Path | None:
+def restore_file(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Path | None:
     """Restore one verified file. Returns the name under which the replaced file is kept.
 
     Raises NotReplaced and BadBackup.
     """
     path = root / file.path
     make_folder(path.parent)
-    with drafted(path, "restored") as draft:
+    with draft_file(path, "restored") as draft:
         _copy(folder / file.path, draft)
         if not file.memory_id:
             return _put_back_system(path, draft, force)
@@ -247,7 +247,7 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
             raise BadBackup(
                 f"{folder / file.path} is damaged: {found.faults[0]}; use another backup"
             )
-        sync_folder(draft)
+        fsync_path(draft)
         return replace(path, draft)
 
 
@@ -272,7 +272,7 @@ def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
     """
     if faults := inspect_system(draft):
         raise BadBackup(f"the backup of {path} is damaged: {faults[0]}; use another backup")
-    sync_folder(draft)
+    fsync_path(draft)
     kept_path = path_to_keep(path)
     if not path.exists():
         _take_place(draft, path, kept_path)
@@ -284,7 +284,7 @@ def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
         )
     try:
         _copy(path, kept_path)
-        sync_folder(kept_path)
+        fsync_path(kept_path)
         copy_over(draft, path)
     except StoreDamaged:
         _take_place(draft, path, kept_path)
@@ -302,4 +302,4 @@ def _take_place(draft: Path, path: Path, kept_path: Path) -> None:
     with suppress(FileNotFoundError):
         os.rename(f"{path}-journal", f"{kept_path}-journal")
     os.rename(draft, path)
-    sync_folder(path.parent)
+    fsync_path(path.parent)

@@ -26,7 +26,7 @@ from memrelay.memory.timestamps import LAST_MS
 
 UID = "${pipeline_uid}"
 # Maximum characters of a line. A SQLite row has at most 10^9 bytes.
-LONGEST = 1 << 30
+MAX_LINE = 1 << 30
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
 # The upper bound leaves space for later changes.
 Number = Annotated[int, Meta(ge=1, le=2**62)]
@@ -131,13 +131,13 @@ def _replace_uid(line: Line, before: str, after: str) -> Line:
     changed: dict[str, Any] = {}
     for name in ("record", "version"):
         if (one := getattr(line, name)) is not None and before in one.scope:
-            changed[name] = replace(one, scope=of_other(one.scope, before, after))
+            changed[name] = replace(one, scope=replace_uid(one.scope, before, after))
     if line.memory is not None:
-        changed["memory"] = replace(line.memory, id=of_other(line.memory.id, before, after))
+        changed["memory"] = replace(line.memory, id=replace_uid(line.memory.id, before, after))
     return replace(line, **changed) if changed else line
 
 
-def of_other(name: str, before: str, after: str) -> str:
+def replace_uid(name: str, before: str, after: str) -> str:
     """Replace the uid in the id of a named memory or the `memory_id` of a store. Return other names
     unchanged.
     """
@@ -308,7 +308,7 @@ def _check_header(path: Path, line: bytes) -> None:
         )
 
 
-def read_export(path: Path, longest: int = LONGEST) -> Iterator[tuple[str, str]]:
+def read_export(path: Path, longest: int = MAX_LINE) -> Iterator[tuple[str, str]]:
     """Yield (name of a store, line) of a verified file. Raises BadExport and OSError.
 
     `longest` limits a line, bytes.

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import apsw
 import orjson
 
-from memrelay.memory.disk import drafted
+from memrelay.memory.disk import draft_file
 from memrelay.memory.files.backup import replace
-from memrelay.memory.sqlite.connection import open_store_file, register_parts_of, translated
+from memrelay.memory.sqlite.connection import open_store_file, register_parts_of, translate_errors
 from memrelay.memory.sqlite.copy import accept_texts, inspect
 from memrelay.memory.timestamps import LAST_MS
 
@@ -60,7 +60,10 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
     """
     open_store_file(new).close()
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
-    with translated(str(damaged)), closing(apsw.Connection(str(new), flags=flags)) as connection:
+    with (
+        translate_errors(str(damaged)),
+        closing(apsw.Connection(str(new), flags=flags)) as connection,
+    ):
         connection.execute("ATTACH ? AS damaged", (f"{damaged.absolute().as_uri()}?mode=ro",))
         # No transaction around the whole copy: one read error would undo all of it. The file is
         # synced when it takes its place.
@@ -222,7 +225,7 @@ def salvage_store(path: Path, *, empty: bool) -> Salvaged:
 
     Raises StoreBroken if nothing can be read.
     """
-    with drafted(path, "salvaged") as draft:
+    with draft_file(path, "salvaged") as draft:
         if empty or not path.exists():
             open_store_file(draft).close()
             rows, guids = dict.fromkeys(KEY_COLUMNS, 0), []

@@ -17,7 +17,7 @@ from memrelay.memory.filter.fields import (
     OPERATORS_BY_TYPE,
     FieldType,
 )
-from memrelay.memory.filter.parser import read_filter
+from memrelay.memory.filter.parser import parse_filter
 
 Json = dict[str, Any]
 _NESTED: Json = {"type": "object", "description": "A nested filter."}
@@ -32,7 +32,7 @@ _TYPES: dict[FieldType, list[str]] = {
 
 
 def _checked(given: Json) -> Json:
-    read_filter(given)
+    parse_filter(given)
     return given
 
 

@@ -21,8 +21,8 @@ from memrelay.memory.filter.fields import (
     FieldType,
 )
 from memrelay.memory.records.data import NUL, number_fault, text_fault
-from memrelay.memory.timestamps import as_us
-from memrelay.memory.validation import Faults, Place, closest
+from memrelay.memory.timestamps import parse_us
+from memrelay.memory.validation import Faults, Place, find_closest
 
 # Paths: a field is a name, or `data` followed by keys after dots. Keys with a dot or a quote are
 # quoted as in JSON.
@@ -143,7 +143,7 @@ def _convert(value: Any, type_: FieldType) -> Any:
         return _checked(value, text_fault(value))
     if is_number and type_ in ("number", "time", "data"):
         return _checked(value, number_fault(value))
-    if isinstance(value, str) and type_ == "time" and (unix_us := as_us(value)) is not None:
+    if isinstance(value, str) and type_ == "time" and (unix_us := parse_us(value)) is not None:
         return unix_us / 1000 if unix_us % 1000 else unix_us // 1000
     raise BadValue(f"must be {EXPECTED[type_]}")
 
@@ -161,7 +161,7 @@ PATH_RULE = (
 )
 
 
-def read_filter(given: Any) -> Node:
+def parse_filter(given: Any) -> Node:
     """Return the tree of a filter. Raises ValidationError with every error by place."""
     parser = _Parser()
     node = parser.parse(given, (), 0)
@@ -291,6 +291,6 @@ def _negate_if(negative: bool, condition: Condition) -> Node:
 def _unknown_word(noun: str, word: Any, known: tuple[str, ...]) -> str:
     """Return the rule for an unknown word, with a suggestion if one is similar."""
     name = str(word)[:100]
-    near = closest(str(word), known)
+    near = find_closest(str(word), known)
     hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
     return f"unknown {noun} {name!r} ({hint})"

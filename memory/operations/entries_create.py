@@ -7,11 +7,11 @@ from pydantic import Field
 
 from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.entries_write import Mode, NewEntry, Written, write_entry
+from memrelay.memory.operations.entries_write import Mode, NewEntry, WriteResult, write_entry
 from memrelay.memory.operations.memories_get import fetch_memory
 from memrelay.memory.operations.records_get import fetch
 from memrelay.memory.records.data import Data
-from memrelay.memory.records.entry_vector import known_vector
+from memrelay.memory.records.entry_vector import find_cached_vector
 from memrelay.memory.records.memory_view import (
     Fact,
     Ident,
@@ -55,7 +55,7 @@ class CreateEntry:
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
     """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
 
-    Raises NotThere: when the memory does not exist.
+    Raises RecordNotFound: when the memory does not exist.
     """
     fetch_memory(tx, new.memory_id)
     entry = NewEntry(
@@ -70,10 +70,10 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
         new.mode,
         new.metadata or {},
     )
-    return told_of(tx, write_entry(tx, entry, known_vector(tx, new.content)))
+    return view_written_entry(tx, write_entry(tx, entry, find_cached_vector(tx, new.content)))
 
 
-def told_of(tx: Transaction, written: Written) -> WrittenEntry:
+def view_written_entry(tx: Transaction, written: WriteResult) -> WrittenEntry:
     """Return the written entry with the action and the score of the comparison."""
     record, further = fetch(tx, written.guid)
     fields = entry_fields(record, further, tx.memory_id, tx.entries.confirmed(written.guid))

@@ -27,8 +27,8 @@ class DeleteEntry:
 def delete_entry(tx: Transaction, target: DeleteEntry, context: Context) -> None:
     """Delete one entry.
 
-    Raises NotThere: when the entry does not exist in the memory.
-    Raises VersionDiffers: when the entry has another version.
+    Raises RecordNotFound: when the entry does not exist in the memory.
+    Raises VersionConflict: when the entry has another version.
     """
     entry = fetch_entry(tx, target.id, target.memory_id)
     check_version(entry, tx.records.further(entry.guid), target.if_version)

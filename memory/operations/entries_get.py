@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.errors import NotThere
+from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.memories_get import fetch_memory
 from memrelay.memory.records.ids import guid_of
@@ -26,13 +26,13 @@ class GetEntry:
 def get_entry(tx: Transaction, wanted: GetEntry, context: Context) -> EntryView:
     """Return one entry.
 
-    Raises NotThere: when the entry does not exist, or belongs to another memory.
+    Raises RecordNotFound: when the entry does not exist, or belongs to another memory.
     """
     return entry_view(tx, fetch_entry(tx, wanted.id, wanted.memory_id))
 
 
 def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
-    """Return the stored record of an entry. Raises NotThere."""
+    """Return the stored record of an entry. Raises RecordNotFound."""
     if memory:
         fetch_memory(tx, memory)
     guid = guid_of("me", tx.memory_id, ident)
@@ -44,7 +44,7 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
     )
     if record is None or not is_entry or memory not in ("", record.scope):
         where = f" in {memory[:128]}" if memory else ""
-        raise NotThere(
+        raise RecordNotFound(
             f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; "
             "entries.list lists them"
         )

@@ -63,7 +63,7 @@ class EntryPage:
 def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> EntryPage:
     """List the entries of a named memory, optionally by tags, source and filter, in pages.
 
-    Raises NotThere: when the memory does not exist.
+    Raises RecordNotFound: when the memory does not exist.
     Raises Refused: when the cursor is invalid.
     """
     fetch_memory(tx, wanted.memory_id)

@@ -11,7 +11,7 @@ from memrelay.memory.records.data import Data, as_text
 from memrelay.memory.records.memory_view import EntryView, Fact, Ident, MaybeIdent, TagList
 from memrelay.memory.records.view import Versions
 from memrelay.memory.sqlite.store import Transaction
-from memrelay.memory.timestamps import change_ms
+from memrelay.memory.timestamps import next_change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class UpdateEntry:
 def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
     """Change the given fields of an entry, without deduplication.
 
-    Raises NotThere: when the entry does not exist in the memory.
-    Raises VersionDiffers: when the entry has another version.
+    Raises RecordNotFound: when the entry does not exist in the memory.
+    Raises VersionConflict: when the entry has another version.
     """
     before = fetch_entry(tx, change.id, change.memory_id)
     further = tx.records.further(before.guid)
@@ -52,6 +52,6 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
     )
     known = further if change.metadata is None else further._replace(data=as_text(change.metadata))
     if (after, known) != (before, further):
-        after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
+        after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
         tx.records.replace(before, after, known)
     return entry_view(tx, after)

@@ -21,17 +21,23 @@ from memrelay.memory.dedup.similarity import (
     curve_of,
     related_score,
 )
-from memrelay.memory.embedding.questions import Question
+from memrelay.memory.embedding.questions import EmbeddedQuestion
 from memrelay.memory.operations.records_write import WriteInput, write
 from memrelay.memory.records.data import MOST_BYTES, as_text
-from memrelay.memory.records.entry_text import MOST_CHARACTERS, digest_of, lines_of, merged, overlap
-from memrelay.memory.records.entry_vector import keep_vector
+from memrelay.memory.records.entry_text import (
+    MAX_ENTRY_CHARACTERS,
+    digest_of,
+    lines_of,
+    merged,
+    overlap,
+)
+from memrelay.memory.records.entry_vector import store_vector
 from memrelay.memory.records.memory_view import KIND, Action
 from memrelay.memory.records.record import PLAIN, Record
 from memrelay.memory.sqlite.filters import Conditions, has_expired
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.text.words import plain_tokens
-from memrelay.memory.timestamps import change_ms
+from memrelay.memory.timestamps import next_change_ms
 
 Mode = Literal["skip", "merge", "create", "supersede"]
 # Entries compared by shared words, and again by near vectors. A comparison takes a third of a ms.
@@ -59,7 +65,7 @@ class NewEntry(NamedTuple):
     metadata: Mapping[str, Any] = {}
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The result of a write: the entry that now holds the text."""
 
     guid: str
@@ -67,7 +73,7 @@ class Written(NamedTuple):
     similarity: Similarity
 
 
-def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Written:
+def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> WriteResult:
     """Create an entry, update a similar one, or confirm a duplicate.
 
     `question` is the vector of the content, if it is known.
@@ -104,8 +110,8 @@ def _decide(new: NewEntry, score: float) -> Mode:
 
 
 def _create(
-    tx: Transaction, new: NewEntry, question: Question | None, similarity: Similarity
-) -> Written:
+    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None, similarity: Similarity
+) -> WriteResult:
     further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
     write(
         tx,
@@ -123,25 +129,25 @@ def _create(
     tx.records.flush()
     tx.entries.digest(new.memory)
     if question is not None:
-        keep_vector(tx, tx.records.last_row, new.content, question)
-    return Written(new.guid, "created", similarity)
+        store_vector(tx, tx.records.last_row, new.content, question)
+    return WriteResult(new.guid, "created", similarity)
 
 
-def _confirm(tx: Transaction, new: NewEntry, guid: str, similarity: Similarity) -> Written:
+def _confirm(tx: Transaction, new: NewEntry, guid: str, similarity: Similarity) -> WriteResult:
     tx.entries.confirm(guid, new.now_ms)
-    return Written(guid, "skipped", similarity)
+    return WriteResult(guid, "skipped", similarity)
 
 
 def _update(
     tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, how: Mode
-) -> Written | None:
+) -> WriteResult | None:
     """Update the existing entry; returns None if it would exceed the size limits."""
     content = new.content if how == "supersede" else merged(old.content, new.content)
     if content == old.content:
         return _confirm(tx, new, old.guid, similarity)
     further = tx.records.further(old.guid)
     data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
-    if len(content) > MOST_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
+    if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
         return None
     tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
     source = new.source if how == "supersede" else old.source
@@ -150,14 +156,14 @@ def _update(
         tags=tags,
         source=source,
         score=0.0,
-        updated_at=change_ms(new.now_ms, old.updated_at),
+        updated_at=next_change_ms(new.now_ms, old.updated_at),
     )
     tx.records.replace(old, after, further._replace(data=data) if new.metadata else further)
-    return Written(old.guid, "updated", similarity)
+    return WriteResult(old.guid, "updated", similarity)
 
 
 def _most_similar(
-    tx: Transaction, new: NewEntry, question: Question | None
+    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
 ) -> tuple[Record | None, Similarity]:
     """Return the most similar entry of the memory, the oldest of equal ones, and its score."""
     within = Conditions({"scope": new.memory, "kind": KIND})
@@ -201,7 +207,7 @@ def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simi
 
 
 def _candidates(
-    tx: Transaction, new: NewEntry, within: Conditions, question: Question | None
+    tx: Transaction, new: NewEntry, within: Conditions, question: EmbeddedQuestion | None
 ) -> list[tuple[int, Record, float | None]]:
     """Return (row, record, cosine) of entries with shared rare words or near vectors."""
     tx.records.complete()

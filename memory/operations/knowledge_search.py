@@ -10,7 +10,7 @@ from pydantic import Field
 from memrelay.memory.errors import Refused, ResultTooLarge
 from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.records.data import kept_json
+from memrelay.memory.records.data import load_json
 from memrelay.memory.records.ids import make_id
 from memrelay.memory.records.memory_view import KIND, Globs, Ident, Tag
 from memrelay.memory.records.record import Record
@@ -20,7 +20,7 @@ from memrelay.memory.sqlite.filters import Conditions, compiled
 from memrelay.memory.sqlite.memories import Memory
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.text.languages import Language
-from memrelay.memory.timestamps import Moment, as_time
+from memrelay.memory.timestamps import Moment, format_time
 
 MOST = 1000
 MOST_CHARACTERS = 1 << 16  # of a query
@@ -92,7 +92,7 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
 
     Raises Refused: when the query has too many words or memories.
     Raises ResultTooLarge: when the result exceeds the size of an answer.
-    Raises VectorAwaited: when the vector of the query is not computed yet.
+    Raises VectorPending: when the vector of the query is not computed yet.
     """
     return find_knowledge(tx, wanted, context, floor=False)
 
@@ -175,11 +175,11 @@ def _result(
         memories[record.scope].name,
         record.content,
         record.source,
-        tuple(kept_json(record.tags, record.guid)),
+        tuple(load_json(record.tags, record.guid)),
         score,
         why,
-        as_time(record.created_at),
-        as_time(record.updated_at),
+        format_time(record.created_at),
+        format_time(record.updated_at),
     )
 
 

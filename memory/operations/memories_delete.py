@@ -24,8 +24,8 @@ class DeleteMemory:
 def delete_memory(tx: Transaction, target: DeleteMemory, context: Context) -> None:
     """Delete a named memory with all its entries.
 
-    Raises NotThere: when the memory does not exist.
-    Raises VersionDiffers: when the memory has another version.
+    Raises RecordNotFound: when the memory does not exist.
+    Raises VersionConflict: when the memory has another version.
     """
     check_memory_version(fetch_memory(tx, target.id), target.if_version)
     tx.records.delete_all({"scope": target.id, "kind": KIND})

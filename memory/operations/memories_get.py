@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.errors import NotThere
+from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.records.memory_view import Ident, MemoryView, memory_view
 from memrelay.memory.sqlite.memories import Memory
@@ -21,16 +21,16 @@ class GetMemory:
 def get_memory(tx: Transaction, wanted: GetMemory, context: Context) -> MemoryView:
     """Return one named memory.
 
-    Raises NotThere: when it does not exist.
+    Raises RecordNotFound: when it does not exist.
     """
     return memory_view(fetch_memory(tx, wanted.id), tx.memory_id)
 
 
 def fetch_memory(tx: Transaction, ident: str) -> Memory:
-    """Return the stored memory. Raises NotThere."""
+    """Return the stored memory. Raises RecordNotFound."""
     memory = tx.memories.find(ident)
     if memory is None:
-        raise NotThere(
+        raise RecordNotFound(
             f"Memory not found: no memory has the id {ident[:128]!r}; memories.list lists them"
         )
     return memory

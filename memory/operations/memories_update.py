@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memrelay.memory.errors import VersionDiffers
+from memrelay.memory.errors import VersionConflict
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.memories_create import tags_json
 from memrelay.memory.operations.memories_get import fetch_memory
@@ -19,7 +19,7 @@ from memrelay.memory.records.memory_view import (
 from memrelay.memory.records.view import Versions
 from memrelay.memory.sqlite.memories import Memory
 from memrelay.memory.sqlite.store import Transaction
-from memrelay.memory.timestamps import change_ms
+from memrelay.memory.timestamps import next_change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class UpdateMemory:
 def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> MemoryView:
     """Change the given fields of a memory.
 
-    Raises NotThere: when the memory does not exist.
-    Raises VersionDiffers: when the memory has another version.
+    Raises RecordNotFound: when the memory does not exist.
+    Raises VersionConflict: when the memory has another version.
     """
     before = fetch_memory(tx, change.id)
     check_memory_version(before, change.if_version)
@@ -59,15 +59,15 @@ def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> Me
     }
     after = before._replace(**changed)
     if after != before:
-        after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
+        after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
         tx.memories.replace(after)
     return memory_view(after, tx.memory_id)
 
 
 def check_memory_version(memory: Memory, allowed: tuple[str, ...]) -> None:
-    """Raise VersionDiffers if the memory has none of the allowed versions; () allows all."""
+    """Raise VersionConflict if the memory has none of the allowed versions; () allows all."""
     if allowed and (version := version_of_memory(memory)) not in allowed:
-        raise VersionDiffers(
+        raise VersionConflict(
             f"memory {memory.id} has version {version}, not the expected one; "
             "read it again and retry with its version"
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memrelay.memory.errors import NotThere, ResultTooLarge
+from memrelay.memory.errors import RecordNotFound, ResultTooLarge
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_read import RECORD_BYTES
 from memrelay.memory.operations.records_write import WriteInput, write
@@ -97,11 +97,11 @@ class Appended:
 def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context) -> Appended:
     """Append text to a record. A new record is created if guid, scope and kind select none.
 
-    Raises NotThere: when no record has the guid.
+    Raises RecordNotFound: when no record has the guid.
     Raises ResultTooLarge: when the record would no longer fit into an answer.
     """
     if addition.guid and tx.records.by_guid(addition.guid) is None:
-        raise NotThere(
+        raise RecordNotFound(
             f"no record has the guid {addition.guid!r} in {tx.memory_id}; "
             "omit the guid to create a record"
         )

@@ -44,8 +44,8 @@ class DeleteRecord:
 def delete_record(tx: Transaction, target: DeleteRecord, context: Context) -> None:
     """Delete one record. records.restore can undo it.
 
-    Raises NotThere: when the record does not exist.
-    Raises VersionDiffers: when the record has another version.
+    Raises RecordNotFound: when the record does not exist.
+    Raises VersionConflict: when the record has another version.
     """
     check_version(*fetch(tx, target.guid), target.if_version)
     delete(tx, DeleteInput(target.guid))

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.sqlite.store import Transaction
-from memrelay.memory.timestamps import Moment, as_time
+from memrelay.memory.timestamps import Moment, format_time
 
 MOST = 1000
 
@@ -59,8 +59,8 @@ def list_erasures(tx: Transaction, wanted: ListErasures, context: Context) -> Er
         tuple(
             ErasureView(
                 one.n,
-                as_time(one.asked_at),
-                None if one.ended_at is None else as_time(one.ended_at),
+                format_time(one.asked_at),
+                None if one.ended_at is None else format_time(one.ended_at),
                 one.actor,
                 one.reason,
                 one.records,

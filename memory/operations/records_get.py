@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.errors import NotThere, ResultTooLarge
+from memrelay.memory.errors import RecordNotFound, ResultTooLarge
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.view import Guid, RecordView, view
@@ -22,7 +22,7 @@ class GetRecord:
 def get(tx: Transaction, wanted: GetRecord, context: Context) -> RecordView:
     """Return one record.
 
-    Raises NotThere: when the record does not exist.
+    Raises RecordNotFound: when the record does not exist.
     Raises ResultTooLarge: when the record does not fit into an answer.
     """
     record, further = fetch(tx, wanted.guid)
@@ -30,10 +30,10 @@ def get(tx: Transaction, wanted: GetRecord, context: Context) -> RecordView:
 
 
 def fetch(tx: Transaction, guid: str) -> tuple[Record, Further]:
-    """Return the stored record and its further fields. Raises NotThere."""
+    """Return the stored record and its further fields. Raises RecordNotFound."""
     record = next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None)
     if record is None:
-        raise NotThere(
+        raise RecordNotFound(
             f"no record has the guid {guid[:128]!r} in {tx.memory_id}; "
             "use records.list or records.search to find records"
         )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memrelay.memory.errors import NotThere, ResultTooLarge
+from memrelay.memory.errors import RecordNotFound, ResultTooLarge
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import parse_cursor
 from memrelay.memory.operations.records_read import RECORD_BYTES, take_page
@@ -14,7 +14,7 @@ from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.view import Guid, RecordView, view
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import Version
-from memrelay.memory.timestamps import Moment, as_time
+from memrelay.memory.timestamps import Moment, format_time
 
 Number = Annotated[int, Field(ge=1, le=LARGEST)]
 
@@ -64,7 +64,7 @@ class History:
 def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History:
     """Return the states of a record, latest first, with the change that ended each state.
 
-    Raises NotThere: when no state is kept.
+    Raises RecordNotFound: when no state is kept.
     Raises Refused: when the cursor is invalid.
     Raises ResultTooLarge: when a state does not fit into an answer.
     """
@@ -94,7 +94,7 @@ def _check_size(state: RecordState, most: int) -> None:
 
 
 def _all_states(tx: Transaction, guid: str) -> Iterator[RecordState]:
-    """Yield the present state and the earlier ones, latest first. Raises NotThere."""
+    """Yield the present state and the earlier ones, latest first. Raises RecordNotFound."""
     place = tx.records.by_guid(guid)
     if place is not None:
         yield RecordState(
@@ -110,7 +110,7 @@ def _all_states(tx: Transaction, guid: str) -> Iterator[RecordState]:
         return
     deleted = tx.records.versions.deleted(guid)
     if deleted is None:
-        raise NotThere(f"nothing is kept of a record {guid[:128]!r} in {tx.memory_id}")
+        raise RecordNotFound(f"nothing is kept of a record {guid[:128]!r} in {tx.memory_id}")
     yield RecordState(deleted.state.number + 1, None, None, None, None, None)
     yield from map(_past_state, tx.records.versions.of(guid))
 
@@ -119,5 +119,5 @@ def _past_state(version: Version) -> RecordState:
     state, act = version.state, version.act
     was = view(state.record, state.further) if version.there else None
     return RecordState(
-        state.number, was, version.what, as_time(act.now_ms), act.actor, act.reason or None
+        state.number, was, version.what, format_time(act.now_ms), act.actor, act.reason or None
     )

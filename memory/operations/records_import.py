@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from memrelay.memory.errors import Refused
-from memrelay.memory.files.export import LONGEST, Line, read_line
+from memrelay.memory.files.export import MAX_LINE, Line, read_line
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.sqlite.store import Transaction
 
@@ -25,7 +25,7 @@ class ImportRecords:
     """Whether to replace existing records that differ."""
     piece: str = ""
     """Instead of lines: a part of a long line. Its last part is the first of `lines`."""
-    at: Annotated[int, Field(ge=0, le=LONGEST)] = 0
+    at: Annotated[int, Field(ge=0, le=MAX_LINE)] = 0
     """The number of characters of this line in earlier pieces."""
     of: Annotated[str, Field(max_length=64)] = ""
     """A random name for the pieces of one line, unique among concurrent imports."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.errors import NotThere, Refused
+from memrelay.memory.errors import RecordNotFound, Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.operations.records_history import Number
@@ -10,7 +10,7 @@ from memrelay.memory.operations.records_update import check_version
 from memrelay.memory.records.view import Guid, Reason, RecordView, Versions, view
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State
-from memrelay.memory.timestamps import change_ms
+from memrelay.memory.timestamps import next_change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ def restore(tx: Transaction, wanted: RestoreRecord, context: Context) -> RecordV
     The expiry time stays as it last was. A restored record comes last in lists, and keeps its
     position in its thread.
 
-    Raises NotThere: when the state is not kept.
+    Raises RecordNotFound: when the state is not kept.
     Raises Refused: when no `number` is given and the record is not deleted.
-    Raises VersionDiffers: when the record has another version.
+    Raises VersionConflict: when the record has another version.
     Raises ResultTooLarge: when the record does not fit into an answer.
     """
     place = tx.records.by_guid(wanted.guid)
@@ -59,10 +59,10 @@ def restore(tx: Transaction, wanted: RestoreRecord, context: Context) -> RecordV
 
 
 def _deleted(tx: Transaction, guid: str) -> State:
-    """Return the last state of a deleted record. Raises NotThere."""
+    """Return the last state of a deleted record. Raises RecordNotFound."""
     deleted = tx.records.versions.deleted(guid)
     if deleted is None:
-        raise NotThere(
+        raise RecordNotFound(
             f"nothing is kept of a record {guid[:128]!r} in {tx.memory_id}: it never existed, "
             "has expired, or was deleted too long ago"
         )
@@ -70,7 +70,7 @@ def _deleted(tx: Transaction, guid: str) -> State:
 
 
 def _find_state(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bool) -> State:
-    """Return the wanted state of a record, given its last one. Raises NotThere."""
+    """Return the wanted state of a record, given its last one. Raises RecordNotFound."""
     if wanted.number in (None, now.number):
         return now
     below = (now.content, now.number) if there else ()
@@ -79,7 +79,7 @@ def _find_state(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bo
         (one.state for one in kept if one.there and one.state.number == wanted.number), None
     )
     if found is None:
-        raise NotThere(
+        raise RecordNotFound(
             f"state {wanted.number} of record {wanted.guid} is not kept, or is a deletion; "
             "records.history lists the kept states"
         )
@@ -89,8 +89,8 @@ def _find_state(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bo
 def _prepare(state: State, wanted: RestoreRecord, now: State, context: Context) -> State:
     """Return the state to restore, with a new change time.
 
-    Raises VersionDiffers and ResultTooLarge before anything is changed.
+    Raises VersionConflict and ResultTooLarge before anything is changed.
     """
     check_version(now.record, now.further, wanted.if_version)
     check_fits(state.record, state.further, context)
-    return state._replace(updated_at=change_ms(context.now_ms, now.updated_at))
+    return state._replace(updated_at=next_change_ms(context.now_ms, now.updated_at))

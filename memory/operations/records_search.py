@@ -76,7 +76,7 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     returns nothing.
 
     Raises ResultTooLarge: when the result exceeds `max_bytes`.
-    Raises VectorAwaited: when the vector of the query is not computed yet.
+    Raises VectorPending: when the vector of the query is not computed yet.
     """
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
@@ -228,7 +228,7 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
 
     Raises Refused: when the query exceeds a limit, or the mode needs vectors and there are none.
     Raises ResultTooLarge: when the result exceeds the size of an answer.
-    Raises VectorAwaited: when the vector of the query is not computed yet.
+    Raises VectorPending: when the vector of the query is not computed yet.
     """
     filters = {
         name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.errors import VersionDiffers
+from memrelay.memory.errors import VersionConflict
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.records.data import Data, as_text
@@ -26,7 +26,7 @@ from memrelay.memory.records.view import (
     view,
 )
 from memrelay.memory.sqlite.store import Transaction
-from memrelay.memory.timestamps import change_ms
+from memrelay.memory.timestamps import next_change_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class UpdateRecord:
 def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordView:
     """Change the given fields of a record.
 
-    Raises NotThere: when the record does not exist.
-    Raises VersionDiffers: when the record has another version.
+    Raises RecordNotFound: when the record does not exist.
+    Raises VersionConflict: when the record has another version.
     Raises Refused: when the expiry time is invalid or past.
     Raises ResultTooLarge: when the record would not fit into an answer.
     """
@@ -76,15 +76,15 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
     check_fits(after, further, context)
     if (after, further) == (before, had):
         return view(before, had)
-    after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
+    after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
     tx.records.replace(before, after, further)
     return view(after, further)
 
 
 def check_version(record: Record, further: Further, allowed: tuple[str, ...]) -> None:
-    """Raise VersionDiffers if the record has none of the allowed versions; () allows all."""
+    """Raise VersionConflict if the record has none of the allowed versions; () allows all."""
     if allowed and (version := version_of(record, further)) not in allowed:
-        raise VersionDiffers(
+        raise VersionConflict(
             f"record {record.guid} has version {version}, not the expected one; "
             "read it again and retry with its version"
         )

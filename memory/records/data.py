@@ -100,7 +100,7 @@ Data = Annotated[
 # Stored JSON: corruption of the disk is reported for the record that it affects.
 
 
-def kept_json(text: str, guid: str) -> Any:
+def load_json(text: str, guid: str) -> Any:
     """Parse the stored tags or `data` of a record. Raises RecordDamaged."""
     try:
         return orjson.loads(text)
@@ -113,5 +113,5 @@ def kept_json(text: str, guid: str) -> Any:
 
 def kept_data(record: Record, further: Further) -> dict[str, Any]:
     """Return the `data` of a record, {} if it has none. Raises RecordDamaged."""
-    found: dict[str, Any] = kept_json(further.data, record.guid) if further.data else {}
+    found: dict[str, Any] = load_json(further.data, record.guid) if further.data else {}
     return found

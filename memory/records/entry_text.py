@@ -7,7 +7,7 @@ from memrelay.memory.text.folding import normal
 from memrelay.memory.text.words import plain_tokens
 
 # Maximum length of an entry, also of a merged one. Embedders read no more.
-MOST_CHARACTERS = 1 << 15
+MAX_ENTRY_CHARACTERS = 1 << 15
 DIGEST_BYTES = 16
 # Letters that the inflected forms of a word usually share.
 PREFIX_LETTERS = 4

@@ -2,13 +2,13 @@
 work without one.
 """
 
-from memrelay.memory.embedding.questions import Question
+from memrelay.memory.embedding.questions import EmbeddedQuestion
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.vectors import Made, VectorSet
 
 
-def known_vector(tx: Transaction, text: str) -> Question | None:
+def find_cached_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
     """Return the vector if the store's embedder created it before.
 
     Returns None if it was not created or the embedder found no meaning in the text.
@@ -19,11 +19,11 @@ def known_vector(tx: Transaction, text: str) -> Question | None:
     return _meaningful(tx.meaning.questions.known(text, fingerprint))
 
 
-def asked_vector(tx: Transaction, text: str) -> Question | None:
+def request_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
     """Return the vector of the text, creating it if needed.
 
     Returns None if there is no embedder, it is unavailable, or it found no meaning in the text.
-    Raises VectorAwaited: a retry finds the vector.
+    Raises VectorPending: a retry finds the vector.
     """
     fingerprint = _fingerprint(tx)
     if tx.meaning is None or not fingerprint:
@@ -34,18 +34,18 @@ def asked_vector(tx: Transaction, text: str) -> Question | None:
         return None
 
 
-def keep_vector(tx: Transaction, row: int, text: str, question: Question) -> None:
+def store_vector(tx: Transaction, row: int, text: str, question: EmbeddedQuestion) -> None:
     """Store the vector of the record that was just created from the text."""
     tx.vectors.put_new(
         _serving_set(tx, question), Made(row, text, question.vector.astype("<f2").tobytes())
     )
 
 
-def _meaningful(question: Question | None) -> Question | None:
+def _meaningful(question: EmbeddedQuestion | None) -> EmbeddedQuestion | None:
     return question if question is not None and question.vector.any() else None
 
 
-def _serving_set(tx: Transaction, question: Question) -> VectorSet:
+def _serving_set(tx: Transaction, question: EmbeddedQuestion) -> VectorSet:
     """Return the store's active vector set, created if it is the first."""
     vectors = tx.vectors.serving()
     if vectors is None:

@@ -36,7 +36,7 @@ def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
     return f"{_format_time(ms)}-{middle.to_bytes(4).hex('-', 2)}-{low}"
 
 
-def time_of(input_id: str) -> int:
+def input_time_ms(input_id: str) -> int:
     """Return the time at which the input entered the bus, Unix ms by the server's clock.
 
     It is at most LAST_MS, even if a client set a larger id.
@@ -88,21 +88,21 @@ ID = re.compile(
 )
 HEX = re.compile("[0-9a-f]{32}")
 LOCAL_UID = "local"
-Sort = Literal["mem", "me"]
+IdPrefix = Literal["mem", "me"]
 
 
-def make_id(prefix: Sort, memory_id: str, guid: str) -> str:
+def make_id(prefix: IdPrefix, memory_id: str, guid: str) -> str:
     """Return the id of the object with that guid in the store at `memory_id`."""
     return f"{prefix}_{uid_of_store(memory_id)}_{guid.replace('-', '')}"
 
 
-def uid_of(prefix: Sort, given: str) -> str:
+def uid_of(prefix: IdPrefix, given: str) -> str:
     """Return the pipeline uid in an id, "" if the id is malformed or has another prefix."""
     found = ID.fullmatch(given)
     return found[2] if found is not None and found[1] == prefix else ""
 
 
-def guid_of(prefix: Sort, memory_id: str, given: str) -> str:
+def guid_of(prefix: IdPrefix, memory_id: str, given: str) -> str:
     """Return the guid in an id of that store, "" if the id is malformed or belongs to another
     store.
     """

@@ -9,25 +9,29 @@ from zlib import crc32
 import orjson
 from pydantic import Field, StringConstraints
 
-from memrelay.memory.records.data import kept_data, kept_json
-from memrelay.memory.records.entry_text import MOST_CHARACTERS
+from memrelay.memory.records.data import kept_data, load_json
+from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.memory.records.ids import make_id, uid_of_store
 from memrelay.memory.records.record import Further, Record
-from memrelay.memory.records.view import LONGEST_NAME, MOST_TAGS, version_of
+from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS, version_of
 from memrelay.memory.sqlite.memories import Confirmed, Memory
-from memrelay.memory.timestamps import Moment, as_time
+from memrelay.memory.timestamps import Moment, format_time
 
 # The kind of the records that are entries.
 KIND = "entry"
 Ident = Annotated[str, Field(min_length=1, max_length=128)]
 # Optional: "" for none.
 MaybeIdent = Annotated[str, Field(max_length=128)]
-MemoryName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
+MemoryName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS, pattern=r"\S")
+]
 Description = Annotated[str, Field(max_length=4096)]
 Tag = MemoryName
 TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Globs = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
-Fact = Annotated[str, StringConstraints(min_length=1, max_length=MOST_CHARACTERS, pattern=r"\S")]
+Fact = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_ENTRY_CHARACTERS, pattern=r"\S")
+]
 # Later versions of SOAT than seed 004 define "orchestration".
 Source = Literal["manual", "agent", "extraction", "orchestration"]
 Action = Literal["created", "updated", "skipped"]
@@ -90,8 +94,8 @@ def memory_view(memory: Memory, memory_id: str) -> MemoryView:
         memory.name,
         memory.description,
         None if memory.tags is None else tuple(orjson.loads(memory.tags)),
-        as_time(memory.created_at),
-        as_time(memory.updated_at),
+        format_time(memory.created_at),
+        format_time(memory.updated_at),
         version_of_memory(memory),
     )
 
@@ -110,11 +114,11 @@ def entry_fields(
         "memory_id": record.scope,
         "content": record.content,
         "source": record.source,
-        "tags": tuple(kept_json(record.tags, record.guid)),
+        "tags": tuple(load_json(record.tags, record.guid)),
         "metadata": kept_data(record, further),
         "confirmations": confirmed.times,
-        "last_confirmed_at": None if confirmed.last is None else as_time(confirmed.last),
-        "created_at": as_time(record.created_at),
-        "updated_at": as_time(record.updated_at),
+        "last_confirmed_at": None if confirmed.last is None else format_time(confirmed.last),
+        "created_at": format_time(record.created_at),
+        "updated_at": format_time(record.updated_at),
         "version": version_of(record, further),
     }

@@ -8,18 +8,18 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from memrelay.memory.errors import Refused
-from memrelay.memory.records.data import kept_data, kept_json
+from memrelay.memory.records.data import kept_data, load_json
 from memrelay.memory.records.record import Further, Record, beginning, checksum, names_of
-from memrelay.memory.timestamps import LAST_MS, Moment, as_ms, as_time
+from memrelay.memory.timestamps import LAST_MS, Moment, format_time, parse_ms
 
 MOST_TAGS = 64
 Content = Annotated[str, Field(min_length=1)]
 Guid = Annotated[str, Field(min_length=1, max_length=128)]
 # characters
-LONGEST_NAME = 256
+MAX_NAME_CHARACTERS = 256
 # A kind, scope or source, "" for none.
-Name = Annotated[str, Field(max_length=LONGEST_NAME)]
-GivenName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
+GivenName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
 Tags = Annotated[tuple[GivenName, ...], Field(max_length=MOST_TAGS)]
 # A date, or a date and time, in UTC unless it names a zone. "" for never.
 End = Annotated[str, Field(max_length=40)]
@@ -73,7 +73,7 @@ class RecordView:
 
 def view(record: Record, further: Further) -> RecordView:
     """Return the API view of a stored record. Raises RecordDamaged."""
-    tags, data = kept_json(record.tags, record.guid), kept_data(record, further)
+    tags, data = load_json(record.tags, record.guid), kept_data(record, further)
     return RecordView(
         record.guid,
         record.scope,
@@ -81,9 +81,9 @@ def view(record: Record, further: Further) -> RecordView:
         record.content,
         record.source,
         tuple(tags),
-        as_time(record.created_at),
-        as_time(record.updated_at),
-        None if record.expires_at is None else as_time(record.expires_at),
+        format_time(record.created_at),
+        format_time(record.updated_at),
+        None if record.expires_at is None else format_time(record.expires_at),
         further.key,
         further.owner,
         data,
@@ -101,14 +101,14 @@ def end_ms(text: str, now_ms: int) -> int | None:
     """
     if not text:
         return None
-    moment = as_ms(text)
+    moment = parse_ms(text)
     if moment is None or moment > LAST_MS:
         raise Refused(
             f"`expires_at` is a time like 2026-11-22T05:00:00Z, up to the year 9999; got {text!r}"
         )
     if moment <= now_ms:
         raise Refused(
-            f"`expires_at` is in the past: {as_time(moment)}, and now it is {as_time(now_ms)}; "
+            f"`expires_at` is in the past: {format_time(moment)}, and now it is {format_time(now_ms)}; "
             "set a future time, or delete the record"
         )
     return moment

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
-from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.embedding.questions import QuestionEmbedder
 
 BUDGET = 256 << 20  # bytes; the cache in use stays even if it alone is larger
 
@@ -46,8 +46,8 @@ class Pool(threading.local):
 POOL = Pool()
 
 
-class Meaning(NamedTuple):
+class SemanticResources(NamedTuple):
     """The parts that semantic search shares between the stores of a worker."""
 
-    questions: Questions
+    questions: QuestionEmbedder
     matrices: Pool  # the memory limit for vectors, of each database thread

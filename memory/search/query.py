@@ -14,7 +14,7 @@ from pydantic import Field
 
 from memrelay.memory.errors import Refused
 from memrelay.memory.text.words import BREAK, in_parts, taken_apart, tokens
-from memrelay.memory.timestamps import as_ms
+from memrelay.memory.timestamps import parse_ms
 
 # FTS5's time grows with the square of the number of words, and with each hit in a long text.
 # A few thousand words take seconds.
@@ -205,7 +205,7 @@ def _filter(item: str, state: _ParseState) -> bool:
     if name not in ("after", "before"):
         state.add(name + "s", value)
         return True
-    moment = as_ms(value)
+    moment = parse_ms(value)
     if moment is not None:
         (state.after if name == "after" else state.before).append(moment)
     return moment is not None

@@ -24,7 +24,7 @@ from memrelay.memory.search.fusion import (
 )
 from memrelay.memory.search.granularities import Granularities
 from memrelay.memory.search.layout import Layout
-from memrelay.memory.search.pool import POOL, Meaning
+from memrelay.memory.search.pool import POOL, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
 from memrelay.memory.search.rerank import READ, Reader, rerank
 from memrelay.memory.search.results import (
@@ -65,7 +65,7 @@ class Ranker:
         connection: apsw.Connection,
         records: RecordTable,
         vectors: VectorTable,
-        meaning: Meaning | None,
+        meaning: SemanticResources | None,
     ) -> None:
         self._connection, self._records = connection, records
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
@@ -101,7 +101,7 @@ class Ranker:
         `question` is the text that is compared with vectors. With `semantic`, only vectors count.
         Without `floor`, the best records are returned however low their scores are.
 
-        Raises VectorAwaited: when the vector of the question is not computed yet.
+        Raises VectorPending: when the vector of the question is not computed yet.
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
         context = self._make_context(query, conditions)

@@ -16,7 +16,7 @@ from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
 from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
 from memrelay.memory.search.terms import Term, parse_terms
-from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, room_of
+from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, max_cache_bytes
 from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.stems import Stems
@@ -167,7 +167,7 @@ class Relevance:
     def is_faster(self, words: Sequence[str], last_row: int) -> bool:
         """Return whether enough records hold the words, and the cache has room for them."""
         together = sum(self._about(word, last_row) for word in words)
-        return together >= MIN_POSTINGS_IN_MEMORY and together * BYTES_A_POSTING <= room_of(
+        return together >= MIN_POSTINGS_IN_MEMORY and together * BYTES_A_POSTING <= max_cache_bytes(
             last_row
         )
 

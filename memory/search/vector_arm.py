@@ -16,7 +16,7 @@ from memrelay.memory.embedding.loading import NO_EMBEDDER
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Floats, Matrix, in_blocks
-from memrelay.memory.search.pool import Meaning
+from memrelay.memory.search.pool import SemanticResources
 from memrelay.memory.search.results import ArmScores, SearchContext
 from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.rows import Changes
@@ -50,7 +50,7 @@ EMPTY_SCORES = VectorScores("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)
 class VectorArm:
     """The vectors of one store. The ranker and the vector table report changes to it."""
 
-    def __init__(self, table: VectorTable, meaning: Meaning | None) -> None:
+    def __init__(self, table: VectorTable, meaning: SemanticResources | None) -> None:
         self._table, self._meaning = table, meaning
         self._matrix: Matrix | None = None
         # the set in the matrix: its place and embedder
@@ -63,7 +63,7 @@ class VectorArm:
         """Score all records that have a vector. Without `floor`, any score is enough.
 
         Raises EmbeddingFault: when no embedder is configured, or the store has no vectors.
-        Raises VectorAwaited: when the vector of the question is not computed yet.
+        Raises VectorPending: when the vector of the question is not computed yet.
         """
         meaning = self._meaning
         if meaning is None or not meaning.questions.embedder.configured:

@@ -11,16 +11,16 @@ from typing import Any
 
 import apsw
 
-from memrelay.memory.disk import ROOM, ROOM_OR_DISK, make_folder, write_whole_file
+from memrelay.memory.disk import FREE_SPACE, ROOM_OR_DISK, make_folder, write_whole_file
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memrelay.memory.sqlite.damage import (
     EMPTIED,
     STEPS,
     check,
-    condemn,
     condemn_on_damage,
     is_emptied,
     keep_log,
+    mark_damaged,
     needs_check,
 )
 from memrelay.memory.text.words import parts_of
@@ -43,7 +43,7 @@ TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ..
     (
         (apsw.FullError, apsw.NoMemError),
         StoreBusy,
-        f"{{path}}: {{error}}; {ROOM}, it is retried",
+        f"{{path}}: {{error}}; {FREE_SPACE}, it is retried",
     ),
     ((apsw.IOError,), StoreBusy, f"{{path}}: {{error}}; {ROOM_OR_DISK}; it is retried"),
     (
@@ -70,7 +70,7 @@ HANDLES = 3
 
 
 # A class, because every batch enters it and a generator's context manager costs four times as much.
-class translated:
+class translate_errors:
     """Context manager that raises errors of SQLite and the system as errors of memory.
 
     `path` is the store's path in messages, or a name for several stores.
@@ -128,12 +128,12 @@ def open_store_file(path: Path) -> apsw.Connection:
     After an unclean shutdown the file is checked. A damaged file raises StoreDamaged and is never
     recreated.
     """
-    with translated(str(path)):
+    with translate_errors(str(path)):
         is_suspect = needs_check(path)
         if not path.exists():
             _create(path)
         if is_emptied(path):
-            raise condemn(path, EMPTIED)
+            raise mark_damaged(path, EMPTIED)
         with ExitStack() as undo:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             undo.callback(connection.close)
@@ -148,7 +148,7 @@ def open_store_file(path: Path) -> apsw.Connection:
 
 def refuse_others(path: Path) -> None:
     """Raise StoreBroken if the file at `path` is not a store. Nothing is written next to it."""
-    with translated(str(path)), suppress(FileNotFoundError):
+    with translate_errors(str(path)), suppress(FileNotFoundError):
         header = b"" if path.is_dir() else _read_header(path)
         if (
             not header.startswith(MAGIC)

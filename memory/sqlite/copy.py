@@ -13,7 +13,7 @@ import apsw
 
 from memrelay.memory.errors import StoreBusy, StoreDamaged
 from memrelay.memory.records.record import checksum_of_bytes
-from memrelay.memory.sqlite.connection import APPLICATION_ID, CommitCount, translated
+from memrelay.memory.sqlite.connection import APPLICATION_ID, CommitCount, translate_errors
 from memrelay.memory.sqlite.damage import (
     EMPTIED,
     STEPS,
@@ -69,7 +69,7 @@ def copy_database(source: Path, target: Path) -> None:
     """
     with _open_source(source) as reading, closing(apsw.Connection(str(target))) as writing:
         if not _copy_pages(reading, writing, source, target):
-            raise StoreBusy(f"{source} could not be copied; try again")
+            raise StoreBusy(f"{source} could not be temporary_copy; try again")
 
 
 def _copy_pages(
@@ -88,12 +88,12 @@ def _copy_pages(
             raise StoreBusy(unreadable_message(source, unreadable)) from error
         disk = "" if isinstance(error, apsw.FullError) else " or look at its disk"
         raise StoreBusy(
-            f"{source} could not be copied to {target.parent}: make room there{disk}, and try again"
+            f"{source} could not be temporary_copy to {target.parent}: make room there{disk}, and try again"
         ) from error
 
 
 @contextmanager
-def copied(source: Path, root: Path, prefix: str) -> Iterator[Path]:
+def temporary_copy(source: Path, root: Path, prefix: str) -> Iterator[Path]:
     """Yield a temporary copy of `source` in its own folder below the memory root.
 
     `prefix` is one of PREFIXES. Raises StoreBusy, and StoreDamaged if the file is empty.
@@ -132,7 +132,7 @@ def copy_over(source: Path, target: Path) -> None:
     transaction.
     """
     with (
-        translated(str(target)),
+        translate_errors(str(target)),
         closing(apsw.Connection(str(source))) as reading,
         closing(apsw.Connection(str(target))) as writing,
     ):
@@ -145,7 +145,7 @@ def _open_source(path: Path) -> Iterator[apsw.Connection]:
     """Yield a connection that leaves the files as it found them. A log that
     reveals a crash stays.
     """
-    with translated(str(path)):
+    with translate_errors(str(path)):
         log = Path(f"{path}-wal")
         crashed = log.exists() and log.stat().st_size > 0
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
@@ -156,7 +156,7 @@ def _open_source(path: Path) -> Iterator[apsw.Connection]:
 
 def inspect_system(path: Path) -> list[str]:
     """Return the faults of a copy of the control plane."""
-    with translated(str(path)), closing(apsw.Connection(str(path))) as connection:
+    with translate_errors(str(path)), closing(apsw.Connection(str(path))) as connection:
         if faults := structural_faults(connection, pragma="integrity_check"):
             return faults
         is_ours = (
@@ -173,7 +173,7 @@ def inspect(path: Path) -> Inspection:
     full-text indexes.
     """
     with (
-        translated(str(path)),
+        translate_errors(str(path)),
         closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection,
     ):
         faults = structural_faults(connection, pragma="integrity_check")
@@ -215,7 +215,7 @@ def check_texts(connection: apsw.Connection, memory_id: str) -> None:
 def accept_texts(path: Path) -> None:
     """Set the checksums of changed records and versions to their current texts."""
     with (
-        translated(str(path)),
+        translate_errors(str(path)),
         closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection,
     ):
         connection.create_scalar_function("crc_of", _crc_of, 2, deterministic=True)

@@ -33,7 +33,7 @@ def note_of(path: Path) -> Path:
     return path.with_name(path.name + ".damaged")
 
 
-def condemn(path: Path, reason: str, state: str = "") -> StoreDamaged:
+def mark_damaged(path: Path, reason: str, state: str = "") -> StoreDamaged:
     """Write the damage note and return the error to raise.
 
     Without disk space for the note, the damage is found again at the next opening. The note applies
@@ -54,7 +54,9 @@ def found_damaged(path: Path, reason: str) -> MemoryFault:
     would outlive a loose cable.
     """
     error = disk_error(path)
-    return condemn(path, reason) if error is None else StoreBusy(unreadable_message(path, error))
+    return (
+        mark_damaged(path, reason) if error is None else StoreBusy(unreadable_message(path, error))
+    )
 
 
 def disk_error(path: Path) -> OSError | None:

@@ -7,7 +7,7 @@ import orjson
 from msgspec import Struct
 
 from memrelay.memory.filter.fields import FIELDS
-from memrelay.memory.filter.parser import AllOf, AnyOf, Condition, Node, Not, Scalar, read_filter
+from memrelay.memory.filter.parser import AllOf, AnyOf, Condition, Node, Not, Scalar, parse_filter
 
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
 # memory/sqlite/memories.py registers the function.
@@ -143,7 +143,7 @@ NEVER, ALWAYS = "0", "1"
 
 def compiled(given: dict[str, Any] | None) -> Given | None:
     """Compile a filter, None for none. Raises ValidationError: an unchecked filter is invalid."""
-    return Given(*_compile(read_filter(given)), given) if given else None
+    return Given(*_compile(parse_filter(given)), given) if given else None
 
 
 def _compile(node: Node) -> Clause:

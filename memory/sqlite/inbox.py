@@ -175,7 +175,7 @@ class Pending(NamedTuple):
     # Idempotency key of the producer.
     producer: str = ""
     # 1 if its sender published it on the channel, 2 if it was published to a public swarm.
-    heard: int = 0
+    published: int = 0
 
 
 class PendingTable:

@@ -140,7 +140,7 @@ class PostingLists:
         now = _CachedPostings(self._current(word, cached), self._last_row, len(self._changed))
         self._cache[word] = now
         self.nbytes += now.postings.nbytes
-        while self.nbytes > room_of(self._last_row):
+        while self.nbytes > max_cache_bytes(self._last_row):
             _, oldest = self._cache.popitem(last=False)
             self.nbytes -= oldest.postings.nbytes
         return now.postings
@@ -170,7 +170,7 @@ class PostingLists:
         return Postings(rows[order], np.fromiter(found.values(), np.float32, len(found))[order])
 
 
-def room_of(rows: int) -> int:
+def max_cache_bytes(rows: int) -> int:
     """Return the size limit of the cache for a store with that many rows, bytes."""
     return max(LEAST_BYTES, BYTES_A_RECORD * rows)
 

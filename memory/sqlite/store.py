@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
-from memrelay.memory.sqlite.connection import CommitCount, lost_commits, open_store_file, translated
+from memrelay.memory.sqlite.connection import (
+    CommitCount,
+    lost_commits,
+    open_store_file,
+    translate_errors,
+)
 from memrelay.memory.sqlite.damage import (
     condemn_on_damage,
     found_damaged,
@@ -23,7 +28,7 @@ from memrelay.memory.sqlite.transfer import Imports
 from memrelay.memory.sqlite.vectors import VectorTable
 
 if TYPE_CHECKING:
-    from memrelay.memory.search.pool import Meaning
+    from memrelay.memory.search.pool import SemanticResources
     from memrelay.memory.search.ranker import Ranker
 
 
@@ -35,7 +40,9 @@ class Store:
     before `take_over`. Without `meaning`, searches match words only.
     """
 
-    def __init__(self, memory_id: str, path: Path, meaning: "Meaning | None" = None) -> None:
+    def __init__(
+        self, memory_id: str, path: Path, meaning: "SemanticResources | None" = None
+    ) -> None:
         self.memory_id, self.path, self._epoch, self._meaning = memory_id, str(path), 0, meaning
         self._connection = open_store_file(path)
         self._open = False
@@ -43,7 +50,7 @@ class Store:
         self._ranker: Ranker | None = None
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
-            with translated(self.path), condemn_on_damage(path):
+            with translate_errors(self.path), condemn_on_damage(path):
                 self.records = RecordTable(self._connection)
                 self.inbox = Inbox(self._connection)
                 self.pending = PendingTable(self._connection)
@@ -70,7 +77,7 @@ class Store:
         self._drop_ranker()
         self.begin(epoch if held else epoch - 1)
         try:
-            with translated(self.path):
+            with translate_errors(self.path):
                 for table in (self.records, self.inbox, self.commits):
                     # The previous owner may have written since they were read.
                     table.reset()
@@ -98,7 +105,7 @@ class Store:
         """
         is_fenced = bool(self._epoch) or most is not None
         most = self._epoch if most is None else most
-        with translated(self.path):
+        with translate_errors(self.path):
             self._check_in_place()
             self._connection.execute("BEGIN IMMEDIATE")
             found = self._connection.execute("SELECT epoch FROM fence").get if is_fenced else 0
@@ -111,7 +118,7 @@ class Store:
         """Write buffered rows and commit durably. Raises StoreBusy, after which only `rollback` is
         valid.
         """
-        with translated(self.path):
+        with translate_errors(self.path):
             self.records.complete()
             self.inbox.complete()
             self.commits.complete()
@@ -151,7 +158,7 @@ class Store:
 
         Raises StoreBusy or StoreBroken.
         """
-        with translated(self.path):
+        with translate_errors(self.path):
             self._check_in_place()
             self._connection.execute("BEGIN IMMEDIATE; ROLLBACK")
 
@@ -179,7 +186,7 @@ class Store:
         """Rewrite the file and its log without deleted data. Raises StoreBusy."""
         # A rewrite drops its temporary tables.
         self._drop_ranker()
-        with translated(self.path):
+        with translate_errors(self.path):
             self.erasures.rewrite()
 
     def give_up(self, reason: str) -> MemoryFault:
@@ -188,7 +195,7 @@ class Store:
         return found_damaged(Path(self.path), reason)
 
     @property
-    def meaning(self) -> "Meaning | None":
+    def meaning(self) -> "SemanticResources | None":
         """Return the access to the embedder, None if searches match words only."""
         return self._meaning
 

@@ -13,7 +13,7 @@ import apsw
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
 from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
-from memrelay.memory.sqlite.connection import open_store_file, translated
+from memrelay.memory.sqlite.connection import open_store_file, translate_errors
 from memrelay.memory.sqlite.copy import check_texts
 from memrelay.memory.sqlite.filters import has_expired
 from memrelay.memory.sqlite.memories import MemoryTable
@@ -41,7 +41,7 @@ def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
 
     Raises StoreDamaged before the first line: a record differs from what was written.
     """
-    with translated(str(path)), closing(open_store_file(path)) as connection:
+    with translate_errors(str(path)), closing(open_store_file(path)) as connection:
         check_texts(connection, memory_id)
         expired = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
         expired |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}

@@ -42,7 +42,7 @@ NEXT_EXPIRY = (
 BEYOND = {"asc": "r.n > ?", "desc": "r.n < ?"}
 ORDER = {"asc": " ORDER BY r.n", "desc": " ORDER BY r.n DESC"}
 # Versions kept per record. Older ones are deleted.
-KEPT = 100
+MAX_VERSIONS = 100
 # Old versions are deleted once per this many changes, so that few changes pay for it.
 TOGETHER = 16
 
@@ -165,11 +165,11 @@ class VersionTable:
         last_numbers = {
             guid: number
             for guid, number, *_ in self._new
-            if number > KEPT and number % TOGETHER == 0
+            if number > MAX_VERSIONS and number % TOGETHER == 0
         }
         for guid, number in last_numbers.items():
             self._connection.execute(
-                "DELETE FROM versions WHERE guid = ? AND number <= ?", (guid, number - KEPT)
+                "DELETE FROM versions WHERE guid = ? AND number <= ?", (guid, number - MAX_VERSIONS)
             )
         self._new.clear()
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from memrelay.blocks.contract import Agent, BlockArgs, Call, Limits
-from memrelay.blocks.registry import all_blocks
+from memrelay.blocks.registry import built_in_blocks
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.message import Message
 from memrelay.memory.errors import Refused
@@ -56,12 +56,12 @@ def make_call(
 
 
 def args_of(block: str, **args: Any) -> BlockArgs:
-    return all_blocks()[block].args.model_validate(args)
+    return built_in_blocks()[block].args.model_validate(args)
 
 
 def answer(block: str, call: Call, **args: Any) -> dict[str, Any] | None:
     """Return the envelope of the result. A refusal becomes an error message, as in the worker."""
-    handle = all_blocks()[block].handle
+    handle = built_in_blocks()[block].handle
     assert handle is not None
     try:
         said = handle(call, args_of(block, **args))

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memrelay.blocks.registry import all_blocks
+from memrelay.blocks.registry import built_in_blocks
 from tests.blocks.calls import args_of
 
 
 def test_a_chat_has_no_function() -> None:
-    assert all_blocks()["chat_agent"].handle is None
+    assert built_in_blocks()["chat_agent"].handle is None
 
 
 def test_its_arguments_are_display_options() -> None:

@@ -13,7 +13,7 @@ from pydantic import create_model
 from memrelay import blocks
 from memrelay.blocks.contract import Block, BlockArgs
 from memrelay.blocks.errors import BrokenBlock
-from memrelay.blocks.registry import all_blocks, block, find_block, register
+from memrelay.blocks.registry import block, built_in_blocks, find_block, register
 from memrelay.pipelines.check import check
 from tests.pipelines.builders import make_block, make_bundle
 
@@ -41,12 +41,12 @@ def declared() -> Iterator[tuple[str, str]]:
 def test_every_file_that_declares_a_block_is_found() -> None:
     found = list(declared())
 
-    assert all_blocks().keys() >= {name for _, name in found} >= NAMED | MEMORY
+    assert built_in_blocks().keys() >= {name for _, name in found} >= NAMED | MEMORY
     assert all(file == name for file, name in found)
 
 
 def test_a_block_is_found_by_its_exact_name() -> None:
-    assert all(find_block(name) is found for name, found in all_blocks().items())
+    assert all(find_block(name) is found for name, found in built_in_blocks().items())
     for unknown in (
         "",
         "nonsense",
@@ -84,11 +84,11 @@ def test_a_bundle_loads_only_the_blocks_that_it_names() -> None:
 
 
 def test_the_documented_blocks_exist() -> None:
-    assert all_blocks().keys() >= NAMED | MEMORY
+    assert built_in_blocks().keys() >= NAMED | MEMORY
 
 
 def test_a_name_used_twice_is_an_error() -> None:
-    all_blocks()
+    built_in_blocks()
 
     with pytest.raises(ValueError, match="two blocks are named 'add_1'"):
         register(Block("add_1", BlockArgs, None))
@@ -98,7 +98,7 @@ def test_a_name_used_twice_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", sorted(MEMORY))
 def test_a_memory_block_names_its_store(name: str) -> None:
-    args = all_blocks()[name].args
+    args = built_in_blocks()[name].args
 
     assert args.model_validate({"memory_id": "instances/a/b"}).store == "instances/a/b"
     assert args.model_validate({}).store == ""
@@ -106,7 +106,7 @@ def test_a_memory_block_names_its_store(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(NAMED | MEMORY))
 def test_every_block_refuses_an_unknown_argument(name: str) -> None:
-    assert all_blocks()[name].args.model_config["extra"] == "forbid"
+    assert built_in_blocks()[name].args.model_config["extra"] == "forbid"
 
 
 BROKEN = [

@@ -3,12 +3,12 @@
 import pytest
 from pydantic import ValidationError
 
-from memrelay.blocks.registry import all_blocks
+from memrelay.blocks.registry import built_in_blocks
 from tests.blocks.calls import args_of
 
 
 def test_a_viewer_has_no_function() -> None:
-    assert all_blocks()["viewer_agent"].handle is None
+    assert built_in_blocks()["viewer_agent"].handle is None
 
 
 def test_its_arguments_are_display_options() -> None:

@@ -19,7 +19,7 @@ import pytest
 import redis
 
 from memrelay.bus.embedded.launcher import EmbeddedServer, FolderLock, socket_of, take_lock
-from memrelay.bus.embedded.socket_path import settle_socket
+from memrelay.bus.embedded.socket_path import choose_socket
 from memrelay.bus.errors import NoServerBinary, ServerDidNotStart, ServerHeldByOther
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -38,9 +38,9 @@ DYING_PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 from memrelay.bus.embedded.launcher import take_lock
-from memrelay.bus.embedded.socket_path import settle_socket
+from memrelay.bus.embedded.socket_path import choose_socket
 lock = take_lock(Path(sys.argv[1]))
-settle_socket(Path(sys.argv[1]))
+choose_socket(Path(sys.argv[1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -239,7 +239,7 @@ def test_a_loading_holder_is_waited_for(folder: Path, launcher_of: Launch) -> No
     server = launcher_of(folder, attach_timeout_s=0.5)
 
     with held(folder):
-        holder = threading.Thread(target=answer_slowly, args=(settle_socket(folder), answers))
+        holder = threading.Thread(target=answer_slowly, args=(choose_socket(folder), answers))
         holder.start()
         server.start()
         holder.join()
@@ -302,7 +302,7 @@ def test_a_short_socket_keeps_its_path_over_a_restart(tmp_path: Path, launcher_o
 def test_an_untrusted_short_socket_is_ignored(tmp_path: Path, change: str) -> None:
     folder = make_long_folder(tmp_path)
     folder.mkdir(parents=True)
-    path = settle_socket(folder)
+    path = choose_socket(folder)
     try:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
@@ -321,7 +321,7 @@ def test_an_untrusted_short_socket_is_ignored(tmp_path: Path, change: str) -> No
 def test_a_stale_socket_does_not_prevent_the_next_start(folder: Path, launcher_of: Launch) -> None:
     folder.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(settle_socket(folder)))
+        listener.bind(str(choose_socket(folder)))
     assert socket_of(folder) is not None
 
     server = launcher_of(folder)

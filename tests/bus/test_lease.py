@@ -36,7 +36,7 @@ def run_leases(
                 data, name = await connect(address), new_name("worker")
                 stack.push_async_callback(data.close)
                 lease = Lease(control, name, lease_ms)
-                await lease.sign_on([data], {"name": name})
+                await lease.register([data], {"name": name})
                 return lease
 
             return await act(client, register)
@@ -109,7 +109,7 @@ def test_an_expired_lease_is_fenced_by_its_successor(
         await asyncio.sleep(0.1)
 
         assert await second.acquire([uid]) == (2, "")
-        for late in (first.call_in({}), first.acquire([new_name("uid")])):
+        for late in (first.send_heartbeat({}), first.acquire([new_name("uid")])):
             with pytest.raises(Fenced):
                 await late
 
@@ -122,7 +122,7 @@ def test_an_expired_lease_without_a_successor_continues(server: EmbeddedServer) 
         await first.acquire([uid])
         await asyncio.sleep(0.1)
 
-        await first.call_in({"name": "a"})
+        await first.send_heartbeat({"name": "a"})
 
         assert await second.acquire([uid]) == (0, first.name)
 
@@ -141,7 +141,7 @@ def test_a_heartbeat_restores_a_deleted_owner_key(server: EmbeddedServer) -> Non
         await first.release([released])
         await client.call("DEL", owner_key(uid), owner_key(released))
 
-        await first.call_in({})
+        await first.send_heartbeat({})
 
         assert await second.acquire([uid]) == (0, first.name)
         assert await client.call("HGET", owner_key(uid), "epoch") == b"7"
@@ -160,7 +160,7 @@ def test_a_worker_is_fenced_if_another_took_a_pipeline_with_a_deleted_owner_key(
         await second.acquire([uid])
 
         with pytest.raises(Fenced):
-            await first.call_in({})
+            await first.send_heartbeat({})
 
     run_leases(server, act)
 
@@ -174,7 +174,7 @@ def test_an_owner_key_of_another_type_does_not_stop_heartbeats(
         await client.call("DEL", owner_key(uid))
         await client.call("SET", owner_key(uid), "tea")
 
-        await first.call_in({})
+        await first.send_heartbeat({})
 
     run_leases(server, act)
 
@@ -191,7 +191,7 @@ def test_the_data_connections_of_a_fenced_worker_are_closed(server: EmbeddedServ
 
         assert name not in await client.call("CLIENT", "LIST")
         with pytest.raises(Fenced):
-            await first.call_in({})
+            await first.send_heartbeat({})
 
     run_leases(server, act)
 
@@ -217,7 +217,7 @@ def test_a_flushed_server_fences_its_workers(
         await client.call("FLUSHALL")
 
         with pytest.raises(Fenced):
-            await lease.call_in({})
+            await lease.send_heartbeat({})
         with pytest.raises(Fenced):
             await lease.acquire([new_name("uid")])
 
@@ -236,11 +236,11 @@ def test_pipelines_are_granted_without_the_permission_to_close_connections(
         address = Address(path=str(server.socket_path), username=user, password="secret")
         async with ReconnectingConnection(address) as confined:
             second = Lease(confined, new_name("worker"), 60_000)
-            await second.sign_on([], {"name": "second"})
+            await second.register([], {"name": "second"})
 
             assert (await second.acquire([uid])).epoch == 2
         with pytest.raises(Fenced):
-            await first.call_in({})
+            await first.send_heartbeat({})
 
     run_leases(server, act)
 
@@ -249,7 +249,7 @@ def test_an_unregistered_worker_is_not_listed_and_owns_nothing(server: EmbeddedS
     async def act(client: ReconnectingConnection, register: Register) -> None:
         first, second, uid = await register(), await register(), new_name("uid")
         await first.acquire([uid])
-        await first.sign_off()
+        await first.unregister()
 
         assert first.name not in [report["name"] for report in await read_workers(client)]
         assert (await second.acquire([uid])).epoch == 2

@@ -5,11 +5,11 @@ import pytest
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.streams.log import (
     MOST_BYTES,
-    cursor_of,
-    goes_on,
-    parse_log_entry,
+    may_continue,
+    parse_cursor,
+    parse_log_entries,
     read_log,
-    read_log_back,
+    read_log_backward,
 )
 from tests.support.client import Client, swarm_of
 from tests.support.lines import on_a_line
@@ -28,7 +28,8 @@ def cursors(
     """Return the cursors of a page; backwards if `before` is given."""
     if before is not None:
         page = on_a_line(
-            server, lambda client: read_log_back(client, uid, "chat", before=before, limit=limit)
+            server,
+            lambda client: read_log_backward(client, uid, "chat", before=before, limit=limit),
         )
     else:
         page = on_a_line(
@@ -101,8 +102,8 @@ def test_a_page_of_long_messages_ends_early_and_the_next_one_continues(
         server, lambda client: read_log(client, "long", "chat", after=first[-1].cursor, limit=1000)
     )
 
-    assert [one.cursor for one in first] == written[:3] and goes_on(first, 1000)
-    assert [one.cursor for one in rest] == written[3:] and not goes_on(rest, 1000)
+    assert [one.cursor for one in first] == written[:3] and may_continue(first, 1000)
+    assert [one.cursor for one in rest] == written[3:] and not may_continue(rest, 1000)
     assert cursors(server, "long", 1000, before="") == written[:1:-1]
 
 
@@ -110,7 +111,7 @@ def test_a_page_of_long_messages_ends_early_and_the_next_one_continues(
 def test_numbers_of_any_size_are_passed_on_unparsed(value: str) -> None:
     data = b'{"from":"a","args":[{"text":"tea","more":%s}]}' % value.encode()
 
-    (entry,) = parse_log_entry([(b"1-0", [b"mid", b"m", b"data", data])])
+    (entry,) = parse_log_entries([(b"1-0", [b"mid", b"m", b"data", data])])
 
     assert entry.data == data
 
@@ -128,7 +129,7 @@ def test_numbers_of_any_size_are_passed_on_unparsed(value: str) -> None:
     ],
 )
 def test_invalid_json_is_left_out(data: bytes) -> None:
-    assert parse_log_entry([(b"1-0", [b"mid", b"m", b"data", data])]) == []
+    assert parse_log_entries([(b"1-0", [b"mid", b"m", b"data", data])]) == []
 
 
 def test_a_log_of_foreign_entries_is_empty(server: EmbeddedServer) -> None:
@@ -158,7 +159,7 @@ def test_a_log_of_foreign_entries_is_empty(server: EmbeddedServer) -> None:
 def test_an_entry_that_would_break_the_json_of_a_listener_is_left_out(fields: list[bytes]) -> None:
     ours = (b"2-0", [b"more", b"x", b"data", b"{}", b"mid", b"1-0.0~00000000"])
 
-    (entry,) = parse_log_entry([(b"1-0", fields), ours])
+    (entry,) = parse_log_entries([(b"1-0", fields), ours])
 
     assert (entry.cursor, entry.mid, entry.data, entry.place) == (
         "2-0",
@@ -169,7 +170,12 @@ def test_an_entry_that_would_break_the_json_of_a_listener_is_left_out(fields: li
 
 
 def test_cursors_are_compared_by_their_numbers() -> None:
-    assert cursor_of("9-10") < cursor_of("10-9") < cursor_of("10-10") < cursor_of(f"{2**63 - 1}-0")
+    assert (
+        parse_cursor("9-10")
+        < parse_cursor("10-9")
+        < parse_cursor("10-10")
+        < parse_cursor(f"{2**63 - 1}-0")
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,4 +199,4 @@ def test_cursors_are_compared_by_their_numbers() -> None:
 )
 def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(ValueError, match="a cursor has the form 1780000000000-0"):
-        cursor_of(cursor)
+        parse_cursor(cursor)

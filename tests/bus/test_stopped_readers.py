@@ -81,7 +81,7 @@ def test_connections_of_a_worker_are_kept(tmp_path: Path) -> None:
         address = Address(path=str(server.socket_path))
         ours, other = [await connect(address) for _ in range(2)]
         async with ReconnectingConnection(address) as control:
-            await Lease(control, "worker", 1000).sign_on([ours], {})
+            await Lease(control, "worker", 1000).register([ours], {})
         found = await survives_large_command(ours), await survives_large_command(other)
         for connection in (ours, other):
             await connection.close()

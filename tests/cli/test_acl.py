@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from memrelay.bus.permissions import client_rules, own_rights
+from memrelay.bus.permissions import client_rules, server_user_rules
 from tests.support.client import input_of, swarm_of
 from tests.support.program import Program
 from tests.support.server import running_server
@@ -119,7 +119,7 @@ def test_the_line_names_the_pipeline_and_has_a_placeholder_for_the_password(
 def test_memrelay_needs_only_its_documented_permissions(tmp_path: Path) -> None:
     with running_server(tmp_path / "bus") as server, Program() as program:
         admin = redis.Redis(unix_socket_path=str(server.socket_path))
-        admin.execute_command("ACL", "SETUSER", "own", "reset", "on", ">tea", *own_rights())
+        admin.execute_command("ACL", "SETUSER", "own", "reset", "on", ">tea", *server_user_rules())
         program.environment["MEMRELAY_BUS__URL"] = f"unix://own:tea@{server.socket_path}"
         program.up()
 

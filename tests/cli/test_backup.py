@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.files.backup import measure
-from memrelay.memory.sqlite.damage import ANY, condemn
+from memrelay.memory.sqlite.damage import ANY, mark_damaged
 from tests.cli.serving import run_on
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import replace_text
@@ -313,7 +313,7 @@ def test_a_scrub_reports_a_sound_store_with_a_damage_note_and_a_missing_store() 
             house.client.answer(one, "/write tea")
         worker.stop()
         for one in (uid, gone):
-            condemn(
+            mark_damaged(
                 house.store_file(one),
                 "a restore or salvage was interrupted; run it again",
                 ANY,

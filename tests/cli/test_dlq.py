@@ -34,7 +34,7 @@ def deploy(program: Program, bundle: Json) -> None:
     assert program.run("deploy", file).code == 0
 
 
-def bury(program: Program, client: Client, *texts: str) -> list[str]:
+def add_dead_letters(program: Program, client: Client, *texts: str) -> list[str]:
     """Send messages to an unknown swarm of the sample. Return the ids of the dead letters."""
     uid = uid_of(program)
     idents = [client.enter(uid, text, swarm=MISSPELT) for text in texts]
@@ -43,7 +43,7 @@ def bury(program: Program, client: Client, *texts: str) -> list[str]:
 
 
 def test_letters_are_listed_and_shown_as_json_lines(program: Program, client: Client) -> None:
-    uid, (first, second) = uid_of(program), bury(program, client, "tea", "milk")
+    uid, (first, second) = uid_of(program), add_dead_letters(program, client, "tea", "milk")
 
     listed, shown = dlq(program, "ls").lines, dlq(program, "show", "memory_test", second).lines
 
@@ -69,7 +69,7 @@ def test_on_a_terminal_the_list_is_an_escaped_table(program: Program, client: Cl
 
 
 def test_letters_are_grouped_and_selected_by_reason(program: Program, client: Client) -> None:
-    uid, idents = uid_of(program), bury(program, client, "tea", "milk", "honey")
+    uid, idents = uid_of(program), add_dead_letters(program, client, "tea", "milk", "honey")
     broken = client.enter_raw(uid, b"broken")
     client.await_quiet(uid)
 
@@ -84,7 +84,7 @@ def test_letters_are_grouped_and_selected_by_reason(program: Program, client: Cl
 
 
 def test_on_a_terminal_reasons_are_a_table(program: Program, client: Client) -> None:
-    bury(program, client, "tea", "milk")
+    add_dead_letters(program, client, "tea", "milk")
 
     with Terminal(program, "dlq", "ls", "--by-reason") as terminal:
         assert terminal.end() == 0
@@ -94,7 +94,7 @@ def test_on_a_terminal_reasons_are_a_table(program: Program, client: Client) -> 
 
 
 def test_many_letters_are_replayed_in_their_order(program: Program, client: Client) -> None:
-    uid, idents = uid_of(program), bury(program, client, *map(str, range(250)))
+    uid, idents = uid_of(program), add_dead_letters(program, client, *map(str, range(250)))
 
     replayed = dlq(program, "replay", uid, "--all")
     client.await_quiet(uid)
@@ -104,7 +104,7 @@ def test_many_letters_are_replayed_in_their_order(program: Program, client: Clie
 
 
 def test_a_letter_that_fails_again_has_one_more_attempt(program: Program, client: Client) -> None:
-    uid, (first, second) = uid_of(program), bury(program, client, "tea", "milk")
+    uid, (first, second) = uid_of(program), add_dead_letters(program, client, "tea", "milk")
 
     replayed = dlq(program, "replay", uid, first)
     client.await_quiet(uid)
@@ -146,7 +146,7 @@ def test_a_replay_succeeds_after_the_bundle_is_fixed(program: Program, client: C
 def test_dropped_letters_are_deleted_and_missing_ones_are_reported(
     program: Program, client: Client
 ) -> None:
-    uid, (first, second, third) = uid_of(program), bury(program, client, "tea", "milk", "sugar")
+    uid, (first, second, third) = uid_of(program), add_dead_letters(program, client, "tea", "milk", "sugar")
 
     dropped = dlq(program, "drop", uid, first, "1-0", second, first)
     missing = [dlq(program, command, uid, first) for command in ("show", "replay", "drop")]
@@ -196,7 +196,7 @@ def test_wrong_usage_is_reported(program: Program, words: tuple[str, ...]) -> No
 
 
 def test_the_doctor_reports_dead_letters_with_a_fix(program: Program, client: Client) -> None:
-    bury(program, client, "tea")
+    add_dead_letters(program, client, "tea")
 
     ended = program.run("doctor", "--json")
 

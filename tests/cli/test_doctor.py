@@ -13,7 +13,7 @@ import pytest
 
 from memrelay.bus.embedded.binary import find_binary
 from memrelay.bus.embedded.launcher import EmbeddedServer
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.sqlite.store import Store
 from tests.support.client import Client
 from tests.support.disk import small_disk
@@ -428,7 +428,7 @@ def test_a_damaged_catalog_is_reported(alone: Program) -> None:
 
 
 def test_stores_of_unknown_pipelines_are_reported(alone: Program) -> None:
-    store = path_of(alone.root, "instances/lost/memories")
+    store = store_path(alone.root, "instances/lost/memories")
     Store("instances/lost/memories", store).close()
 
     findings = examine(alone)

@@ -13,12 +13,12 @@ import pytest
 
 from memrelay import open_store
 from memrelay.memory.errors import (
-    NotThere,
     RecordDamaged,
+    RecordNotFound,
     Refused,
     StoreBroken,
     StoreBusy,
-    VersionDiffers,
+    VersionConflict,
 )
 from memrelay.worker.ownership.host_locks import NotTheOwner, alone
 from tests.memory.builders import assert_sound
@@ -71,7 +71,7 @@ def test_the_life_of_a_record(tmp_path: Path) -> None:
         made = store.records.create("tea", tags=["a"])
         grown = store.records.append("milk", guid=made.guid, separator=" with ")
         changed = store.records.update(made.guid, kind="fact")
-        with pytest.raises(VersionDiffers):
+        with pytest.raises(VersionConflict):
             store.records.delete(made.guid, if_version=[made.version])
 
     with open_store(str(file)) as store:
@@ -81,7 +81,7 @@ def test_the_life_of_a_record(tmp_path: Path) -> None:
             "tea with milk"
         ]
         store.records.delete(made.guid)
-        with pytest.raises(NotThere):
+        with pytest.raises(RecordNotFound):
             store.records.get(made.guid)
     assert_sound(file)
 

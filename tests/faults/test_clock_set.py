@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.timestamps import format_time
 from tests.faults.conftest import Tell
 from tests.faults.feeder import Feeder
 from tests.faults.promises import assert_promises
@@ -92,7 +92,7 @@ def test_reads_judge_expiry_by_the_clock_of_the_bus(tmp_path: Path, shift_s: int
         clock.set(shift_s)
         now_s = time.time()
         for content, left_s in (("an hour", HOUR_S), ("a moment", 1)):
-            given = {"content": content, "expires_at": as_time(int((now_s + left_s) * 1000))}
+            given = {"content": content, "expires_at": format_time(int((now_s + left_s) * 1000))}
             call(house, uid, "records.create", given)
         with locked(house.store_file(uid)):  # so that nothing is deleted
             time.sleep(1.1)

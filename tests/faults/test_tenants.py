@@ -168,12 +168,12 @@ async def catalogued(root: Path) -> tuple[Any, ...]:
         return await catalog.versions(OTHER), await catalog.letters.page([OTHER], limit=10)
 
 
-async def bury(root: Path) -> None:
+async def add_dead_letters(root: Path) -> None:
     letter = DeadLetter(
         OTHER, "1-0", "chat", CANARY.encode(), CANARY, CANARY, 1
     )  # names that anyone could guess
     async with Catalog(root) as catalog:
-        await catalog.letters.bury([letter])
+        await catalog.letters.add([letter])
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         entry = served.post(f"/api/v1/memories/{memory}/entries", {"content": CANARY}).json["id"]
         for number in range(5):
             served.house.client.ask(OTHER, f"/write {CANARY} {number}")
-        asyncio.run(bury(served.house.root))
+        asyncio.run(add_dead_letters(served.house.root))
         paths = sorted({route.path for route in routes_of(tmp_path_factory.mktemp("routes"))})
         often = [
             path

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import orjson
 
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operation import Context, all_operations
 from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_read import ReadInput, read
@@ -40,7 +40,7 @@ _numbers = count(1)
 
 
 def make_store(root: Path, memory_id: str = MEMORY_ID) -> Store:
-    return Store(memory_id, path_of(root, memory_id))
+    return Store(memory_id, store_path(root, memory_id))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memrelay.memory.errors import BadMemoryId
-from memrelay.memory.memory_id import check, path_of
+from memrelay.memory.memory_id import check, store_path
 
 ROOT = Path("/srv/memory")
 
@@ -29,7 +29,7 @@ ROOT = Path("/srv/memory")
 )
 def test_a_path_of_plain_parts_is_accepted(memory_id: str) -> None:
     assert check(memory_id) == memory_id
-    assert path_of(ROOT, memory_id) == ROOT / f"{memory_id}.db"
+    assert store_path(ROOT, memory_id) == ROOT / f"{memory_id}.db"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_path_of_plain_parts_is_accepted(memory_id: str) -> None:
 )
 def test_any_other_memory_id_is_rejected_with_the_rule(memory_id: str) -> None:
     with pytest.raises(BadMemoryId, match="2 to 8 parts") as raised:
-        path_of(ROOT, memory_id)
+        store_path(ROOT, memory_id)
 
     assert len(str(raised.value)) < 600
 
@@ -93,7 +93,7 @@ def test_a_missing_memory_id_is_reported_as_missing() -> None:
 @given(st.text("ab./\\-_~\x00\n", max_size=30) | st.text(max_size=30))
 def test_no_memory_id_escapes_the_root(memory_id: str) -> None:
     try:
-        path = path_of(ROOT, memory_id)
+        path = store_path(ROOT, memory_id)
     except BadMemoryId:
         return
 

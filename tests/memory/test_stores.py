@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from memrelay.memory.errors import BadMemoryId, StoreBroken, StoreFenced
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
@@ -39,7 +39,7 @@ def test_a_store_exists_after_its_first_use(tmp_path: Path) -> None:
     stores.close_all()
 
     assert (before, while_open, stores.exists(IDS[0])) == (False, True, True)
-    assert not path_of(tmp_path, IDS[1]).parent.joinpath("store1.db").exists()
+    assert not store_path(tmp_path, IDS[1]).parent.joinpath("store1.db").exists()
 
 
 def test_the_least_recently_used_store_is_closed_first(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_idle_stores_are_evicted(tmp_path: Path) -> None:
 def test_a_rejected_or_broken_store_evicts_no_other(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 1)
     kept = stores.get(IDS[0])
-    path_of(tmp_path, IDS[1]).write_text("no database")
+    store_path(tmp_path, IDS[1]).write_text("no database")
 
     with pytest.raises(BadMemoryId):
         stores.get("../../x")

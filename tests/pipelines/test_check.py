@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memrelay.pipelines.bundle import AgentSpec, Bundle
 from memrelay.pipelines.check import check
 from memrelay.pipelines.checked import BundleRefused
-from memrelay.pipelines.json_text import MOST_BYTES
+from memrelay.pipelines.json_text import MAX_BYTES
 from tests.pipelines.builders import UID, lines, make_block, make_bundle, make_chat, make_memory
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
@@ -121,7 +121,7 @@ def test_a_byte_order_mark_is_accepted() -> None:
 
 
 def test_a_large_bundle_is_a_fault() -> None:
-    (fault,) = check(orjson.dumps(make_bundle(notes="x" * MOST_BYTES))).faults
+    (fault,) = check(orjson.dumps(make_bundle(notes="x" * MAX_BYTES))).faults
 
     assert fault.rule.startswith("the bundle has ")
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from memrelay.blocks.registry import all_blocks
+from memrelay.blocks.registry import built_in_blocks
 from memrelay.pipelines.bundle import AgentSpec, Bundle, StoreSpec, SwarmSpec
 from memrelay.pipelines.check import check
 from memrelay.pipelines.schema import json_schema, rendered
@@ -32,7 +32,7 @@ def test_every_block_has_its_arguments_in_the_schema() -> None:
 
     names = [held["const"] for rule in rules for held in rule["if"]["properties"].values()]
 
-    assert names == list(all_blocks())
+    assert names == list(built_in_blocks())
 
 
 def test_every_reference_resolves() -> None:
@@ -134,9 +134,9 @@ def _bundle(
     of_agent: dict[str, Any], args: dict[str, Any], block: str = "memory_write"
 ) -> dict[str, Any]:
     needed = {"pattern": "^/(x)"} if block.startswith("regex_") else {}
-    known = all_blocks()[block].args.model_fields
+    known = built_in_blocks()[block].args.model_fields
     stored = {"memory_id": "instances/${pipeline_uid}/m"} if "memory_id" in known else {}
-    kind = {"agent_class": block} if all_blocks()[block].handle is None else {}
+    kind = {"agent_class": block} if built_in_blocks()[block].handle is None else {}
     return make_bundle(make_block(block, stored | needed | args) | kind | of_agent)
 
 
@@ -145,7 +145,7 @@ def _tried() -> Iterator[tuple[str, Any, dict[str, Any]]]:
     for value in VALUES:
         for key in sorted(AgentSpec.keys()):
             yield key, value, _bundle({key: value}, {})
-        for name, block in all_blocks().items():
+        for name, block in built_in_blocks().items():
             for key in block.args.model_fields:
                 yield f"{name}.{key}", value, _bundle({}, {key: value}, name)
         for key in sorted(Bundle.keys()):

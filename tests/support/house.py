@@ -16,7 +16,7 @@ from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.keys import CHANGES
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from tests.support.child import ChildProcess
 from tests.support.client import Client
 from tests.support.run_worker import deploy
@@ -115,7 +115,7 @@ class House:
 
     def store_file(self, uid: str, alias: str = "memories") -> Path:
         """Return the file of a pipeline's store."""
-        return path_of(self.root, f"instances/{uid}/{alias}")
+        return store_path(self.root, f"instances/{uid}/{alias}")
 
     def rows(self, uid: str, sql: str, alias: str = "memories") -> list[Row]:
         """Return the rows of a query on a store, over a separate connection."""

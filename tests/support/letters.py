@@ -6,7 +6,7 @@ from pathlib import Path
 from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import Ingress
 from memrelay.memory.control.catalog import Catalog
-from memrelay.web.api.dead_letter_json import replay_of
+from memrelay.web.api.dead_letter_json import make_replay_entry
 from tests.support.house import House
 
 
@@ -26,7 +26,7 @@ async def _replay(root: Path, socket: Path, letter: tuple[str, str], times: int)
 
 
 async def _append(catalog: Catalog, ingress: Ingress, letter: tuple[str, str]) -> str:
-    return await ingress.append(await replay_of(catalog, *letter))
+    return await ingress.append(await make_replay_entry(catalog, *letter))
 
 
 async def _drop(root: Path, uid: str, ident: str) -> bool:

@@ -22,7 +22,7 @@ import uvloop
 
 from memrelay.bus.client.url import Address
 from memrelay.cli.logs import configure_logging
-from memrelay.cli.process import told_to_end
+from memrelay.cli.process import make_stop_event
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.pipelines.check import check
@@ -90,7 +90,7 @@ async def serve(config: dict[str, Any]) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, steps.arm)
     beside = [
         asyncio.create_task(_tell(worker.ready)),
-        asyncio.create_task(_stop(worker, told_to_end())),
+        asyncio.create_task(_stop(worker, make_stop_event())),
     ]
     await worker.run()
     for task in beside:

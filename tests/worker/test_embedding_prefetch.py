@@ -7,7 +7,7 @@ import pytest
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
@@ -15,7 +15,7 @@ from memrelay.worker.run.inputs import Entry
 from tests.support.bundles import make_bundle, make_memory
 
 
-class Broken(Questions):
+class Broken(QuestionEmbedder):
     """Raises an unexpected error."""
 
     def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:

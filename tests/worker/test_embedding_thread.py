@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.errors import EmbeddingFault, StoreBusy, TextRefused
+from memrelay.memory.errors import EmbeddingFault, StoreBusy, TextRejected
 from memrelay.worker.shared import MAX_REASON, EmbeddingThread
 
 
@@ -35,7 +35,7 @@ def test_a_library_error_becomes_an_embedding_fault(
     assert len(str(caught.value)) <= MAX_REASON
 
 
-@pytest.mark.parametrize("error", [TextRefused("too long"), StoreBusy("locked")])
+@pytest.mark.parametrize("error", [TextRejected("too long"), StoreBusy("locked")])
 def test_known_errors_are_raised_unchanged(thread: EmbeddingThread, error: Exception) -> None:
     def work() -> None:
         raise error

@@ -61,14 +61,14 @@ def fill(house: House, uid: str) -> str:
     house.client.ask(uid, f"/write the first is {CANARIES[0]} again", id="producers-own")
     house.client.answer(uid, "/search second")
     call(house, uid, "records.create", {"content": "the kept rows"}, producer_id="kept")
-    asyncio.run(bury(house, uid))
+    asyncio.run(add_dead_letters(house, uid))
     return made["guid"]
 
 
-async def bury(house: House, uid: str) -> None:
+async def add_dead_letters(house: House, uid: str) -> None:
     async with Catalog(house.root) as catalog:
         for ident, text in (("1-0", f"/write {CANARIES[0]}"), ("2-0", "/write what is kept")):
-            await catalog.letters.bury(
+            await catalog.letters.add(
                 [DeadLetter(uid, ident, "chat", make_envelope(text), "broken", "hash", 0)]
             )
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from memrelay.memory.records.ids import derive_guid, time_of
-from memrelay.web.api.dead_letter_json import NoLetter, NotReplayable
+from memrelay.memory.records.ids import derive_guid, input_time_ms
+from memrelay.web.api.dead_letter_json import NoDeadLetter, NotReplayable
 from tests.support.blocks import make_waiting
 from tests.support.bundles import (
     STORE,
@@ -77,7 +77,7 @@ def test_a_replay_after_a_fix_keeps_the_original_ids() -> None:
         house.client.await_done(uid, replay(house, uid, ident)[0])
 
         guid, created_at = house.rows(uid, "SELECT guid, created_at FROM records")[0]
-        assert (guid, created_at) == (derive_guid(uid, ident, "keeper_", 1), time_of(ident))
+        assert (guid, created_at) == (derive_guid(uid, ident, "keeper_", 1), input_time_ms(ident))
         assert [(said.sender, said.input) for said in house.client.log(uid)] == [
             (HEARS, ident),
             ("keeper", ident),
@@ -85,7 +85,7 @@ def test_a_replay_after_a_fix_keeps_the_original_ids() -> None:
         assert house.contents(uid) == ["mine"]
         assert not house.dead_letters(uid)
         assert house.client.unacknowledged(uid) == 0
-        with pytest.raises(NoLetter):
+        with pytest.raises(NoDeadLetter):
             replay(house, uid, ident)
 
 
@@ -98,7 +98,7 @@ def test_ten_replays_at_once_have_one_effect(batch: int) -> None:
         house.start_worker(limits={"batch": batch})
         try:
             replay(house, uid, ident, times=5)
-        except NoLetter:
+        except NoDeadLetter:
             print("it had gone through")
 
         await_end(house, uid)

@@ -9,7 +9,7 @@ from aiohttp import hdrs, web
 from multidict import istr
 
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition
-from memrelay.memory.errors import NotAsExpected as ConditionFailed
+from memrelay.memory.errors import PreconditionNotMet as ConditionFailed
 from memrelay.web.server.errors import BadRequest, PreconditionFailed
 
 MAX_ITEMS = 1000

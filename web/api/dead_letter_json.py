@@ -6,10 +6,10 @@ from typing import Any
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter, Listed
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.timestamps import format_time
 
 
-class NoLetter(LookupError):
+class NoDeadLetter(LookupError):
     """The dead letter does not exist."""
 
     def __init__(self, uid: str, ident: str) -> None:
@@ -23,21 +23,21 @@ class NotReplayable(Exception):
     """The dead letter cannot run again. The text states the fix."""
 
 
-async def letter_of(catalog: Catalog, uid: str, ident: str) -> DeadLetter:
-    """Return a pipeline's dead letter. Raises NoLetter and StoreBusy."""
+async def find_dead_letter(catalog: Catalog, uid: str, ident: str) -> DeadLetter:
+    """Return a pipeline's dead letter. Raises NoDeadLetter and StoreBusy."""
     letter = await catalog.letters.find(uid, ident)
     if letter is None:
-        raise NoLetter(uid, ident)
+        raise NoDeadLetter(uid, ident)
     return letter
 
 
-async def replay_of(catalog: Catalog, uid: str, ident: str) -> NewEntry:
+async def make_replay_entry(catalog: Catalog, uid: str, ident: str) -> NewEntry:
     """Return the input entry that runs a dead letter again, under its id and the active bundle.
 
     The dead letter remains until the replay has succeeded, when the pipeline's owner deletes it.
-    Appending the entry twice has one effect. Raises NoLetter, NotReplayable, and StoreBusy.
+    Appending the entry twice has one effect. Raises NoDeadLetter, NotReplayable, and StoreBusy.
     """
-    letter = await letter_of(catalog, uid, ident)
+    letter = await find_dead_letter(catalog, uid, ident)
     if await catalog.serving(uid) is None:
         raise NotReplayable(
             f"pipeline {uid} is not active; deploy it with that uid and then replay, or drop the "
@@ -65,12 +65,12 @@ async def replay_of(catalog: Catalog, uid: str, ident: str) -> NewEntry:
     )
 
 
-def as_item(letter: Listed) -> dict[str, Any]:
+def to_item(letter: Listed) -> dict[str, Any]:
     """Return a list item as JSON."""
     return _summarize(letter) | {"bytes": letter.size}
 
 
-def as_whole(letter: DeadLetter) -> dict[str, Any]:
+def to_detail(letter: DeadLetter) -> dict[str, Any]:
     """Return a dead letter with all fields as JSON.
 
     `data` is text if the message is UTF-8, otherwise base64. `encoding` states which.
@@ -94,7 +94,7 @@ def _summarize(letter: Listed | DeadLetter) -> dict[str, Any]:
         "error": letter.error,
         "attempts": letter.attempts,
         "bundle": letter.bundle,
-        "buried_at": as_time(letter.buried_at),
+        "buried_at": format_time(letter.buried_at),
     }
 
 

@@ -9,12 +9,12 @@ from memrelay.web.api.answers import (
     refuse_unknown,
 )
 from memrelay.web.api.dead_letter_json import (
-    NoLetter,
+    NoDeadLetter,
     NotReplayable,
-    as_item,
-    as_whole,
-    letter_of,
-    replay_of,
+    find_dead_letter,
+    make_replay_entry,
+    to_detail,
+    to_item,
 )
 from memrelay.web.api.messages import append_entry
 from memrelay.web.auth.access import get_caller, requires
@@ -61,7 +61,7 @@ async def list_all(request: web.Request) -> web.Response:
     items = found[:limit]
     return json_response(
         {
-            "items": [as_item(one) for one in items],
+            "items": [to_item(one) for one in items],
             "next_cursor": str(items[-1].place) if len(found) > limit else None,
             "total": counts.get(uid, 0) if uid else sum(counts.values()),
         }
@@ -84,10 +84,10 @@ async def _check_active(request: web.Request, uid: str) -> None:
 async def show(request: web.Request) -> web.Response:
     """Show a dead letter with its message."""
     try:
-        letter = await letter_of(get_services(request).catalog, *_parse_path(request))
-    except NoLetter as fault:
+        letter = await find_dead_letter(get_services(request).catalog, *_parse_path(request))
+    except NoDeadLetter as fault:
         raise NotFound(str(fault)) from fault
-    return json_response(as_whole(letter))
+    return json_response(to_detail(letter))
 
 
 @routes.post(ITEM_PATH + "/replay")
@@ -104,8 +104,8 @@ async def replay(request: web.Request) -> web.Response:
     """
     uid, ident = _parse_path(request)
     try:
-        entry = await replay_of(get_services(request).catalog, uid, ident)
-    except NoLetter as fault:
+        entry = await make_replay_entry(get_services(request).catalog, uid, ident)
+    except NoDeadLetter as fault:
         raise NotFound(str(fault)) from fault
     except NotReplayable as fault:
         raise Conflict(str(fault)) from fault
@@ -119,7 +119,7 @@ async def drop(request: web.Request) -> web.Response:
     """Delete a dead letter."""
     uid, ident = _parse_path(request)
     if not await get_services(request).catalog.letters.remove(uid, [ident]):
-        raise NotFound(str(NoLetter(uid, ident)))
+        raise NotFound(str(NoDeadLetter(uid, ident)))
     return web.Response(status=204)
 
 

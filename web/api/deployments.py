@@ -11,9 +11,9 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.keys import CHANGES
 from memrelay.bus.lease.workers import wait_until_served
-from memrelay.memory.control.catalog import Catalog, Deployed, Swapped
+from memrelay.memory.control.catalog import Catalog, Deployed, DeployResult
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, Precondition, over
-from memrelay.memory.errors import NotAsExpected
+from memrelay.memory.errors import PreconditionNotMet
 from memrelay.pipelines.check import CheckedBundle, check
 
 # How long a deploy waits for a worker to report the new version.
@@ -34,8 +34,10 @@ class Deployments:
     def __init__(self, catalog: Catalog, line: ReconnectingConnection | None) -> None:
         self._catalog, self._line = catalog, line
 
-    async def deploy(self, bundle: CheckedBundle, expected: Precondition = ANYTHING) -> Swapped:
-        """Activate a bundle for its pipeline. Raises NotAsExpected and StoreBusy."""
+    async def deploy(
+        self, bundle: CheckedBundle, expected: Precondition = ANYTHING
+    ) -> DeployResult:
+        """Activate a bundle for its pipeline. Raises PreconditionNotMet and StoreBusy."""
         now_ms = time.time_ns() // 1_000_000
         swapped = await self._catalog.deploy(
             bundle.uid, bundle.name, bundle.hash, bundle.source, now_ms, expected=expected
@@ -50,13 +52,13 @@ class Deployments:
         expected: Precondition = ANYTHING,
         *,
         allow: Callable[[CheckedBundle], None] | None = None,
-    ) -> Swapped:
+    ) -> DeployResult:
         """Deploy the bundle of an earlier version again, as a new version.
 
         Without `version`, this takes the latest version with another bundle. `allow` raises if the
         caller may not deploy the bundle.
 
-        Raises NoSuchVersion, NotAsExpected, and StoreBusy. BundleRefused: this release does not
+        Raises NoSuchVersion, PreconditionNotMet, and StoreBusy. BundleRefused: this release does not
         accept the bundle.
         """
         versions = await self._catalog.versions(uid)
@@ -82,7 +84,7 @@ class Deployments:
         serving = await self._catalog.serving(uid)
         active = serving.hash if serving is not None else None
         if not expected.allows(active):
-            raise NotAsExpected(uid, active or "")
+            raise PreconditionNotMet(uid, active or "")
         other = next((one for one in versions if one.hash != active), None)
         if other is None:
             raise NoSuchVersion(f"pipeline {uid} has no earlier bundle to roll back to")
@@ -91,7 +93,7 @@ class Deployments:
     async def remove(self, uid: str, expected: Precondition = ANYTHING) -> bool:
         """Deactivate a pipeline and return whether it was active. Its records remain.
 
-        Raises NotAsExpected and StoreBusy.
+        Raises PreconditionNotMet and StoreBusy.
         """
         removed = await self._catalog.remove(uid, expected)
         if removed:

@@ -7,7 +7,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from memrelay.bus.errors import BusError
-from memrelay.bus.permissions import try_a_write
+from memrelay.bus.permissions import check_writable
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.status import filter_status, read_status
@@ -111,7 +111,7 @@ async def _bus_fault(services: Services) -> str:
     """Return why the bus accepts no writes, or ""."""
     try:
         async with asyncio.timeout(BUS_TIMEOUT_S):
-            await try_a_write(services.line)
+            await check_writable(services.line)
     except BusError as error:
         return str(error)
     except TimeoutError:

@@ -15,7 +15,7 @@ import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from memrelay.bus.errors import BusError
-from memrelay.bus.streams.log import LogEntry, cursor_of, goes_on, read_log
+from memrelay.bus.streams.log import LogEntry, may_continue, parse_cursor, read_log
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import refuse_unknown
 from memrelay.web.auth.authorizer import Caller
@@ -52,7 +52,7 @@ async def follow_live(
     services = get_services(request)
     after = request.query.get("after", "")
     try:
-        reached = cursor_of(after) if after else None
+        reached = parse_cursor(after) if after else None
     except ValueError as error:
         raise BadRequest(f"`after`: {error}") from error
     socket = web.WebSocketResponse(
@@ -209,7 +209,7 @@ class _Listener:
         entries = await read_log(
             self._services.line, uid, swarm, after=self._cursor, limit=limit, most_bytes=PAGE_BYTES
         )
-        may_have_more = goes_on(entries, limit, PAGE_BYTES)
+        may_have_more = may_continue(entries, limit, PAGE_BYTES)
         if entries:
             # Request about as many as fit into PAGE_BYTES, so that few are read in vain.
             fitting = 1 + PAGE_BYTES * len(entries) // sum(len(one.data) for one in entries)

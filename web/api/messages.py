@@ -9,8 +9,14 @@ from multidict import istr
 
 from memrelay.bus.errors import NoAnswer
 from memrelay.bus.keys import swarm_key
-from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, may_be_id
-from memrelay.bus.streams.log import LogEntry, cursor_of, goes_on, read_log, read_log_back
+from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
+from memrelay.bus.streams.log import (
+    LogEntry,
+    may_continue,
+    parse_cursor,
+    read_log,
+    read_log_backward,
+)
 from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.live import follow_live
@@ -87,12 +93,12 @@ async def read(request: web.Request) -> web.StreamResponse:
     if order == "asc":
         entries = await read_log(services.line, home, swarm, after=cursor, limit=limit)
     else:
-        entries = await read_log_back(services.line, home, swarm, before=cursor, limit=limit)
+        entries = await read_log_backward(services.line, home, swarm, before=cursor, limit=limit)
     total = await services.line.call("XLEN", swarm_key(home, swarm))
     return json_response(
         {
             "items": [to_item(one) for one in entries],
-            "next_cursor": entries[-1].cursor if goes_on(entries, limit) else None,
+            "next_cursor": entries[-1].cursor if may_continue(entries, limit) else None,
             "total": total,
         }
     )
@@ -133,7 +139,7 @@ def parse_message_id(request: web.Request) -> str:
         raise BadRequest(
             f"{' or '.join(ID_HEADERS)} is empty; send a unique id per message, or omit the header"
         )
-    if not may_be_id(message_id):
+    if not is_valid_id(message_id):
         raise BadRequest(
             f"{' and '.join(ID_HEADERS)} must have at most {LONGEST_ID} printable characters"
         )
@@ -174,7 +180,7 @@ def _parse_cursor(request: web.Request) -> str:
     cursor = request.query.get("cursor", "")
     try:
         if cursor:
-            cursor_of(cursor)
+            parse_cursor(cursor)
     except ValueError as error:
         raise BadRequest(
             f"`cursor`: {error}; use the `cursor` of an item or a `next_cursor`"

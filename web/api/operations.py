@@ -15,12 +15,12 @@ from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
-from memrelay.memory.errors import NotThere as RecordNotFound
-from memrelay.memory.errors import VersionDiffers
+from memrelay.memory.errors import RecordNotFound as RecordNotFound
+from memrelay.memory.errors import VersionConflict
 from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.pipelines.json_text import parse_object, too_many_keys
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.shape import tell
+from memrelay.pipelines.shape import report_validation_error
 from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match, refuse_unknown
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
@@ -51,7 +51,7 @@ NO_KEY_ACTOR = "http"
 ACTION, CREATED = "action", "created"
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
-    VersionDiffers.code: PreconditionFailed,
+    VersionConflict.code: PreconditionFailed,
     BROKEN: Problem,
     UNAVAILABLE: Unavailable,
     KEY_REUSED: KeyReused,
@@ -215,7 +215,7 @@ def _validate(
         else:
             parsed = operation.adapter.validate_json(orjson.dumps(given), strict=True)
     except ValidationError as error:
-        tell(error, given, (), report)
+        report_validation_error(error, given, (), report)
     except orjson.JSONEncodeError as error:
         raise Unprocessable(f"the input cannot be encoded as JSON: {error}") from error
     if report.errors:

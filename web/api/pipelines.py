@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 from aiohttp import hdrs, web
 
-from memrelay.memory.control.catalog import Deployed, Swapped
+from memrelay.memory.control.catalog import Deployed, DeployResult
 from memrelay.memory.control.precondition import NOTHING
-from memrelay.memory.errors import NotAsExpected
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.errors import PreconditionNotMet
+from memrelay.memory.timestamps import format_time
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.report import Fault
@@ -72,7 +72,7 @@ async def create(request: web.Request) -> web.Response:
     get_caller(request).check_bundle(bundle)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, NOTHING)
-    except NotAsExpected as error:
+    except PreconditionNotMet as error:
         raise Conflict(
             f"pipeline {bundle.uid} is already active; replace it with "
             f"PUT /v1/pipelines/{bundle.uid}"
@@ -105,7 +105,7 @@ async def replace(request: web.Request) -> web.Response:
     get_caller(request).check_bundle(bundle)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, expected)
-    except NotAsExpected as error:
+    except PreconditionNotMet as error:
         raise precondition_failed(error) from error
     return await _deployed_response(request, swapped, checked.warnings)
 
@@ -168,7 +168,7 @@ async def remove(request: web.Request) -> web.Response:
     services, uid = get_services(request), request.match_info["uid"]
     try:
         removed = await services.deployments.remove(uid, parse_precondition(request))
-    except NotAsExpected as error:
+    except PreconditionNotMet as error:
         raise precondition_failed(error) from error
     if not removed:
         raise no_pipeline(uid)
@@ -233,7 +233,7 @@ async def rollback(request: web.Request) -> web.Response:
         )
     except NoSuchVersion as error:
         raise NotFound(str(error)) from error
-    except NotAsExpected as error:
+    except PreconditionNotMet as error:
         raise precondition_failed(error) from error
     except BundleRefused as error:
         raise Unprocessable(
@@ -244,7 +244,7 @@ async def rollback(request: web.Request) -> web.Response:
 
 
 async def _deployed_response(
-    request: web.Request, swapped: Swapped, warnings: Iterable[Fault] = ()
+    request: web.Request, swapped: DeployResult, warnings: Iterable[Fault] = ()
 ) -> web.Response:
     """Return the response to a deploy, with whether a worker serves the new version."""
     services, deployed = get_services(request), swapped.after
@@ -279,7 +279,7 @@ def _summarize(one: Deployed) -> dict[str, Any]:
         "name": one.name,
         "hash": one.hash,
         "version": one.version,
-        "deployed_at": as_time(one.deployed_at),
+        "deployed_at": format_time(one.deployed_at),
     }
 
 

@@ -8,7 +8,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
-from memrelay.bus.streams.log import cursor_of
+from memrelay.bus.streams.log import parse_cursor
 from memrelay.memory.control.catalog import Catalog, Deployed
 
 # By the settings (appendonly, appendfsync).
@@ -163,7 +163,7 @@ def _parse_lag(length: Any, first: Any, now_ms: int) -> tuple[int, float, str]:
     if refusal is not None:
         # The key has a wrong type.
         return 0, 0.0, str(refusal)
-    age_ms = now_ms - cursor_of(first[0][0].decode())[0] if first else 0
+    age_ms = now_ms - parse_cursor(first[0][0].decode())[0] if first else 0
     return int(length), max(0.0, age_ms / 1000), ""
 
 

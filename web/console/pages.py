@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.bus.streams.log import read_log_back
+from memrelay.bus.streams.log import read_log_backward
 from memrelay.pipelines.commands import commands_of
 from memrelay.web.api.directory import Served
 from memrelay.web.api.status import EVICTS, NOT_PERSISTENT, filter_status
@@ -230,7 +230,7 @@ async def _log_values(request: web.Request, served: Served) -> dict[str, Any]:
             f"{', '.join(served.swarms)}."
         )
     line, home = get_services(request).line, served.bundle.home_of(swarm)
-    entries = await read_log_back(line, home, swarm, limit=MAX_LOG_ROWS) if swarm else []
+    entries = await read_log_backward(line, home, swarm, limit=MAX_LOG_ROWS) if swarm else []
     return {
         "swarm": swarm,
         "is_public": swarm in served.bundle.public,

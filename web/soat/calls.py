@@ -11,7 +11,7 @@ from aiohttp import web
 from memrelay.bus.errors import BusError
 from memrelay.bus.request import NewCall
 from memrelay.memory.operation import all_operations
-from memrelay.memory.records.ids import Sort, uid_of
+from memrelay.memory.records.ids import IdPrefix, uid_of
 from memrelay.memory.records.memory_view import Source
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operations import NO_KEY_ACTOR, read_object, send_call, validate_input
@@ -143,7 +143,7 @@ async def find_project(request: web.Request, given: Any) -> str:
     return given
 
 
-def parse_owner(sort: Sort, ident: str) -> str:
+def parse_owner(sort: IdPrefix, ident: str) -> str:
     """Return the pipeline uid in an id. Raises NotFound."""
     uid = uid_of(sort, ident)
     if not uid:
@@ -151,7 +151,9 @@ def parse_owner(sort: Sort, ident: str) -> str:
     return uid
 
 
-async def call_by_id(request: web.Request, name: str, sort: Sort, ident: str, given: Json) -> Any:
+async def call_by_id(
+    request: web.Request, name: str, sort: IdPrefix, ident: str, given: Json
+) -> Any:
     """Call an operation in the pipeline that an id contains.
 
     Callers that may not see the pipeline get the same NotFound as for an unknown id.
@@ -162,7 +164,7 @@ async def call_by_id(request: web.Request, name: str, sort: Sort, ident: str, gi
         raise error if str(error).startswith("Memory") else not_found(sort, ident) from error
 
 
-def not_found(sort: Sort, ident: str) -> NotFound:
+def not_found(sort: IdPrefix, ident: str) -> NotFound:
     """Return the error for an unknown memory or entry."""
     text = "Memory not found: no memory" if sort == "mem" else "Memory entry not found: no entry"
     return NotFound(f"{text} has the id {ident[:128]!r}")

@@ -20,7 +20,7 @@ from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.sqlite.connection import translated
+from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
@@ -221,7 +221,7 @@ class ErasureTask:
         """Run work on a store; return None if the store does not exist."""
 
         def run(stores: OpenStores) -> Result | None:
-            with translated(name):
+            with translate_errors(name):
                 return work(stores, name) if stores.exists(name) else None
 
         return await self._thread.run(run)

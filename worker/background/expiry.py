@@ -8,7 +8,7 @@ import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
-from memrelay.bus.lease.workers import server_time
+from memrelay.bus.lease.workers import read_server_time
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.retention import RetentionStep, delete_expired
 from memrelay.memory.threads import DatabaseThread
@@ -57,7 +57,7 @@ class ExpiryTask:
     async def _run_round(self, control: ReconnectingConnection) -> float | None:
         """Delete everything expired in all stores. Return the seconds until more expires."""
         try:
-            now_ms = await server_time(control)
+            now_ms = await read_server_time(control)
         except BusError:  # the session ends, or the server refuses for now
             return ROUND_PAUSE_S
         ends = [

@@ -55,13 +55,13 @@ class IndexMergeTask:
     async def _merge(self, name: str) -> bool:
         try:
             return await self._thread.run(
-                partial(run_if_exists, name=name, work=merge_some, absent=False)
+                partial(run_if_exists, name=name, work=merge_step, absent=False)
             )
         except (StoreBusy, StoreBroken):
             return False
 
 
-def merge_some(store: Store) -> bool:
+def merge_step(store: Store) -> bool:
     """Merge some pages in a short fenced transaction. Return whether there is more to merge."""
     index = store.segments.to_merge()
     if not index:

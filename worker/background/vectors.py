@@ -11,12 +11,20 @@ from typing import TypeVar
 
 import structlog
 
-from memrelay.memory.embedding.backfill import NOTHING, Task, keep, look, make, next_task, remake
+from memrelay.memory.embedding.backfill import (
+    NOTHING_TO_DO,
+    EmbeddingTask,
+    compute_vectors,
+    inspect_vectors,
+    next_task,
+    start_new_set,
+    store_vectors,
+)
 from memrelay.memory.embedding.embedder import PROBE, Embedder
-from memrelay.memory.embedding.loading import other_model
+from memrelay.memory.embedding.loading import wrong_model_error
 from memrelay.memory.errors import (
     EmbeddingFault,
-    EmbeddingLater,
+    EmbeddingUnavailable,
     MemoryFault,
     StoreBroken,
     StoreBusy,
@@ -149,7 +157,7 @@ class VectorTask:
         """Make the next step in one store. Return whether there may be more to do."""
         await self._look_for_memories(name)
         wanted = name in self._wanted and self._embedding.embedder.configured
-        found = await self._in_store(name, partial(look, wanted=wanted)) or NOTHING
+        found = await self._in_store(name, partial(inspect_vectors, wanted=wanted)) or NOTHING_TO_DO
         self._fingerprints[name] = found.fingerprint
         if wanted or found.fingerprint:
             self._backlogs[name] = found.backlog
@@ -158,7 +166,7 @@ class VectorTask:
         embedder = await self._embedding.run(self._embedding.embedder.get)
         if name in self._reindex:
             self._shared.questions.forget()
-            await self._in_store(name, partial(remake, embedder=embedder))
+            await self._in_store(name, partial(start_new_set, embedder=embedder))
             self._reindex.discard(name)
             self._shared.checkpoint("vectors begun anew")
         task = await self._in_store(
@@ -168,7 +176,7 @@ class VectorTask:
             await self._embed(name, task, embedder)
         # The fingerprint is "" if a reindex has just begun.
         elif found.fingerprint not in ("", str(embedder.fingerprint)):
-            self._model_mismatch = str(other_model(found.fingerprint, embedder))
+            self._model_mismatch = str(wrong_model_error(found.fingerprint, embedder))
         return task is not None
 
     async def _look_for_memories(self, name: str) -> None:
@@ -177,14 +185,14 @@ class VectorTask:
             self._wanted.add(name)
         self._unseen.discard(name)
 
-    async def _embed(self, name: str, task: Task, embedder: Embedder) -> None:
-        """Embed texts outside the database thread, then keep them in a short transaction."""
+    async def _embed(self, name: str, task: EmbeddingTask, embedder: Embedder) -> None:
+        """Embed texts outside the database thread, then store_vectors them in a short transaction."""
         if task.one is None:
             return
         began = time.monotonic()
         try:
-            made = await self._embedding.run(partial(make, embedder, task.texts))
-        except EmbeddingLater as fault:
+            made = await self._embedding.run(partial(compute_vectors, embedder, task.texts))
+        except EmbeddingUnavailable as fault:
             self._text_count = max(1, len(task.texts) // SHRINK_FACTOR)
             if len(task.texts) > 1 or not await self._is_to_blame(name, task.texts[0][0], embedder):
                 raise
@@ -194,13 +202,13 @@ class VectorTask:
         count = int(len(made) * min(2.0, GOAL_S / took_s))
         self._text_count = max(MIN_TEXTS, min(MAX_TEXTS, count))
         self._shared.checkpoint("vectors made")
-        await self._in_store(name, partial(keep, one=task.one, made=made))
+        await self._in_store(name, partial(store_vectors, one=task.one, made=made))
         self._shared.checkpoint("vectors kept")
 
     async def _is_to_blame(self, name: str, row: int, embedder: Embedder) -> bool:
         """Return whether a text that fails alone stays without a vector, so it blocks no others.
 
-        That is the case after several attempts while other texts succeed. Raises EmbeddingLater if
+        That is the case after several attempts while other texts succeed. Raises EmbeddingUnavailable if
         they fail too.
         """
         await self._embedding.run(partial(embedder.embed, [PROBE]))
@@ -215,7 +223,7 @@ class VectorTask:
         """Wait before the next attempt: briefly at first if the failure may be temporary."""
         self._set_fault(str(fault))
         match fault:
-            case EmbeddingLater():
+            case EmbeddingUnavailable():
                 pause_s = max(self._pause_s, min(fault.after_s, MAX_REQUESTED_PAUSE_S))
             case EmbeddingFault():
                 pause_s = LONGEST_PAUSE_S

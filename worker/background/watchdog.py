@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Self
 
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.waiting import beside
@@ -53,7 +53,7 @@ class Watchdog:
         size = 0
         for name in names:
             with suppress(OSError):
-                size += os.stat(f"{path_of(self._root, name)}-wal").st_size
+                size += os.stat(f"{store_path(self._root, name)}-wal").st_size
         return size
 
     async def _measure_lag(self) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.codec import mid_of
+from memrelay.bus.codec import make_mid
 from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
-from memrelay.bus.public_listeners import listeners_of
+from memrelay.bus.public_listeners import list_listeners
 from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
@@ -76,7 +76,7 @@ class PublicFanout:
     async def _find_listeners(self, swarm: str, known: dict[str, list[str]]) -> list[str]:
         """Read the listeners of a swarm, once per batch."""
         if swarm not in known:
-            known[swarm] = await listeners_of(self._control, swarm)
+            known[swarm] = await list_listeners(self._control, swarm)
         return known[swarm]
 
 
@@ -97,5 +97,5 @@ def _find_public(
         if public:
             outcome.publish_id = f"{outcome.uid}/{outcome.publish_id or outcome.id}"
         for number, swarm, data in public:
-            mid = mid_of(outcome.publish_id, number, data)
+            mid = make_mid(outcome.publish_id, number, data)
             yield _PublicMessage(swarm, mid, data, origin, outcome.uid)

@@ -8,7 +8,12 @@ import structlog
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.lease.fencing import FencedWriter, log_refusals
-from memrelay.bus.public_listeners import Member, add_listener, all_members, remove_listener
+from memrelay.bus.public_listeners import (
+    Member,
+    list_members,
+    pack_add_members,
+    pack_remove_members,
+)
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.plan import Plan
@@ -38,7 +43,7 @@ class PublicMembers:
         """
         self._members = [member for plan in plans for member in members_of(plan)]
         uids, wanted = {plan.uid for plan in plans}, set(self._members)
-        registered = await all_members(self._control)
+        registered = await list_members(self._control)
         stale = [
             member
             for member in registered
@@ -66,7 +71,9 @@ class PublicMembers:
 
     async def _write(self, members: Collection[Member], stale: Collection[Member] = ()) -> None:
         commands = [
-            pack(some) for some, pack in ((members, add_listener), (stale, remove_listener)) if some
+            pack(some)
+            for some, pack in ((members, pack_add_members), (stale, pack_remove_members))
+            if some
         ]
         if not commands:
             return
@@ -79,4 +86,6 @@ class PublicMembers:
 
 def members_of(plan: Plan) -> Iterable[Member]:
     """Return the memberships of a pipeline."""
-    return [Member(swarm, plan.uid, swarm in plan.hears_public) for swarm in sorted(plan.public)]
+    return [
+        Member(swarm, plan.uid, swarm in plan.listens_in_public) for swarm in sorted(plan.public)
+    ]

@@ -14,7 +14,7 @@ from memrelay.bus.codec import decode, encode, is_own_copy
 from memrelay.bus.errors import BusError, MalformedMessage
 from memrelay.bus.keys import CHANGES, PUBLIC, ask_channel, swarm_key
 from memrelay.bus.lease.fencing import FencedWriter
-from memrelay.bus.public_listeners import Member, log_if_first
+from memrelay.bus.public_listeners import Member, pack_log_if_first
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.public_members import members_of
@@ -58,7 +58,7 @@ class PublicChannel(NamedTuple):
             data = encode(decode(payload, self.limits.message_bytes))
         except MalformedMessage:
             return appends
-        return [*appends, log_if_first(self.swarm, data, self.members, self.limits.log_length)]
+        return [*appends, pack_log_if_first(self.swarm, data, self.members, self.limits.log_length)]
 
 
 Channel = PrivateChannel | PublicChannel

@@ -88,7 +88,7 @@ def pack_marks(plans: Iterable[Plan], marks: Mapping[str, str]) -> list[bytes]:
     commands = []
     for plan in plans:
         words: list[str] = []
-        for name in plan.every_store:
+        for name in plan.all_stores:
             if name in marks:
                 words += name, marks[name]
         if words:

@@ -10,14 +10,14 @@ from functools import partial
 import structlog
 
 from memrelay.blocks.contract import Transient
-from memrelay.bus.client.resp import Said
+from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.operations.records_import import NAME as IMPORT
-from memrelay.memory.records.ids import time_of
-from memrelay.memory.sqlite.connection import translated
+from memrelay.memory.records.ids import input_time_ms
+from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.inbox import Done
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
@@ -120,7 +120,7 @@ class Batch:
         """
         outcomes: list[Outcome] = []
         try:
-            with translated("a store"), self._isolate():
+            with translate_errors("a store"), self._isolate():
                 size = self._run_inputs(self._rest[:count], outcomes)
                 self._commit()
         except (StoreBusy, StoreBroken, StoreFenced):
@@ -236,7 +236,7 @@ class Batch:
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))
         if work.producer_id:
-            now_ms = time_of(work.replay_entry or work.id)
+            now_ms = input_time_ms(work.replay_entry or work.id)
             digest = digest_of(work.call) if work.call is not None else 0
             done = Done(bundle, outcome.to_outputs(0, digest))
             inbox.add_produced(stored_key(work), done, now_ms)
@@ -312,7 +312,7 @@ class Batch:
             self._checkpoint("put off")
 
 
-def _repeat(work: Input, done: Done, store: str, unkept: list[Said]) -> Outcome:
+def _repeat(work: Input, done: Done, store: str, unkept: list[SwarmMessage]) -> Outcome:
     """Return the outcome of a finished input, to publish it again. `store` has its inbox row."""
     if done.outputs == DELAYED:
         return delayed_outcome(work, store)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import structlog
 
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreDamaged
-from memrelay.memory.sqlite.connection import translated
+from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
@@ -93,7 +93,7 @@ def run_guarded(
 ) -> Result:
     """Run work on stores. Close a damaged store with a note before StoreDamaged is raised."""
     try:
-        with translated("a store"):
+        with translate_errors("a store"):
             return work(stores)
     except StoreDamaged as damaged:
         if damaged.noted:  # it could not be opened
@@ -114,5 +114,5 @@ def run_if_exists(
     """
     if not stores.exists(name):
         return absent
-    with translated(name):
+    with translate_errors(name):
         return work(stores.get(name))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, Operation
-from memrelay.memory.records.ids import derive_guid, time_of
+from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.inbox import Done, Inbox
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
@@ -37,7 +37,7 @@ def carry_out(
     except Refused as error:
         return work.plan.stores[0], error_answer(error.code, str(error))
     context = Context(
-        time_of(work.id),
+        input_time_ms(work.id),
         call.actor,
         MAX_ANSWER_MESSAGES * message_bytes,
         lambda: derive_guid(uid, work.id, call.operation.name, next(numbers)),
@@ -71,10 +71,10 @@ def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
         return plan.home
     if not memory_id:
         return plan.stores[0]
-    if memory_id not in plan.every_store:
+    if memory_id not in plan.all_stores:
         raise Refused(
             f"the bundle of pipeline {plan.uid} names no store {memory_id[:200]!r}; it has "
-            f"{', '.join(plan.every_store)}"
+            f"{', '.join(plan.all_stores)}"
         )
     return memory_id
 

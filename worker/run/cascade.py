@@ -9,7 +9,7 @@ from memrelay.bus.codec import encode
 from memrelay.bus.message import Message
 from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.memory.errors import Refused
-from memrelay.memory.records.ids import derive_guid, time_of
+from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
@@ -48,7 +48,7 @@ class Cascade:
 
     def run(self, work: Input) -> Outcome:
         """Run an input to its end. Raises CascadeFault, and whatever a block raises."""
-        self._work, self._now_ms, self._guids = work, time_of(work.id), 0
+        self._work, self._now_ms, self._guids = work, input_time_ms(work.id), 0
         self.outcome = outcome = new_outcome(work)
         queue = self._queue = []
         if work.only_agent:
@@ -62,7 +62,7 @@ class Cascade:
         audiences, deliver = work.plan.audiences, self._deliver
         for number, (swarm, message, hop) in enumerate(queue):
             audience = audiences[swarm, message.sender]
-            stations = audience.of(message.text) if audience.choosy else audience.stations
+            stations = audience.of(message.text) if audience.has_selectors else audience.stations
             for station in stations:
                 deliver(station, swarm, message, hop)
             if not stations and (number or work.only_agent):

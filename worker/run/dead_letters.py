@@ -65,7 +65,7 @@ async def store_letters(
     """
     added = [_to_letter(outcome, now_ms) for outcome in outcomes if outcome.dead_letter is not None]
     if added:
-        await letters.bury(added)
+        await letters.add(added)
     if known.existing:
         succeeded = [
             (outcome.uid, outcome.id)
@@ -91,7 +91,7 @@ def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
         agent=letter.agent,
         producer_id=letter.producer_id,
         hop=letter.hop,
-        heard=letter.published,
+        published=letter.published,
         attempts=letter.attempts,
         entry=outcome.replay_entry or outcome.id,
     )

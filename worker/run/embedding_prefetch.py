@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 import orjson
 import structlog
 
-from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.operation import find_operation
-from memrelay.memory.records.entry_text import MOST_CHARACTERS
+from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.worker.run.inputs import Entry
 
 log = structlog.stdlib.get_logger(__name__)
@@ -38,7 +38,7 @@ class EmbeddingPrefetch:
 
     def __init__(
         self,
-        questions: Questions,
+        questions: QuestionEmbedder,
         wanted: asyncio.Event,
         fingerprint_of: Callable[[str], str] = lambda store: "",
     ) -> None:
@@ -143,4 +143,4 @@ def _text_to_embed(entry: Entry) -> str:
     except orjson.JSONDecodeError:
         return ""
     text = given.get(operation.embeds) if isinstance(given, dict) else None
-    return text if isinstance(text, str) and len(text) <= MOST_CHARACTERS else ""
+    return text if isinstance(text, str) and len(text) <= MAX_ENTRY_CHARACTERS else ""

@@ -292,7 +292,7 @@ def create_group(
     plans: Sequence[Plan], thread: DatabaseThread, outbox: Outbox, shared: WorkerContext
 ) -> Group:
     """Return a group with all its parts. Its stores belong to `thread` from `run` on."""
-    stores = tuple(dict.fromkeys(name for plan in plans for name in plan.every_store))
+    stores = tuple(dict.fromkeys(name for plan in plans for name in plan.all_stores))
     named = {name for plan in plans for name in plan.stores}
     wanted = asyncio.Event()
     slots = {plan.uid: Slot(plan, wanted) for plan in plans}

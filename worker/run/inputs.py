@@ -6,13 +6,13 @@ from enum import IntEnum
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from memrelay.bus.client.resp import Said
+from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import PLAIN, Message, new_message
 from memrelay.memory.operation import Operation, all_operations, find_operation
-from memrelay.memory.records.ids import time_of
+from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.pipelines.plan import Plan
 
@@ -93,9 +93,9 @@ class Input(Struct, gc=False):
     call: Call | None = None
 
     @property
-    def unkept(self) -> list[Said]:
+    def unkept(self) -> list[SwarmMessage]:
         """The published messages that the inbox row leaves out."""
-        own: list[Said] = [(self.swarm, encode(self.message))]
+        own: list[SwarmMessage] = [(self.swarm, encode(self.message))]
         return own[: self.first_kept]
 
 
@@ -267,7 +267,7 @@ def _decode_for_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
             alias,
             message.text,
             username=agent.username,
-            now_ms=time_of(entry.id),
+            now_ms=input_time_ms(entry.id),
             kind=message.type,
         )
         return Input(entry.key, entry.id, plan, voice.send_swarm, message, first_kept=0)
@@ -314,8 +314,8 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     # The length was checked when the entry arrived.
     message = decode(pending.data, len(pending.data))
     published, swarm = Published.PUBLIC_NEXT, pending.swarm
-    if pending.heard >= 0:
-        published = Published(pending.heard)
+    if pending.published >= 0:
+        published = Published(pending.published)
     elif swarm.startswith("{"):  # rows of earlier versions have the hop count in front: {3}news
         swarm = swarm.partition("}")[2]
     return Input(

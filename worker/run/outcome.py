@@ -6,7 +6,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from memrelay.bus.client.resp import Said
+from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.public_swarms import PublicSwarm, SwarmName
 from memrelay.bus.request import REFUSED, error_answer
 from memrelay.memory.sqlite.inbox import Pending
@@ -38,7 +38,7 @@ class Outcome(Struct, gc=False):
     root: str
     # The channel that receives the report at the end of the cascade.
     reply: str
-    messages: list[Said] = []
+    messages: list[SwarmMessage] = []
     # The id under which the messages are published, if it is not `id`.
     publish_id: str = ""
     # Pipeline and id of the input that started a chain over public swarms.
@@ -86,14 +86,14 @@ class Outcome(Struct, gc=False):
             return _to_msgpack((*kept, self.answer, call_digest))
         return _to_msgpack((*kept, self.answer) if self.answer else kept)
 
-    def take_outputs(self, outputs: bytes, unkept: list[Said], hop: int) -> None:
+    def take_outputs(self, outputs: bytes, unkept: list[SwarmMessage], hop: int) -> None:
         """Restore the messages to publish them again.
 
         `unkept` are the first messages, which the row does not have. Whether they go to a public
         swarm depends on the row, not on today's bundle; then they have `hop` hops.
         """
         kept = _from_msgpack(outputs)
-        first: list[Said] = unkept
+        first: list[SwarmMessage] = unkept
         if kept.published < 0:
             first = [(PublicSwarm(str(swarm), hop), data) for swarm, data in unkept]
         self.publish_id, self.results, self.answer = kept.id, kept.results, kept.answer
@@ -137,7 +137,7 @@ class _Outputs(Struct, frozen=True, array_like=True):
     id: str
     published: int
     results: list[int]
-    messages: list[Said]
+    messages: list[SwarmMessage]
     answer: bytes = b""
     call_digest: int = 0
 

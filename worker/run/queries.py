@@ -20,7 +20,7 @@ from memrelay.bus.request import (
     output_answer,
     read_question,
 )
-from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorAwaited
+from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorPending
 from memrelay.memory.operation import Context, Operation, all_operations, find_operation
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
@@ -142,7 +142,7 @@ class Queries:
             return list(answers)
         if len(queries) > 1:
             return [answer for query in queries for answer in await self._answer([query])]
-        if isinstance(answers, VectorAwaited):
+        if isinstance(answers, VectorPending):
             self._loop.call_later(answers.after_s, self._repeat, queries[0])
             return [None]
         if isinstance(answers, StoreBusy | StoreBroken):

@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from memrelay.bus.streams.stream_ids import surpass
+from memrelay.bus.streams.stream_ids import raise_last_id
 from memrelay.memory.errors import StoreBroken, StoreFenced
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.ownership.group_lease import GroupLease
@@ -67,7 +67,7 @@ class Recovery:
         """Keep the server from assigning IDs again that the stores know."""
         known = await self._retry.in_thread(partial(_last_entries, names=self._retry.stores))
         for uid in lease.uids:
-            if uid in known and await surpass(lease.control, uid, known[uid]):
+            if uid in known and await raise_last_id(lease.control, uid, known[uid]):
                 log.warning(
                     "input_had_lost_entries",
                     pipeline=uid,

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.control.catalog import Catalog, Deployed, Swapped
+from memrelay.memory.control.catalog import Catalog, Deployed, DeployResult
 from memrelay.memory.control.dead_letters import DeadLetter
 from tests.memory.builders import NOW
 
@@ -33,7 +33,7 @@ def deploy(
     answer = with_catalog(
         root, lambda catalog: catalog.deploy(uid, name, bundle_hash, source, now_ms)
     )
-    assert isinstance(answer, Swapped)
+    assert isinstance(answer, DeployResult)
     return answer.after
 
 

@@ -13,7 +13,7 @@ import pytest
 from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition, over
 from memrelay.memory.control.system_file import BUNDLES_AND_DEAD_LETTERS
-from memrelay.memory.errors import NotAsExpected
+from memrelay.memory.errors import PreconditionNotMet
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import deploy, list_dead_letters, make_dead_letter, with_catalog
 
@@ -31,7 +31,7 @@ async def main(root, name):
             await catalog.deploy("shared", "tea", f"{name}{number}", b"{}", 1)
             await catalog.deploy(f"{name}{number}", "milk", f"{name}{number}", b"{}", 1)
             dead_letters = [make_dead_letter(f"{x}-{number}") for x in (name, "both")]
-            await catalog.letters.bury(dead_letters)
+            await catalog.letters.add(dead_letters)
 
 asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 """
@@ -106,7 +106,7 @@ def test_a_deployment_requires_its_precondition(
     before = deploy(tmp_path, bundle_hash=active) if active else None
 
     async def work(catalog: Catalog) -> Deployed | None:
-        with nullcontext() if holds else pytest.raises(NotAsExpected, match="a3d8f1b2"):
+        with nullcontext() if holds else pytest.raises(PreconditionNotMet, match="a3d8f1b2"):
             await catalog.deploy("a3d8f1b2", "tea", "new", b"{}", NOW, expected=expected)
         return await catalog.serving("a3d8f1b2")
 
@@ -120,7 +120,7 @@ def test_a_deployment_requires_its_precondition(
 def test_a_removal_requires_its_precondition(tmp_path: Path) -> None:
     deploy(tmp_path)
 
-    with pytest.raises(NotAsExpected):
+    with pytest.raises(PreconditionNotMet):
         with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h2")))
 
     assert with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h1"))) is True
@@ -211,7 +211,7 @@ def test_a_hostile_name_is_stored_as_text(tmp_path: Path) -> None:
 
 def test_concurrent_calls_on_one_connection_do_not_interfere(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> None:
-        burials = [catalog.letters.bury([make_dead_letter(f"{number}-0")]) for number in range(20)]
+        burials = [catalog.letters.add([make_dead_letter(f"{number}-0")]) for number in range(20)]
         deployments = [
             catalog.deploy(str(number), "tea", str(number), b"{}", NOW) for number in range(20)
         ]
@@ -232,7 +232,7 @@ def test_a_cancelled_deployment_leaves_no_transaction_open(tmp_path: Path, steps
             await asyncio.sleep(0)
         deploying.cancel()
         await asyncio.gather(deploying, return_exceptions=True)
-        await catalog.letters.bury([make_dead_letter()])
+        await catalog.letters.add([make_dead_letter()])
 
     with_catalog(tmp_path, work)
 

@@ -20,7 +20,7 @@ def test_a_dead_letter_is_stored_byte_for_byte(tmp_path: Path) -> None:
     )
 
     with_catalog(
-        tmp_path, lambda catalog: catalog.letters.bury([everything, make_dead_letter(data=b"")])
+        tmp_path, lambda catalog: catalog.letters.add([everything, make_dead_letter(data=b"")])
     )
 
     assert list_dead_letters(tmp_path) == [everything, make_dead_letter(data=b"")]
@@ -29,7 +29,7 @@ def test_a_dead_letter_is_stored_byte_for_byte(tmp_path: Path) -> None:
 def test_dead_letters_are_listed_in_the_order_of_arrival(tmp_path: Path) -> None:
     buried = [make_dead_letter(f"{12 - number}-0") for number in range(12)]
 
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury(buried))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.add(buried))
 
     assert list_dead_letters(tmp_path) == buried
 
@@ -37,12 +37,12 @@ def test_dead_letters_are_listed_in_the_order_of_arrival(tmp_path: Path) -> None
 def test_a_duplicate_dead_letter_keeps_the_first(tmp_path: Path) -> None:
     first = make_dead_letter()
     with_catalog(
-        tmp_path, lambda catalog: catalog.letters.bury([first, make_dead_letter(error="again")])
+        tmp_path, lambda catalog: catalog.letters.add([first, make_dead_letter(error="again")])
     )
 
     with_catalog(
         tmp_path,
-        lambda catalog: catalog.letters.bury(
+        lambda catalog: catalog.letters.add(
             [make_dead_letter(error="and again", buried_at=NOW + 1)]
         ),
     )
@@ -53,20 +53,20 @@ def test_a_duplicate_dead_letter_keeps_the_first(tmp_path: Path) -> None:
 def test_a_dead_letter_from_another_entry_counts_as_another_attempt(tmp_path: Path) -> None:
     first, other = make_dead_letter(error="first")._replace(entry="1-0"), make_dead_letter("2-0")
     again = first._replace(error="again", bundle="newer", buried_at=NOW + 1, entry="9-0")
-    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([first, other]))
+    with_catalog(tmp_path, lambda catalog: catalog.letters.add([first, other]))
 
     for _ in range(2):  # the second time as after a crash
-        with_catalog(tmp_path, lambda catalog: catalog.letters.bury([again]))
+        with_catalog(tmp_path, lambda catalog: catalog.letters.add([again]))
 
     assert list_dead_letters(tmp_path) == [again._replace(attempts=2), other]
 
 
 def test_pages_skip_no_dead_letter_during_additions_and_removals(tmp_path: Path) -> None:
     async def work(catalog: Catalog) -> list[str]:
-        await catalog.letters.bury([make_dead_letter(f"{number}-0") for number in range(6)])
+        await catalog.letters.add([make_dead_letter(f"{number}-0") for number in range(6)])
         first = await catalog.letters.page(limit=3)
         await catalog.letters.remove("a3d8f1b2", ["0-0", "2-0", "4-0", "5-0"])
-        await catalog.letters.bury(
+        await catalog.letters.add(
             [make_dead_letter("7-0"), make_dead_letter("3-0")._replace(entry="8-0")]
         )
         return [
@@ -79,7 +79,7 @@ def test_pages_skip_no_dead_letter_during_additions_and_removals(tmp_path: Path)
 def test_dead_letters_are_removed_by_pipeline_and_id(tmp_path: Path) -> None:
     mine = [make_dead_letter(), make_dead_letter("2-0")]
     with_catalog(
-        tmp_path, lambda catalog: catalog.letters.bury([*mine, mine[0]._replace(pipeline="other")])
+        tmp_path, lambda catalog: catalog.letters.add([*mine, mine[0]._replace(pipeline="other")])
     )
 
     removed = with_catalog(
@@ -114,7 +114,7 @@ def test_dead_letters_of_an_older_file_keep_their_order(tmp_path: Path) -> None:
 def test_a_dead_letter_belongs_to_its_pipeline(tmp_path: Path) -> None:
     with_catalog(
         tmp_path,
-        lambda catalog: catalog.letters.bury(
+        lambda catalog: catalog.letters.add(
             [make_dead_letter(), make_dead_letter()._replace(pipeline="other")]
         ),
     )
@@ -127,6 +127,6 @@ def test_dead_letters_are_added_all_or_none(tmp_path: Path, data: Any) -> None:
     bad = make_dead_letter("2-0")._replace(data=data)
 
     with pytest.raises(sqlite3.Error):
-        with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_dead_letter(), bad]))
+        with_catalog(tmp_path, lambda catalog: catalog.letters.add([make_dead_letter(), bad]))
 
     assert list_dead_letters(tmp_path) == []

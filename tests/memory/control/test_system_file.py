@@ -12,7 +12,7 @@ import pytest
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.system_file import MIGRATIONS
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import deploy, make_dead_letter, with_catalog
@@ -100,7 +100,7 @@ def test_a_missing_file_is_reported_and_used_again_after_its_return(tmp_path: Pa
             with pytest.raises(StoreBusy, match="moved or replaced"):
                 await catalog.active()
             with pytest.raises(StoreBusy, match="moved or replaced"):
-                await catalog.letters.bury([make_dead_letter("lost")])
+                await catalog.letters.add([make_dead_letter("lost")])
 
             away.rename(tmp_path / "system.db")
             assert [one.uid for one in await catalog.active()] == ["uid"]
@@ -172,7 +172,7 @@ def test_a_file_emptied_while_open_is_reported_and_not_recreated(
 def test_a_new_file_next_to_existing_stores_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Store("instances/tea/memories", path_of(tmp_path, "instances/tea/memories")).close()
+    Store("instances/tea/memories", store_path(tmp_path, "instances/tea/memories")).close()
 
     for _ in range(2):
         with_catalog(tmp_path, lambda catalog: catalog.active())

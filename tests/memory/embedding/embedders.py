@@ -1,12 +1,12 @@
-"""Embedders for tests, and helpers that make and await vectors."""
+"""Embedders for tests, and helpers that compute_vectors and await vectors."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from memrelay.memory.embedding.backfill import keep, make, next_task
+from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
 from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.errors import VectorAwaited
+from memrelay.memory.errors import VectorPending
 from memrelay.memory.sqlite.store import Store
 from tests.support.embedding_server import KEY, EmbeddingServer
 from tests.support.waiting import wait_for
@@ -33,7 +33,7 @@ def embed_all(store: Store, embedder: Embedder) -> None:
     """Make all outstanding vectors, as the worker does in the background."""
     while (task := next_task(store, embedder, True, 100)) is not None:
         if task.one is not None:
-            keep(store, task.one, make(embedder, task.texts))
+            store_vectors(store, task.one, compute_vectors(embedder, task.texts))
 
 
 def wait_for_answer(ask: Callable[[], Answer]) -> Answer:
@@ -42,7 +42,7 @@ def wait_for_answer(ask: Callable[[], Answer]) -> Answer:
     def try_once() -> list[Answer]:
         try:
             return [ask()]
-        except VectorAwaited:
+        except VectorPending:
             return []
 
     return wait_for(try_once, "the question has its vector", 20)[0]

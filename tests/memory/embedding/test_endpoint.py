@@ -14,7 +14,7 @@ import pytest
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
 from memrelay.memory.embedding.outgoing import is_public
-from memrelay.memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
+from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, TextRejected
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 
 
@@ -63,7 +63,7 @@ def test_a_temporary_server_error_can_be_retried(server: EmbeddingServer, status
     embedder = endpoint(server.url)
     server.instead = [(status, b"")]
 
-    with pytest.raises(EmbeddingLater, match=str(status)):
+    with pytest.raises(EmbeddingUnavailable, match=str(status)):
         embedder.embed(["tea"])
 
     assert embedder.embed(["tea"]).shape == (1, 26)
@@ -89,7 +89,7 @@ def test_the_retry_after_header_sets_the_delay(
     embedder = endpoint(server.url)
     server.instead, server.retry_after = [(429, b"")], retry_after
 
-    with pytest.raises(EmbeddingLater) as caught:
+    with pytest.raises(EmbeddingUnavailable) as caught:
         embedder.embed(["tea"])
 
     assert least_s <= caught.value.after_s <= most_s
@@ -101,8 +101,8 @@ def test_the_retry_after_header_sets_the_delay(
         (401, b"", EmbeddingFault),
         (404, b"", EmbeddingFault),
         (302, b"", EmbeddingFault),
-        (400, b"", TextRefused),
-        (413, b"", TextRefused),
+        (400, b"", TextRejected),
+        (413, b"", TextRejected),
         (200, b"not json", EmbeddingFault),
         (200, b"[]", EmbeddingFault),
         (200, b'{"data": []}', EmbeddingFault),
@@ -117,10 +117,10 @@ def test_the_retry_after_header_sets_the_delay(
             EmbeddingFault,
         ),
         # The server embeds every other text.
-        (200, b'{"data": [{"index": 0, "embedding": [null]}]}', TextRefused),
+        (200, b'{"data": [{"index": 0, "embedding": [null]}]}', TextRejected),
         # Python's json writes NaN like this.
-        (200, b'{"data": [{"index": 0, "embedding": [NaN]}]}', TextRefused),
-        (200, b'{"data": [{"index": 0, "embedding": [-Infinity]}]}', TextRefused),
+        (200, b'{"data": [{"index": 0, "embedding": [NaN]}]}', TextRejected),
+        (200, b'{"data": [{"index": 0, "embedding": [-Infinity]}]}', TextRejected),
         # The dimension has changed.
         (200, b'{"data": [{"index": 0, "embedding": [1.0]}]}', EmbeddingFault),
     ],
@@ -213,7 +213,7 @@ def test_one_sanitized_line_of_the_server_error_is_reported(server: EmbeddingSer
     embedder = endpoint(server.url)
     server.reason = "\x1b[31mno " + "o" * 10_000
 
-    with pytest.raises(EmbeddingLater) as raised:
+    with pytest.raises(EmbeddingUnavailable) as raised:
         embedder.embed(["tea"])
 
     assert "503 [31mno ooo" in str(raised.value)
@@ -295,14 +295,14 @@ def test_public_addresses_are_distinguished_from_private_ones(address: str, publ
 def test_an_unreachable_server_is_a_temporary_error(server: EmbeddingServer) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        with pytest.raises(EmbeddingLater, match="cannot be reached"):
+        with pytest.raises(EmbeddingUnavailable, match="cannot be reached"):
             endpoint(f"http://127.0.0.1:{closed.getsockname()[1]}/v1")
 
 
 def test_a_request_to_a_hanging_server_times_out(server: EmbeddingServer) -> None:
     server.delay_s = 1.0
 
-    with pytest.raises(EmbeddingLater, match="does not answer"):
+    with pytest.raises(EmbeddingUnavailable, match="does not answer"):
         endpoint(server.url, timeout_s=0.2)
 
 
@@ -311,7 +311,7 @@ def test_an_answer_sent_byte_by_byte_times_out(server: EmbeddingServer) -> None:
     server.pause_s = 0.1  # per byte of an answer of thousands of bytes
     started_s = time.monotonic()
 
-    with pytest.raises(EmbeddingLater, match="does not answer: TimeoutError"):
+    with pytest.raises(EmbeddingUnavailable, match="does not answer: TimeoutError"):
         embedder.embed(["tea"] * 10)
 
     assert time.monotonic() - started_s < 5
@@ -323,7 +323,7 @@ def test_a_tls_handshake_without_an_answer_times_out() -> None:
         silent.listen()
         started_s = time.monotonic()
 
-        with pytest.raises(EmbeddingLater, match="no secure connection"):
+        with pytest.raises(EmbeddingUnavailable, match="no secure connection"):
             endpoint(f"https://127.0.0.1:{silent.getsockname()[1]}/v1", timeout_s=0.5)
 
     assert time.monotonic() - started_s < 5
@@ -340,7 +340,7 @@ def test_a_slow_name_resolution_times_out(monkeypatch: pytest.MonkeyPatch) -> No
     started_s = time.monotonic()
 
     with pytest.raises(
-        EmbeddingLater,
+        EmbeddingUnavailable,
         match=r"slow\.example cannot be resolved: its name server does not answer",
     ):
         endpoint("https://slow.example/v1", timeout_s=0.3)
@@ -350,7 +350,7 @@ def test_a_slow_name_resolution_times_out(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_https_to_a_server_without_tls_fails(server: EmbeddingServer) -> None:
-    with pytest.raises(EmbeddingLater, match="no secure connection"):
+    with pytest.raises(EmbeddingUnavailable, match="no secure connection"):
         endpoint(urlsplit(server.url)._replace(scheme="https").geturl(), timeout_s=5)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import ANSWER_S, MOST_S, Questions
-from memrelay.memory.errors import EmbeddingFault, EmbeddingLater, VectorAwaited
+from memrelay.memory.embedding.questions import ANSWER_S, MOST_S, QuestionEmbedder
+from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, VectorPending
 from tests.memory.embedding.embedders import (
     endpoint_options,
     lazy_endpoint,
@@ -24,13 +24,13 @@ def test_a_failed_question_is_retried_after_a_while() -> None:
     now = [0.0]
     with embedding_server() as server:
         lazy = lazy_endpoint(server)
-        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
+        fingerprint, questions = str(lazy.get().fingerprint), QuestionEmbedder(lazy, lambda: now[0])
         server.instead = [(500, b"")]
 
         def ask() -> list[object]:
             try:
                 return [questions.ask("aa", fingerprint)]
-            except VectorAwaited:
+            except VectorPending:
                 return []
             except EmbeddingFault as fault:
                 return [fault]
@@ -49,7 +49,7 @@ def test_a_question_is_not_embedded_for_vectors_of_another_model() -> None:
     lazy = LazyEmbedder(EmbeddingOptions("wordllama"))
 
     # The model is loaded during the first round.
-    for questions in (Questions(lazy, stopped_clock), Questions(lazy, stopped_clock)):
+    for questions in (QuestionEmbedder(lazy, stopped_clock), QuestionEmbedder(lazy, stopped_clock)):
         with pytest.raises(
             EmbeddingFault, match="the vectors of this store are of all-MiniLM-L6-v2-int8/384/0123"
         ):
@@ -57,7 +57,7 @@ def test_a_question_is_not_embedded_for_vectors_of_another_model() -> None:
         questions.close()
 
 
-def ask_once(questions: Questions) -> list[object]:
+def ask_once(questions: QuestionEmbedder) -> list[object]:
     return [questions.ask("tea", "all-MiniLM-L6-v2-int8/384/0123")]
 
 
@@ -67,7 +67,7 @@ def test_an_unexpected_error_reaches_only_its_caller(
     now = [0.0]
     with embedding_server() as server:
         lazy = lazy_endpoint(server)
-        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
+        fingerprint, questions = str(lazy.get().fingerprint), QuestionEmbedder(lazy, lambda: now[0])
         make_vectors = lazy.get().embed
 
         def embed(texts: Sequence[str]) -> Any:
@@ -89,20 +89,20 @@ def test_only_one_question_at_a_time_waits_for_a_hanging_server() -> None:
     now = [100.0]
     with embedding_server() as server:
         lazy = lazy_endpoint(server)
-        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
+        fingerprint, questions = str(lazy.get().fingerprint), QuestionEmbedder(lazy, lambda: now[0])
         server.open.clear()
-        with pytest.raises(VectorAwaited):
+        with pytest.raises(VectorPending):
             questions.ask("aa", fingerprint)
 
         now[0] += MOST_S
         # the first timed out, and the second is not awaited
         for text in ("aa", "bb"):
-            with pytest.raises(EmbeddingLater, match="no vector of the question within 5 s"):
+            with pytest.raises(EmbeddingUnavailable, match="no vector of the question within 5 s"):
                 questions.ask(text, fingerprint)
         now[0] += ANSWER_S
-        with pytest.raises(VectorAwaited):
+        with pytest.raises(VectorPending):
             questions.ask("cc", fingerprint)
-        with pytest.raises(EmbeddingLater):
+        with pytest.raises(EmbeddingUnavailable):
             questions.ask("dd", fingerprint)
         server.open.set()
 
@@ -115,8 +115,8 @@ def test_a_vector_is_kept_for_a_late_caller() -> None:
     now = [100.0]
     with embedding_server() as server:
         lazy = lazy_endpoint(server)
-        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy, lambda: now[0])
-        with pytest.raises(VectorAwaited):
+        fingerprint, questions = str(lazy.get().fingerprint), QuestionEmbedder(lazy, lambda: now[0])
+        with pytest.raises(VectorPending):
             questions.ask("aa", fingerprint)
         wait_for(lambda: questions.known("aa", fingerprint) is not None, "the vector exists")
 
@@ -130,7 +130,7 @@ def test_a_vector_is_kept_for_a_late_caller() -> None:
 def test_a_rejected_text_does_not_block_the_preparation_of_others() -> None:
     with embedding_server() as server:
         lazy = lazy_endpoint(server)
-        fingerprint, questions = str(lazy.get().fingerprint), Questions(lazy)
+        fingerprint, questions = str(lazy.get().fingerprint), QuestionEmbedder(lazy)
         server.refused = "bad"
 
         questions.prepare(["aa", "bad", "bb", "cc"]).result(20)

@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memrelay.memory.disk import drafted
+from memrelay.memory.disk import draft_file
 from memrelay.memory.errors import StoreBusy
-from memrelay.memory.files.backup import BackedUpFile, put_back, replace
+from memrelay.memory.files.backup import BackedUpFile, replace, restore_file
 from memrelay.memory.sqlite.copy import inspect
 from tests.memory.builders import make_store, write_all
 
@@ -54,7 +54,7 @@ def test_a_restore_contains_nothing_of_an_interrupted_one(tmp_path: Path) -> Non
     path = root / Path(store.path).relative_to(saved)
     leave_interrupted_restore(path, tmp_path / "scratch", "other", "texts")
 
-    put_back(root, saved, BackedUpFile(store.memory_id, 0, "", "", 1), force=False)
+    restore_file(root, saved, BackedUpFile(store.memory_id, 0, "", "", 1), force=False)
 
     assert (contents(path), inspect(path).faults) == (["kept"], [])
     assert [found.name for found in path.parent.iterdir() if found.name.startswith(".")] == []
@@ -68,7 +68,7 @@ def test_a_failed_replacement_reports_the_disk_and_keeps_the_old_file(
     store.close()
     path = Path(store.path)
 
-    with pytest.raises(StoreBusy, match="check the disk"), drafted(path, "restored") as draft:
+    with pytest.raises(StoreBusy, match="check the disk"), draft_file(path, "restored") as draft:
         shutil.copyfile(path, draft)
         with limit_file_size(1000):
             replace(path, draft)
@@ -83,7 +83,7 @@ def test_a_replacement_whose_wal_does_not_fit_keeps_the_old_file(tmp_path: Path)
     write_all(other, "x" * 100_000)
     path = Path(store.path)
 
-    with pytest.raises(StoreBusy, match="check the disk"), drafted(path, "salvaged") as draft:
+    with pytest.raises(StoreBusy, match="check the disk"), draft_file(path, "salvaged") as draft:
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{other.path}{suffix}", f"{draft}{suffix}")
         other.close()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
-from memrelay.memory.memory_id import path_of
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.memory_id import store_path
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import as_us
+from memrelay.memory.timestamps import parse_us
 from tests.memory.builders import FAST_ROOT, MEMORY_ID, NOW, assert_sound, fresh_store, perform
 from tests.memory.embedding.embedders import embed_all
 from tests.memory.filtering import aimed_at, filters, passes, records
@@ -27,7 +27,7 @@ Case = tuple[list[dict[str, Any]], list[dict[str, Any]]]  # records, filters
 def as_oracle_record(view: Any) -> dict[str, Any]:
     """Return a record in the form that the oracle expects."""
     unix_ms = {
-        name: (as_us(getattr(view, name)) or 0) // 1000 for name in ("created_at", "updated_at")
+        name: (parse_us(getattr(view, name)) or 0) // 1000 for name in ("created_at", "updated_at")
     }
     return asdict(view) | {"tags": list(view.tags)} | unix_ms
 
@@ -136,8 +136,8 @@ def test_a_search_by_meaning_matches_the_oracle(lazy: LazyEmbedder, case: Case) 
     with TemporaryDirectory(dir=FAST_ROOT) as root:
         store = Store(
             MEMORY_ID,
-            path_of(Path(root), MEMORY_ID),
-            meaning=Meaning(Questions(lazy), Pool(1 << 20)),
+            store_path(Path(root), MEMORY_ID),
+            meaning=SemanticResources(QuestionEmbedder(lazy), Pool(1 << 20)),
         )
         create_all(store, made)
         embed_all(store, lazy.get())

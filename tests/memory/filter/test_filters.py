@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memrelay.memory.filter.parser import MOST_DEPTH, MOST_LISTED, MOST_PIECES, read_filter
+from memrelay.memory.filter.parser import MOST_DEPTH, MOST_LISTED, MOST_PIECES, parse_filter
 from memrelay.memory.sqlite.filters import Conditions, compiled
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform, write_all
@@ -34,7 +34,7 @@ def total(store: Store, given_filter: dict[str, Any]) -> int:
 
 def refusal(given_filter: Any) -> tuple[tuple[Any, ...], str]:
     with pytest.raises(ValidationError) as raised:
-        read_filter(given_filter)
+        parse_filter(given_filter)
     (fault,) = raised.value.errors()
     return fault["loc"], fault["msg"]
 
@@ -98,7 +98,7 @@ def test_an_invalid_filter_is_rejected_with_its_location(
 
 def test_all_errors_are_reported_at_once_up_to_a_limit() -> None:
     with pytest.raises(ValidationError) as raised:
-        read_filter({"kynd": {}, "seq": {"eq": "1", "gt": "2"}, "or": [{"and": 1}]})
+        parse_filter({"kynd": {}, "seq": {"eq": "1", "gt": "2"}, "or": [{"and": 1}]})
     assert [one["loc"] for one in raised.value.errors()] == [
         ("kynd",),
         ("seq", "eq"),
@@ -107,7 +107,7 @@ def test_all_errors_are_reported_at_once_up_to_a_limit() -> None:
     ]
 
     with pytest.raises(ValidationError) as many:
-        read_filter({f"x{number}": 1 for number in range(100_000)})
+        parse_filter({f"x{number}": 1 for number in range(100_000)})
     assert len(many.value.errors()) == 20
 
 
@@ -115,9 +115,9 @@ def test_filter_limits_are_enforced() -> None:
     nested: dict[str, Any] = {}
     for _ in range(MOST_DEPTH):
         nested = {"not": nested}
-    read_filter(nested)
-    read_filter({"or": [{} for _ in range(MOST_PIECES - 1)]})
-    read_filter({"kind": {"in": ["x"] * MOST_LISTED}})
+    parse_filter(nested)
+    parse_filter({"or": [{} for _ in range(MOST_PIECES - 1)]})
+    parse_filter({"kind": {"in": ["x"] * MOST_LISTED}})
 
     assert "nest at most" in refusal({"not": nested})[1]
     assert f"at most {MOST_PIECES} pieces" in refusal({"or": [{} for _ in range(MOST_PIECES)]})[1]
@@ -191,7 +191,7 @@ def empty_store() -> Iterator[Store]:
 @given(given_filter=anything)
 def test_any_json_is_compiled_or_rejected(empty_store: Store, given_filter: Any) -> None:
     with suppress(ValidationError):
-        read_filter(given_filter)
+        parse_filter(given_filter)
         assert empty_store.records.count(Conditions(given=compiled(given_filter))) == 0
 
 
@@ -257,7 +257,7 @@ def test_a_name_cannot_inject_sql(name: str) -> None:
         {f"data.{name}\0": {"eq": 1}},
     ):
         with pytest.raises(ValidationError):
-            read_filter(wrong)
+            parse_filter(wrong)
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.errors import NotThere, VersionDiffers
-from memrelay.memory.records.entry_text import MOST_CHARACTERS
+from memrelay.memory.errors import RecordNotFound, VersionConflict
+from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.memory.records.ids import uid_of
 from memrelay.memory.sqlite.filters import Conditions
 from memrelay.memory.sqlite.store import Store
@@ -79,7 +79,7 @@ def test_a_merge_keeps_both_texts_without_duplicate_lines(tx: Store) -> None:
 
 def test_a_merge_that_would_be_too_long_creates_a_new_entry(tx: Store) -> None:
     memory = make_memory(tx)
-    write(tx, memory, "a" * (MOST_CHARACTERS - 2))
+    write(tx, memory, "a" * (MAX_ENTRY_CHARACTERS - 2))
 
     assert write(tx, memory, "bb", update_threshold=0, duplicate_threshold=2).action == "created"
 
@@ -126,9 +126,9 @@ def test_memories_are_isolated_from_each_other(tx: Store) -> None:
     entry = write(tx, one, A)
 
     assert write(tx, other, A).action == "created"
-    with pytest.raises(NotThere, match="Memory entry not found"):
+    with pytest.raises(RecordNotFound, match="Memory entry not found"):
         perform(tx, "entries.get", id=entry.id, memory_id=other)
-    with pytest.raises(NotThere, match="Memory entry not found"):
+    with pytest.raises(RecordNotFound, match="Memory entry not found"):
         perform(tx, "entries.delete", id=entry.id, memory_id=other)
     perform(tx, "memories.delete", id=one)
     assert contents(tx, other) == [A]
@@ -137,7 +137,7 @@ def test_memories_are_isolated_from_each_other(tx: Store) -> None:
         ("entries.get", {"id": entry.id}),
         ("entries.list", {"memory_id": one}),
     ):
-        with pytest.raises(NotThere):
+        with pytest.raises(RecordNotFound):
             perform(tx, name, **keys)
 
 
@@ -177,7 +177,7 @@ def test_the_name_and_description_of_a_memory_can_be_changed_and_cleared(tx: Sto
     )
 
     assert (changed.name, changed.description, changed.tags) == ("d", None, ("c",))
-    with pytest.raises(VersionDiffers):
+    with pytest.raises(VersionConflict):
         perform(tx, "memories.update", id=memory.id, name="e", if_version=[memory.version])
     assert perform(tx, "memories.update", id=memory.id) == changed
 

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from memrelay.memory.errors import NotThere, Refused
+from memrelay.memory.errors import RecordNotFound, Refused
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.retention import delete_expired
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.timestamps import format_time
 from tests.memory.builders import FAST_ROOT, NOW, assert_sound, find, make_store, perform, read_all
 
 KINDS = ("observation", "log")
@@ -90,10 +90,10 @@ class RecordLifecycles(RuleBasedStateMachine):
     def create(self, text: str, kind: str, life: int | None) -> None:
         end = None if life is None else self.now_ms + life
         made = self.run(
-            "records.create", content=text, kind=kind, expires_at=as_time(end) if end else ""
+            "records.create", content=text, kind=kind, expires_at=format_time(end) if end else ""
         )
 
-        assert made.expires_at == (as_time(end) if end else None)
+        assert made.expires_at == (format_time(end) if end else None)
         self.lives[made.guid] = Life([State(text, kind, end)])
 
     @precondition(lambda self: self.lives)
@@ -106,7 +106,7 @@ class RecordLifecycles(RuleBasedStateMachine):
                 "append", replace(current[guid], content=f"{current[guid].content}\n{text}")
             )
         else:
-            with pytest.raises(NotThere):
+            with pytest.raises(RecordNotFound):
                 self.run("records.append", guid=guid, content=text)
 
     @precondition(lambda self: self.lives)
@@ -125,11 +125,11 @@ class RecordLifecycles(RuleBasedStateMachine):
         named = {
             "content": text,
             "kind": kind,
-            "expires_at": as_time(end) if end else "" if forever else None,
+            "expires_at": format_time(end) if end else "" if forever else None,
         }
         given = {name: value for name, value in named.items() if value is not None}
         if guid not in (current := self.current()):
-            with pytest.raises(NotThere):
+            with pytest.raises(RecordNotFound):
                 self.run("records.update", guid=guid, **given)
             return
         before = current[guid]
@@ -150,7 +150,7 @@ class RecordLifecycles(RuleBasedStateMachine):
             self.run("records.delete", guid=guid)
             life.change("delete", None)
         else:
-            with pytest.raises(NotThere):
+            with pytest.raises(RecordNotFound):
                 self.run("records.delete", guid=guid)
 
     @rule(kind=st.sampled_from(KINDS))
@@ -175,7 +175,7 @@ class RecordLifecycles(RuleBasedStateMachine):
             else None
         )
         if self.is_expired(life) or wanted is None or (current and number is None):
-            with pytest.raises(Refused if current and number is None else NotThere):
+            with pytest.raises(Refused if current and number is None else RecordNotFound):
                 self.run("records.restore", guid=guid, **({"number": number} if number else {}))
             return
         back = self.run("records.restore", guid=guid, **({"number": number} if number else {}))
@@ -192,7 +192,7 @@ class RecordLifecycles(RuleBasedStateMachine):
     def check_history(self, place: int) -> None:
         guid, life = self.pick(place)
         if self.is_expired(life):
-            with pytest.raises(NotThere):
+            with pytest.raises(RecordNotFound):
                 self.run("records.history", guid=guid)
             return
         history = self.run("records.history", guid=guid)

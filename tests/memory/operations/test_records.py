@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
+from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
 from memrelay.memory.operations.records_list import RecordPage
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import (
@@ -67,7 +67,7 @@ def test_an_unknown_guid_is_reported(store: Store) -> None:
         ("records.delete", {}),
         ("records.append", {"content": "x"}),
     ):
-        with store.transaction() as tx, pytest.raises(NotThere, match="'unknown'"):
+        with store.transaction() as tx, pytest.raises(RecordNotFound, match="'unknown'"):
             perform(tx, name, guid="unknown", **more)
 
 
@@ -160,7 +160,7 @@ def test_every_change_gives_a_new_version_even_within_one_millisecond(store: Sto
         versions += [after.version] if after else []
 
     assert (after.content, len(set(versions))) == ("tea", len(changes))
-    with store.transaction() as tx, pytest.raises(VersionDiffers):
+    with store.transaction() as tx, pytest.raises(VersionConflict):
         perform(tx, "records.delete", guid=guid, if_version=[before.version])
 
 
@@ -288,7 +288,7 @@ def test_an_edit_with_a_version_requires_the_current_version(store: Store) -> No
             if_version=[first.version],
         )
     for name in ("records.update", "records.delete"):
-        with store.transaction() as tx, pytest.raises(VersionDiffers, match=second.version):
+        with store.transaction() as tx, pytest.raises(VersionConflict, match=second.version):
             perform(tx, name, guid=first.guid, if_version=[first.version])
 
     with store.transaction() as tx:

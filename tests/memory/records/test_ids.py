@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.records.ids import derive_guid, time_of
+from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.timestamps import LAST_MS
 
 times = st.integers(0, LAST_MS)
@@ -28,7 +28,7 @@ def test_a_guid_is_a_uuid7_of_the_inputs_time(
     guid = UUID(text)
     assert str(guid) == text
     assert (guid.version, guid.variant) == (7, RFC_4122)
-    assert guid.int >> 80 == moment[0] == time_of(input_id(moment))
+    assert guid.int >> 80 == moment[0] == input_time_ms(input_id(moment))
 
 
 @given(moments, names, names, st.integers(1, 1000))
@@ -67,7 +67,7 @@ def test_guids_ascend_with_time_and_count(first: tuple[int, int], second: tuple[
 def test_a_continuation_guid_has_the_time_of_its_root_input(ident: str) -> None:
     guid = derive_guid("a3d8f1b2", ident, "keeper", 1)
 
-    assert time_of(ident) == 1_700_000_000_000
+    assert input_time_ms(ident) == 1_700_000_000_000
     assert guid.startswith("018bcfe5-6800-7000-801")
 
 

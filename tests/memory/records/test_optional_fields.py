@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memrelay.memory.errors import Refused, ResultTooLarge, VersionDiffers
+from memrelay.memory.errors import Refused, ResultTooLarge, VersionConflict
 from memrelay.memory.operation import all_operations
 from memrelay.memory.records.data import MOST_BYTES
 from memrelay.memory.sqlite.copy import inspect
@@ -75,7 +75,7 @@ def test_each_field_can_be_changed_and_cleared_with_a_new_version(store: Store) 
         and emptied.version not in versions
     )
     assert (emptied.thread, emptied.seq) == ("t", 0)
-    with store.transaction() as tx, pytest.raises(VersionDiffers):
+    with store.transaction() as tx, pytest.raises(VersionConflict):
         perform(tx, "records.delete", guid=made.guid, if_version=["x"])
 
 

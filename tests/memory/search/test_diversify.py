@@ -9,12 +9,12 @@ import pytest
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_search import SearchInput, search, search_explained
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, contents, fresh_store, make_record
@@ -153,7 +153,9 @@ def test_an_explanation_shows_which_hits_were_raised() -> None:
 def store(tmp_path: Path) -> Iterator[Store]:
     """A store with an embedder. `embed_all` makes the vectors."""
     made = Store(
-        MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(LAZY), Pool(1 << 20))
+        MEMORY_ID,
+        store_path(tmp_path, MEMORY_ID),
+        meaning=SemanticResources(QuestionEmbedder(LAZY), Pool(1 << 20)),
     )
     yield made
     made.close()

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_search import (
     Hits,
     Mode,
@@ -27,7 +27,7 @@ from memrelay.memory.operations.records_search import (
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.explanation import MAX_EXPLAINED, Explanation
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import (
@@ -144,8 +144,8 @@ def test_the_explanation_reproduces_the_order_in_each_ranked_mode(
     with TemporaryDirectory(dir=FAST_ROOT) as root:
         store = Store(
             MEMORY_ID,
-            path_of(Path(root), MEMORY_ID),
-            meaning=Meaning(Questions(lazy), Pool(1 << 20)),
+            store_path(Path(root), MEMORY_ID),
+            meaning=SemanticResources(QuestionEmbedder(lazy), Pool(1 << 20)),
         )
         write_turns(store, conversation)
         embed_all(store, lazy.get())

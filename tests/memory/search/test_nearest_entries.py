@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from memrelay.memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Question, Questions
-from memrelay.memory.memory_id import path_of
-from memrelay.memory.operations.entries_write import CANDIDATES, NewEntry, Written, write_entry
+from memrelay.memory.embedding.questions import EmbeddedQuestion, QuestionEmbedder
+from memrelay.memory.memory_id import store_path
+from memrelay.memory.operations.entries_write import CANDIDATES, NewEntry, WriteResult, write_entry
 from memrelay.memory.search import vector_arm
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.filters import Conditions
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.vectors import Made
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.timestamps import format_time
 from tests.memory.builders import MEMORY_ID, NOW, make_guid, perform
 
 WITHIN = Conditions({"scope": "m", "kind": "entry"})
@@ -36,14 +36,14 @@ class Compass:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool())
-    return Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning)
+    meaning = SemanticResources(QuestionEmbedder(LazyEmbedder(EmbeddingOptions("none"))), Pool())
+    return Store(MEMORY_ID, store_path(tmp_path, MEMORY_ID), meaning)
 
 
-def write(tx: Store, degrees: int, *, memory: str = "m", **keys: object) -> Written:
+def write(tx: Store, degrees: int, *, memory: str = "m", **keys: object) -> WriteResult:
     text, compass = f"{degrees} degrees", Compass()
     new = NewEntry(make_guid(), memory, text, NOW, **keys)  # type: ignore[arg-type]
-    return write_entry(tx, new, Question(compass.embed([text])[0], compass))
+    return write_entry(tx, new, EmbeddedQuestion(compass.embed([text])[0], compass))
 
 
 def nearest(tx: Store, degrees: int, most: int = 1) -> list[int]:
@@ -69,7 +69,7 @@ def test_expired_entries_do_not_crowd_out_others(store: Store) -> None:
         write(tx, 80, mode="create")
         fleeting = [write(tx, 90 + number, mode="create").guid for number in range(CANDIDATES)]
     for guid in fleeting:
-        perform(store, "records.update", guid=guid, expires_at=as_time(NOW + 1))
+        perform(store, "records.update", guid=guid, expires_at=format_time(NOW + 1))
     with store.transaction() as tx:
         tx.records.acts(NOW + 2, "tester")
 
@@ -97,8 +97,8 @@ def test_beyond_the_memory_budget_only_the_newest_entries_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vector_arm, "MAX_READ", 2)
-    meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
-    store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning)
+    meaning = SemanticResources(QuestionEmbedder(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
+    store = Store(MEMORY_ID, store_path(tmp_path, MEMORY_ID), meaning)
     with store.transaction() as tx:
         for degrees in (0, 90, 180):
             write(tx, degrees, mode="create")

@@ -22,7 +22,7 @@ from memrelay.memory.search.query import parse
 from memrelay.memory.search.text_arm import Relevance, plain_words
 from memrelay.memory.sqlite import postings
 from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.timestamps import format_time
 from tests.memory.builders import (
     NOW,
     PLENTY,
@@ -90,7 +90,11 @@ def change(tx: Store, step: tuple[str, int, str]) -> None:
         write(tx, make_record(content, thread="t", seq=number))
     elif name == "expiring":
         perform(
-            tx, "records.create", now_ms=NOW, content=content, expires_at=as_time(NOW + 1 + number)
+            tx,
+            "records.create",
+            now_ms=NOW,
+            content=content,
+            expires_at=format_time(NOW + 1 + number),
         )
     elif guids and name == "append":
         append(tx, AppendInput(make_record(content), guids[number % len(guids)], {}, " "))

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.embedding.backfill import remake
+from memrelay.memory.embedding.backfill import start_new_set
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
-from memrelay.memory.errors import Refused, VectorAwaited
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.errors import Refused, VectorPending
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import MEMORY_ID, append_to, make_store, perform, write_all
 from tests.memory.embedding.embedders import (
@@ -44,8 +44,8 @@ def lazy() -> LazyEmbedder:
 def open_store(root: Path, lazy: LazyEmbedder, budget: int = 1 << 20) -> Store:
     return Store(
         MEMORY_ID,
-        path_of(root, MEMORY_ID),
-        meaning=Meaning(Questions(lazy, stopped_clock), Pool(budget)),
+        store_path(root, MEMORY_ID),
+        meaning=SemanticResources(QuestionEmbedder(lazy, stopped_clock), Pool(budget)),
     )
 
 
@@ -287,7 +287,7 @@ def test_old_vectors_serve_until_the_new_set_is_complete(
     other = LazyEmbedder(EmbeddingOptions("wordllama"))
     store = open_store(tmp_path, other)
 
-    remake(store, other.get())
+    start_new_set(store, other.get())
     before = wait_for_answer(lambda: found(store, "the kitten is always asleep"))
     embed_all(store, other.get())
     after = wait_for_answer(lambda: found(store, "the kitten is always asleep"))
@@ -323,7 +323,7 @@ def test_a_search_does_not_wait_for_the_endpoint_inside_a_transaction(tmp_path: 
         embed_all(store, lazy.get())
         server.delay_s = 0.2
 
-        with pytest.raises(VectorAwaited) as awaited:
+        with pytest.raises(VectorPending) as awaited:
             found(store, "aa")
         answer = wait_for_answer(lambda: found(store, "aa"))
 

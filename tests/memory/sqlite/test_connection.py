@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations, open_store_file
 from tests.memory.builders import (
     MEMORY_ID,
@@ -98,7 +98,7 @@ def test_creating_a_store_leaves_no_draft_and_no_access_for_other_users(
 ) -> None:
     make_store(tmp_path).close()
 
-    folder = path_of(tmp_path, MEMORY_ID).parent
+    folder = store_path(tmp_path, MEMORY_ID).parent
     assert [path.name for path in folder.iterdir()] == ["memories.db"]
     assert folder.stat().st_mode & 0o077 == (folder / "memories.db").stat().st_mode & 0o077 == 0
 
@@ -137,7 +137,7 @@ def test_a_newer_file_is_rejected_unchanged(tmp_path: Path) -> None:
 
 
 def test_a_foreign_sqlite_file_is_rejected_unchanged(tmp_path: Path) -> None:
-    path = path_of(tmp_path, MEMORY_ID)
+    path = store_path(tmp_path, MEMORY_ID)
     path.parent.mkdir(parents=True)
     foreign = apsw.Connection(str(path))
     foreign.execute("CREATE TABLE records(row); INSERT INTO records VALUES (1)")
@@ -156,7 +156,7 @@ def test_a_foreign_sqlite_file_is_rejected_unchanged(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_database_is_rejected_unchanged(
     tmp_path: Path, content: bytes
 ) -> None:
-    path = path_of(tmp_path, MEMORY_ID)
+    path = store_path(tmp_path, MEMORY_ID)
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
 
@@ -176,7 +176,7 @@ def test_a_truncated_file_is_a_broken_store(tmp_path: Path, kept: int) -> None:
 
 
 def test_a_folder_in_place_of_a_store_is_a_broken_store(tmp_path: Path) -> None:
-    path_of(tmp_path, MEMORY_ID).mkdir(parents=True)
+    store_path(tmp_path, MEMORY_ID).mkdir(parents=True)
 
     with pytest.raises(StoreBroken, match=r"memories\.db"):
         make_store(tmp_path)

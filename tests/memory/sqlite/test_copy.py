@@ -8,7 +8,7 @@ import pytest
 
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
-from memrelay.memory.sqlite.copy import copied, copy_database, inspect
+from memrelay.memory.sqlite.copy import copy_database, inspect, temporary_copy
 from tests.memory.builders import make_store, write_all
 
 
@@ -42,8 +42,8 @@ def test_the_next_copy_deletes_only_leftovers_of_killed_programs(
     copy_database(Path(store.path), leftover / "copy")
 
     with (
-        copied(Path(store.path), tmp_path, ".export-") as copy_in_use,
-        copied(Path(store.path), tmp_path, ".scrub-") as copy,
+        temporary_copy(Path(store.path), tmp_path, ".export-") as copy_in_use,
+        temporary_copy(Path(store.path), tmp_path, ".scrub-") as copy,
     ):
         assert inspect(copy).records == inspect(copy_in_use).records == 1
         assert not leftover.exists()

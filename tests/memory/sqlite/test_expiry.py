@@ -8,16 +8,16 @@ import pytest
 
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import Questions
-from memrelay.memory.errors import NotThere, Refused
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.errors import RecordNotFound, Refused
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_write import write
-from memrelay.memory.retention import TOGETHER, delete_expired
-from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.retention import MAX_PER_STEP, delete_expired
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import LAST_MS, as_time
+from memrelay.memory.timestamps import LAST_MS, format_time
 from tests.memory.builders import (
     MEMORY_ID,
     NOW,
@@ -50,7 +50,7 @@ def perform_at(store: Store, now_ms: int, name: str, **given: Any) -> Any:
 
 def test_an_expired_record_cannot_be_read_or_changed(store: Store) -> None:
     guid = perform_at(
-        store, NOW, "records.create", content="green tea", expires_at=as_time(END)
+        store, NOW, "records.create", content="green tea", expires_at=format_time(END)
     ).guid
     write_all(store, "more tea")
 
@@ -81,7 +81,7 @@ def test_an_expired_record_cannot_be_read_or_changed(store: Store) -> None:
         ("history", {}),
         ("restore", {"number": 1}),
     ):
-        with pytest.raises(NotThere):
+        with pytest.raises(RecordNotFound):
             perform_at(store, END, f"records.{name}", guid=guid, **given)
     with store.transaction() as tx:
         assert delete(tx, DeleteInput(guid=guid)) == 0
@@ -91,7 +91,9 @@ def test_an_expired_record_cannot_be_read_or_changed(store: Store) -> None:
 
 @pytest.mark.parametrize("mode", ["fts", "hybrid"])
 def test_a_word_only_in_expired_records_counts_as_unknown(store: Store, mode: str) -> None:
-    perform_at(store, NOW, "records.create", content="green tea userName", expires_at=as_time(END))
+    perform_at(
+        store, NOW, "records.create", content="green tea userName", expires_at=format_time(END)
+    )
     perform_at(store, NOW, "records.create", content="tea")
 
     explanations = [
@@ -111,8 +113,8 @@ def test_a_word_only_in_expired_records_counts_as_unknown(store: Store, mode: st
 
 @pytest.mark.parametrize("mode", ["fts", "hybrid"])
 def test_a_word_only_in_expired_records_is_not_suggested(store: Store, mode: str) -> None:
-    perform_at(store, NOW, "records.create", content="secret secret", expires_at=as_time(END))
-    perform_at(store, NOW, "records.create", content="secret sacred", expires_at=as_time(END))
+    perform_at(store, NOW, "records.create", content="secret secret", expires_at=format_time(END))
+    perform_at(store, NOW, "records.create", content="secret sacred", expires_at=format_time(END))
     perform_at(store, NOW, "records.create", content="secrets")
 
     explanations = {
@@ -195,10 +197,12 @@ def test_an_expired_record_is_not_found_by_meaning(tmp_path: Path, budget: int) 
     lazy = LazyEmbedder(EmbeddingOptions("local"))
     lazy.get()
     store = Store(
-        MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning=Meaning(Questions(lazy), Pool(budget))
+        MEMORY_ID,
+        store_path(tmp_path, MEMORY_ID),
+        meaning=SemanticResources(QuestionEmbedder(lazy), Pool(budget)),
     )
     perform_at(
-        store, NOW, "records.create", content="my cat sleeps all day", expires_at=as_time(END)
+        store, NOW, "records.create", content="my cat sleeps all day", expires_at=format_time(END)
     )
     write_all(store, "the tea is cold")
     embed_all(store, lazy.get())
@@ -216,31 +220,31 @@ def test_an_expired_record_is_not_found_by_meaning(tmp_path: Path, budget: int) 
 
 
 def test_a_deleted_record_cannot_be_restored_after_it_expires(store: Store) -> None:
-    guid = perform_at(store, NOW, "records.create", content="tea", expires_at=as_time(END)).guid
+    guid = perform_at(store, NOW, "records.create", content="tea", expires_at=format_time(END)).guid
     perform_at(store, NOW, "records.delete", guid=guid)
 
     assert perform_at(store, END - 1, "records.list", deleted=True).total == 1
     assert perform_at(store, END, "records.list", deleted=True).total == 0
-    with pytest.raises(NotThere, match="has expired"):
+    with pytest.raises(RecordNotFound, match="has expired"):
         perform_at(store, END, "records.restore", guid=guid)
-    assert perform_at(store, END - 1, "records.restore", guid=guid).expires_at == as_time(END)
+    assert perform_at(store, END - 1, "records.restore", guid=guid).expires_at == format_time(END)
 
 
 def test_expired_records_and_their_history_are_deleted_in_batches(store: Store) -> None:
-    guid = perform_at(store, NOW, "records.create", content="tea", expires_at=as_time(END)).guid
+    guid = perform_at(store, NOW, "records.create", content="tea", expires_at=format_time(END)).guid
     perform_at(store, NOW, "records.update", guid=guid, content="coffee")
     deleted = perform_at(
-        store, NOW, "records.create", content="secret", expires_at=as_time(END + 5)
+        store, NOW, "records.create", content="secret", expires_at=format_time(END + 5)
     ).guid
     perform_at(store, NOW, "records.delete", guid=deleted)
     with store.transaction() as tx:
-        for _ in range(TOGETHER):
+        for _ in range(MAX_PER_STEP):
             write(tx, make_record("x", expires_at=END + 1))
 
     assert delete_expired(store, END - 1, 90) == (0, END)
     steps = [delete_expired(store, END + 9, 90).gone for _ in range(3)]
 
-    assert steps == [TOGETHER + 1, 1, 0]
+    assert steps == [MAX_PER_STEP + 1, 1, 0]
     for table in ("records", "versions"):
         assert store._connection.execute(f"SELECT count(*) FROM {table}").get == 0
     assert store.records.expiry.concerns is False
@@ -256,7 +260,7 @@ def test_the_expiry_flag_is_correct_after_open_and_rollback(
     assert store.records.expiry.concerns is True
     store.rollback()
     assert store.records.expiry.concerns is False
-    perform_at(store, NOW, "records.create", content="tea", expires_at=as_time(END))
+    perform_at(store, NOW, "records.create", content="tea", expires_at=format_time(END))
     store.close()
 
     assert make_store(tmp_path).records.expiry.concerns is True

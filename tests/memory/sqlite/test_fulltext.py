@@ -6,7 +6,7 @@ import pytest
 
 from memrelay.memory.sqlite.fulltext import FEW
 from memrelay.memory.sqlite.store import Store
-from memrelay.worker.background.index_merge import merge_some
+from memrelay.worker.background.index_merge import merge_step
 from tests.memory.builders import assert_sound, find, make_store, write_all
 
 WORDS = ["tea", "userName", "kettle", "green tea", "camelCase tea", "a pot"]
@@ -36,7 +36,7 @@ def write_segments(store: Store, commits: int, texts: int = 1) -> None:
 def merge_all(store: Store) -> int:
     """Merge until nothing is left. Return the number of steps."""
     steps = 0
-    while merge_some(store):
+    while merge_step(store):
         steps += 1
         assert steps < 1000
     return steps
@@ -61,7 +61,7 @@ def test_a_large_index_is_merged_in_steps_that_allow_writes_between_them(tmp_pat
     for number in range(2 * FEW):
         write_all(store, " ".join(f"word{number}x{at}" for at in range(20_000)))
 
-    assert merge_some(store) and merge_some(store)
+    assert merge_step(store) and merge_step(store)
     write_segments(store, 1)
     steps = merge_all(store)
 
@@ -77,7 +77,7 @@ def test_few_segments_are_not_merged(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_segments(store, FEW)
 
-    assert (merge_some(store), count_segments(store)) == (False, FEW)
+    assert (merge_step(store), count_segments(store)) == (False, FEW)
 
 
 def test_small_segments_next_to_a_large_one_are_not_merged(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_small_segments_next_to_a_large_one_are_not_merged(tmp_path: Path) -> No
 
     write_segments(store, 2 * FEW)
 
-    assert (merge_some(store), count_segments(store)) == (False, 2 * FEW + 1)
+    assert (merge_step(store), count_segments(store)) == (False, 2 * FEW + 1)
 
 
 def test_a_rolled_back_merge_step_is_repeated(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_a_rolled_back_merge_step_is_repeated(tmp_path: Path) -> None:
 
 
 def test_an_empty_store_has_nothing_to_merge(tmp_path: Path) -> None:
-    assert not merge_some(make_store(tmp_path))
+    assert not merge_step(make_store(tmp_path))

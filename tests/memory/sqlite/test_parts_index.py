@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from memrelay.memory.files.salvage import salvage_store
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
 from memrelay.memory.sqlite.copy import inspect
@@ -28,7 +28,7 @@ CONTENTS = ["plain words", "userName", "日本語"]
 
 def make_older_file(root: Path) -> Path:
     """Create a file of the schema version that had no parts."""
-    path = path_of(root, MEMORY_ID)
+    path = store_path(root, MEMORY_ID)
     path.parent.mkdir(parents=True)
     connection = apsw.Connection(str(path))
     for number, migration in enumerate(migrations()[:4], 1):

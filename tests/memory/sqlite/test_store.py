@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_write import write
 from tests.memory.builders import (
     MEMORY_ID,
@@ -171,7 +171,7 @@ def test_a_damaged_page_is_reported_as_a_broken_store_with_its_file(tmp_path: Pa
     store = make_store(tmp_path)
     write_all(store, *["tea " * 500] * 50)
     store.close()
-    path = path_of(tmp_path, MEMORY_ID)
+    path = store_path(tmp_path, MEMORY_ID)
     with open(path, "r+b") as file:
         file.seek(4096 * 20)
         file.write(os.urandom(path.stat().st_size - 4096 * 20))

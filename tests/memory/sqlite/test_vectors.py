@@ -10,13 +10,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memrelay.memory.embedding.backfill import Look, keep, look, make, next_task, remake
+from memrelay.memory.embedding.backfill import (
+    VectorState,
+    compute_vectors,
+    inspect_vectors,
+    next_task,
+    start_new_set,
+    store_vectors,
+)
 from memrelay.memory.embedding.embedder import Calibration, Embedder, Fingerprint
-from memrelay.memory.embedding.loading import other_model
-from memrelay.memory.errors import EmbeddingFault, TextRefused
+from memrelay.memory.embedding.loading import wrong_model_error
+from memrelay.memory.errors import EmbeddingFault, TextRejected
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.timestamps import format_time
 from tests.memory.builders import NOW, append_to, fresh_store, make_store, perform, write_all
 
 
@@ -34,7 +41,7 @@ class LengthEmbedder:
     def embed(self, texts: list[str]) -> np.ndarray:
         self.batches.append(list(texts))
         if any("bad" in text for text in texts):
-            raise TextRefused("not this one")
+            raise TextRejected("not this one")
         angles = np.array([len(text) for text in texts]) / 100
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
@@ -55,7 +62,7 @@ def embed_all(store: Store, embedder: Embedder = LENGTHS, most: int = 3) -> int:
     while (task := next_task(store, embedder, True, most)) is not None:
         steps += 1
         if task.one is not None:
-            keep(store, task.one, make(embedder, task.texts))
+            store_vectors(store, task.one, compute_vectors(embedder, task.texts))
     return steps
 
 
@@ -87,8 +94,8 @@ def test_a_store_has_no_vectors_until_they_are_enabled(store: Store) -> None:
 
     assert unwanted is None
     assert store.vectors.sets() == []
-    assert not look(store, False).todo
-    assert look(store, True).todo
+    assert not inspect_vectors(store, False).todo
+    assert inspect_vectors(store, True).todo
 
 
 def test_every_record_gets_the_vector_of_its_text(store: Store) -> None:
@@ -98,7 +105,7 @@ def test_every_record_gets_the_vector_of_its_text(store: Store) -> None:
 
     assert steps == 7
     assert stored_lengths(store) == expected_lengths(store)
-    assert look(store, True) == (False, 0, str(LENGTHS.fingerprint))
+    assert inspect_vectors(store, True) == (False, 0, str(LENGTHS.fingerprint))
 
 
 def test_a_turn_is_embedded_with_its_speaker(store: Store) -> None:
@@ -118,7 +125,7 @@ def test_an_edit_removes_the_vector_until_a_new_one_is_made(store: Store) -> Non
         append_to(tx, "with milk", guid=first)
 
     assert stored_lengths(store) == {2: 6}
-    assert look(store, True).backlog == 1
+    assert inspect_vectors(store, True).backlog == 1
     embed_all(store)
     assert stored_lengths(store) == {1: 13, 2: 6}
 
@@ -133,11 +140,11 @@ def test_an_edit_of_other_fields_keeps_the_vector(store: Store) -> None:
         "tags": ["hot"],
         "kind": "note",
         "data": {"a": 1},
-        "expires_at": as_time(NOW + 60_000),
+        "expires_at": format_time(NOW + 60_000),
     }.items():
         perform(store, "records.update", guid=guid, **{name: value})
 
-    assert stored_lengths(store) == {1: 3, 2: 13} and look(store, True).backlog == 0
+    assert stored_lengths(store) == {1: 3, 2: 13} and inspect_vectors(store, True).backlog == 0
     perform(store, "records.update", guid=turn, source="Bo")
     embed_all(store)
     assert stored_lengths(store) == {1: 3, 2: 12}
@@ -152,7 +159,7 @@ def test_a_rollback_restores_the_vector(store: Store) -> None:
         raise ZeroDivisionError
 
     assert stored_lengths(store) == {1: 3}
-    assert look(store, True).backlog == 0
+    assert inspect_vectors(store, True).backlog == 0
 
 
 def test_a_vector_is_deleted_with_its_record(store: Store) -> None:
@@ -166,7 +173,7 @@ def test_a_vector_is_deleted_with_its_record(store: Store) -> None:
     with store.transaction() as tx:
         delete(tx, DeleteInput(kind="observation"))
     assert stored_lengths(store) == {}
-    assert look(store, True).backlog == 0
+    assert inspect_vectors(store, True).backlog == 0
 
 
 def test_a_reused_row_gets_the_vector_of_its_new_record(store: Store, tmp_path: Path) -> None:
@@ -200,7 +207,7 @@ def test_a_row_reused_during_embedding_gets_the_vector_of_its_new_record(store: 
     ):  # a rollback makes the row number available again
         raise ZeroDivisionError
     write_all(store, "lemonade")
-    keep(store, task.one, make(LENGTHS, task.texts))
+    store_vectors(store, task.one, compute_vectors(LENGTHS, task.texts))
     embed_all(store)
 
     assert stored_lengths(store) == expected_lengths(store) == {1: 3, 2: 4, 3: 8}
@@ -213,13 +220,13 @@ def test_a_record_changed_during_embedding_does_not_get_the_old_vector(
     guid, _ = write_all(store, "tea", "coffee")
     task = next_task(store, LENGTHS, True, 10)
     assert task is not None and task.one is not None
-    made = make(LENGTHS, task.texts)
+    made = compute_vectors(LENGTHS, task.texts)
 
     with store.transaction() as tx:
         append_to(tx, "with milk", guid=guid) if change == "edited" else delete(
             tx, DeleteInput(guid=guid)
         )
-    keep(store, task.one, made)
+    store_vectors(store, task.one, made)
 
     assert stored_lengths(store) == {2: 6}
     embed_all(store)
@@ -232,7 +239,7 @@ def test_a_rejected_text_does_not_block_others(store: Store) -> None:
     embed_all(store, most=10)
 
     assert stored_lengths(store) == {1: 3, 3: 6, 5: 5}
-    assert look(store, True).backlog == 0
+    assert inspect_vectors(store, True).backlog == 0
 
 
 def test_another_embedder_changes_nothing_and_the_error_names_reindex(store: Store) -> None:
@@ -245,7 +252,7 @@ def test_another_embedder_changes_nothing_and_the_error_names_reindex(store: Sto
 
     assert task is None
     assert stored_lengths(store) == {1: 3}
-    fault = other_model(look(store, True).fingerprint, other)
+    fault = wrong_model_error(inspect_vectors(store, True).fingerprint, other)
     assert isinstance(fault, EmbeddingFault)
     assert "memrelay reindex" in str(fault)
 
@@ -255,11 +262,11 @@ def test_a_reindex_builds_a_second_set_while_the_first_serves(store: Store) -> N
     embed_all(store)
     other = LengthEmbedder("others")
 
-    remake(store, other)
+    start_new_set(store, other)
     for _ in range(2):
         task = next_task(store, other, True, 3)
         assert task is not None and task.one is not None
-        keep(store, task.one, make(other, task.texts))
+        store_vectors(store, task.one, compute_vectors(other, task.texts))
     meanwhile = store.vectors.serving()
     embed_all(store, other)
 
@@ -273,13 +280,13 @@ def test_a_reindex_can_be_restarted_with_another_embedder(store: Store) -> None:
     write_all(store, *"abcdefgh")
     embed_all(store)
     for other in (LengthEmbedder("second"), LengthEmbedder("third")):
-        remake(store, other)
+        start_new_set(store, other)
         task = next_task(store, other, True, 3)
         assert task is not None and task.one is not None
-        made = make(other, task.texts)
+        made = compute_vectors(other, task.texts)
 
-    remake(store, LENGTHS)
-    keep(store, task.one, made)  # belongs to a set that no longer exists
+    start_new_set(store, LENGTHS)
+    store_vectors(store, task.one, made)  # belongs to a set that no longer exists
     embed_all(store)
 
     assert [one.fingerprint for one in store.vectors.sets()] == [str(LENGTHS.fingerprint)]
@@ -290,21 +297,21 @@ def test_returning_to_the_serving_embedder_cancels_the_reindex(store: Store) -> 
     write_all(store, *"abcdefgh")
     embed_all(store)
     other = LengthEmbedder("others")
-    remake(store, other)
+    start_new_set(store, other)
     task = next_task(store, other, True, 3)
     assert task is not None and task.one is not None
-    keep(store, task.one, make(other, task.texts))
+    store_vectors(store, task.one, compute_vectors(other, task.texts))
 
     embed_all(store, LENGTHS)
 
-    assert look(store, True) == Look(False, 0, str(LENGTHS.fingerprint))
+    assert inspect_vectors(store, True) == VectorState(False, 0, str(LENGTHS.fingerprint))
     assert stored_lengths(store) == expected_lengths(store)
 
 
 def test_a_reindex_without_vectors_does_nothing(store: Store) -> None:
     write_all(store, "tea")
 
-    remake(store, LENGTHS)
+    start_new_set(store, LENGTHS)
 
     assert store.vectors.sets() == []
 
@@ -328,7 +335,7 @@ class VectorHistories(RuleBasedStateMachine):
                 # the serving embedder may be the former one
             )
             assert stored_lengths(self.store) == expected_lengths(self.store)
-            assert not look(self.store, True).todo
+            assert not inspect_vectors(self.store, True).todo
         self._fresh.__exit__(None, None, None)
 
     @contextmanager
@@ -363,13 +370,15 @@ class VectorHistories(RuleBasedStateMachine):
     @rule()
     def give(self) -> None:
         if self.pending is not None and self.pending.one is not None:
-            keep(self.store, self.pending.one, make(self.embedder, self.pending.texts))
+            store_vectors(
+                self.store, self.pending.one, compute_vectors(self.embedder, self.pending.texts)
+            )
             self.pending = None
 
     @rule(name=st.sampled_from(["lengths", "second"]))
     def start_reindex(self, name: str) -> None:
         self.embedder, self.pending = LengthEmbedder(name), None
-        remake(self.store, self.embedder)
+        start_new_set(self.store, self.embedder)
 
     @rule(name=st.sampled_from(["lengths", "second"]))
     def switch_embedder(self, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 import pytest
 
-from memrelay.memory.errors import NotThere, Refused, ResultTooLarge, VersionDiffers
+from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
 from memrelay.memory.files.salvage import salvage_store
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_write import write
@@ -14,8 +14,8 @@ from memrelay.memory.retention import DAY_MS, delete_expired
 from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
 from memrelay.memory.sqlite.copy import inspect
 from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.versions import KEPT, TOGETHER
-from memrelay.memory.timestamps import as_time
+from memrelay.memory.sqlite.versions import MAX_VERSIONS, TOGETHER
+from memrelay.memory.timestamps import format_time
 from tests.memory.builders import (
     NOW,
     append_to,
@@ -78,11 +78,13 @@ def test_the_history_shows_actor_time_and_reason_of_each_change(tmp_path: Path) 
         (1, "tea", "update", "ada", "tired"),
     ]
     assert [one.changed_at for one in history.items[1:]] == [
-        as_time(NOW + 3),
-        as_time(NOW + 2),
-        as_time(NOW + 1),
+        format_time(NOW + 3),
+        format_time(NOW + 2),
+        format_time(NOW + 1),
     ]
-    assert history.items[0].record.created_at == as_time(NOW) != history.items[0].record.updated_at
+    assert (
+        history.items[0].record.created_at == format_time(NOW) != history.items[0].record.updated_at
+    )
 
 
 def test_history_pages_join_without_a_gap(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_many_appends_keep_the_last_states_without_their_text(tmp_path: Path, co
 
     whole = states[0][1].split("\n")
     assert whole == [str(number) for number in range(count + 1)]
-    assert KEPT < len(states) <= KEPT + TOGETHER
+    assert MAX_VERSIONS < len(states) <= MAX_VERSIONS + TOGETHER
     assert all(content.split("\n") == whole[:number] for number, content, _ in states)
     assert fetch_all(store.path, "SELECT count(content) FROM versions") == [(0,)]
     assert run(store, "records.restore", guid=guid, number=count - 50).content.endswith(
@@ -156,7 +158,7 @@ def test_a_restored_turn_returns_to_its_seq_even_if_it_is_taken(
         store.path, "SELECT content, seq FROM records WHERE thread = 't' ORDER BY seq, row"
     )
     assert seqs == [("0", 0), ("another", 1), ("1", 1), ("2", 2), ("last", 3)]
-    assert (back.guid, back.created_at) == (guids[1], as_time(NOW))
+    assert (back.guid, back.created_at) == (guids[1], format_time(NOW))
     assert_sound(store.path)
 
 
@@ -165,11 +167,11 @@ def test_restoring_an_existing_record_adds_a_change(tmp_path: Path) -> None:
     guid = run(store, "records.create", content="tea", tags=["a"], kind="fact").guid
     new = run(store, "records.update", guid=guid, content="coffee", tags=["b"], kind="note")
 
-    with pytest.raises(VersionDiffers):
+    with pytest.raises(VersionConflict):
         run(store, "records.restore", guid=guid, number=1, if_version=["other"])
     with pytest.raises(Refused, match="is not deleted: name the `number`"):
         run(store, "records.restore", guid=guid)
-    with pytest.raises(NotThere, match="state 7"):
+    with pytest.raises(RecordNotFound, match="state 7"):
         run(store, "records.restore", guid=guid, number=7)
     back = run(store, "records.restore", guid=guid, number=1, if_version=[new.version])
     same = run(store, "records.restore", guid=guid, number=3)
@@ -233,7 +235,7 @@ def test_states_are_deleted_after_the_retention_period(tmp_path: Path) -> None:
     assert delete_expired(store, NOW + DAY_MS - 1, 1).gone == 0
     assert delete_expired(store, NOW + DAY_MS + 1, 1) == (1, NOW + 2 * DAY_MS)
     assert list_states(store, guid) == [(2, "coffee", None), (1, "tea", "update")]
-    with pytest.raises(NotThere, match="nothing is kept"):
+    with pytest.raises(RecordNotFound, match="nothing is kept"):
         run(store, "records.restore", guid=gone)
     delete_expired(store, NOW + 3 * DAY_MS, 1)
     assert list_states(store, guid) == [(2, "coffee", None)]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.memory_id import path_of
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_search import SearchInput, search_explained
 from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
 from memrelay.memory.text.folding import folded, is_hidden, shown
@@ -200,7 +200,7 @@ def test_words_with_marks_are_stemmed(tmp_path: Path, language: str, one: str, o
 
 
 def test_an_older_file_is_folded_when_it_is_opened(tmp_path: Path) -> None:
-    path = path_of(tmp_path, MEMORY_ID)
+    path = store_path(tmp_path, MEMORY_ID)
     path.parent.mkdir(parents=True)
     older_file = apsw.Connection(str(path))
     older_file.create_scalar_function("parts_of", lambda *_: None, 1, deterministic=True)
