@@ -59,7 +59,7 @@ async def make_replay_entry(catalog: Catalog, uid: str, ident: str) -> NewEntry:
         letter.swarm,
         letter.agent,
         letter.producer_id,
-        published=bool(letter.heard),
+        published=bool(letter.published),
         hop=letter.hop,
         replay_of=ident,
     )

@@ -16,7 +16,7 @@ from tests.memory.control.catalogs import list_dead_letters, make_dead_letter, w
 
 def test_a_dead_letter_is_stored_byte_for_byte(tmp_path: Path) -> None:
     everything = make_dead_letter("2-0", data=bytes(range(256)))._replace(
-        agent="x\n", producer_id="\x00", hop="many", heard=True
+        agent="x\n", producer_id="\x00", hop="many", published=True
     )
 
     with_catalog(
