@@ -46,10 +46,10 @@ class Blocking(Generic[P, Output]):
     def __get__(self, noun: BlockingNoun | None, owner: type) -> Any:
         if noun is None:
             return self
-        bound = functools.partial(self._method, noun.remote)
+        remote, run = noun.remote, noun.run
 
         @functools.wraps(self._method)
-        def wait(*args: Any, **named: Any) -> Any:
-            return noun.run(bound(*args, **named))
+        def wait(*args: P.args, **named: P.kwargs) -> Any:
+            return run(self._method(remote, *args, **named))
 
         return wait
